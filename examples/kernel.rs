@@ -54,6 +54,6 @@ async fn run() -> Result<(), BoxError> {
 }
 
 #[test]
-fn it_runs() {
+fn the_example_runs() {
     main().unwrap();
 }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_killed_host_is_passed_over_and_deleted_by_the_next_start() {
+    fn a_leftover_file_of_a_killed_host_is_ignored_and_deleted() {
         let project = tempfile::tempdir().unwrap();
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let folder = folder(project.path());

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_short() {
+    fn amounts_are_abbreviated() {
         let nanoseconds = [0, 850, 12_300, 4_000_000, 1_200_000_000].map(Duration::from_nanos);
         assert_eq!(nanoseconds.map(time), ["0 ns", "850 ns", "12.3 us", "4.0 ms", "1.2 s"]);
         assert_eq!([0, 1_536, 64 << 20].map(memory), ["0 B", "1.5 KB", "64.0 MB"]);

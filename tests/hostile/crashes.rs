@@ -83,7 +83,7 @@ fn crash(folder: &Arc<TempDir>) {
 }
 
 #[test]
-fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_anew() {
+fn a_script_that_crashes_the_process_is_quarantined_until_released_or_saved() {
     let folder = project(PATIENT, "filters/hostile.rhai", SPINS);
     crash(&folder);
 
@@ -113,7 +113,7 @@ fn a_version_that_ends_the_process_is_quarantined_until_it_is_released_or_saved_
 }
 
 #[test]
-fn a_host_that_is_killed_while_scripts_run_quarantines_none() {
+fn killing_a_host_while_scripts_run_quarantines_none() {
     let folder = project(PATIENT, "filters/hostile.rhai", SPINS);
     for _ in 0..3 {
         let mut host = Host::start_in(&folder);
@@ -139,7 +139,7 @@ fn is_loading(folder: &Path, process: u32) -> bool {
 }
 
 #[test]
-fn no_file_makes_a_host_unstartable() {
+fn no_script_file_prevents_a_host_from_starting() {
     let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
     let folder = project(PATIENT, "filters/hostile.rhai", hangs);
     let (address, _) = mpsc::channel();
@@ -170,7 +170,7 @@ fn computing_child_of(parent: u32) -> Option<i32> {
 }
 
 #[test]
-fn a_file_that_ends_the_process_which_loads_it_is_a_problem_of_that_file_for_check() {
+fn check_reports_a_file_that_crashes_the_process_on_load() {
     let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
     let folder = project(PATIENT, "filters/hostile.rhai", hangs);
     save(folder.path(), "filters/later.rhai", "fn inlet(body) { let x = ; }");
@@ -204,7 +204,7 @@ fn create(address: &str, id: &str, content: &str) -> String {
 }
 
 #[test]
-fn a_text_that_hangs_while_it_is_created_is_quarantined_after_the_end_of_the_host() {
+fn a_function_that_hangs_while_it_is_created_is_quarantined_after_the_host_ends() {
     let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
     let folder = project(PATIENT, "filters/other.rhai", "fn inlet(body) { body }");
     let host = Host::start_in(&folder);
@@ -245,7 +245,7 @@ fn is_created_before_the_slow_one() -> bool {
 }
 
 #[test]
-fn a_text_that_takes_long_to_compile_delays_no_other_that_is_created() {
+fn a_slow_compilation_does_not_delay_other_functions() {
     // The host stops compiling the slow plugin after half a minute, which may pass on a busy machine.
     assert!((0..4).any(|_| is_created_before_the_slow_one()));
 }
@@ -273,7 +273,7 @@ fn is_live_before_the_slow_one() -> bool {
 }
 
 #[test]
-fn a_file_that_takes_long_to_load_delays_nobody_elses_save() {
+fn a_slow_load_does_not_delay_saves_of_other_files() {
     // The host stops loading the slow file after half a minute, which may pass on a busy machine.
     assert!((0..4).any(|_| is_live_before_the_slow_one()));
 }

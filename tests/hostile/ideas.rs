@@ -430,7 +430,7 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
 }
 
 #[test]
-fn filters_that_multiply_each_others_events_are_ended() {
+fn filters_that_multiply_events_are_stopped() {
     let many = "/*\nglobal: false\n*/\nfn stream(event) { let a = []; a.pad(900, event); a }";
     let large = "/*\nglobal: false\n*/\nfn stream(event) { let s = \"\"; s.pad(1_000_000, \"x\"); event.text = s; event }";
     let config = |id: &str, filters: &str| {

@@ -79,7 +79,7 @@ const PLACES: &[(&str, &str)] = &[
 const TEXT: &str = "fn text() { let s = \"\"; s.pad(1_000_000, \"x\"); s }";
 
 #[test]
-fn values_that_hold_each_other_are_given_back() {
+fn circular_values_are_freed() {
     let inlets = CYCLES.iter().map(|(name, code)| {
         let text = format!(
             "/*\nglobal: false\n*/\n{TEXT}\nfn make(s) {{ let m = #{{ s: s }}; m.f = || m; m }}\n\

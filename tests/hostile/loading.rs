@@ -158,7 +158,7 @@ fn of_all_shapes(wrong: fn(Kind, Shape) -> Option<String>) -> Vec<String> {
 }
 
 #[test]
-fn a_file_takes_time_to_load_in_proportion_to_its_length() {
+fn loading_time_is_linear_in_the_length_of_a_file() {
     let wrong = of_all_shapes(|kind, shape| {
         let (short, long) = (shape(24_000), shape(240_000));
         let (mut of_short, mut of_long) = (Duration::ZERO, Duration::MAX);
@@ -175,7 +175,7 @@ fn a_file_takes_time_to_load_in_proportion_to_its_length() {
 }
 
 #[test]
-fn a_file_that_is_too_long_is_refused_before_anybody_reads_it() {
+fn an_oversized_file_is_rejected_before_it_is_read() {
     let wrong = of_all_shapes(|kind, shape| match compile(kind, &shape(1_000_000)) {
         Err(problems) if matches!(&problems[..], [only] if only.code == Code::TooLong) => None,
         Err(problems) => Some(format!("refused for {problems:?}")),

@@ -144,7 +144,7 @@ impl Hostile {
 }
 
 #[test]
-fn no_hostile_script_hurts_its_host() {
+fn hostile_scripts_do_not_harm_the_host() {
     judge_all(
         &inlets::all()
             .chain(files::all())
@@ -155,7 +155,7 @@ fn no_hostile_script_hurts_its_host() {
 }
 
 #[test]
-fn no_later_idea_hurts_its_host_either() {
+fn further_hostile_scripts_do_not_harm_the_host() {
     judge_all(&ideas::all().chain(together::all()).collect::<Vec<_>>());
 }
 

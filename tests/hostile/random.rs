@@ -324,7 +324,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn random_programs_do_not_hurt_their_host() {
+fn random_programs_do_not_harm_the_host() {
     let functions = callable();
     let seed = number("VALVEHOUSE_FUZZ_SEED").unwrap_or(19);
     let seconds = number("VALVEHOUSE_FUZZ_SECONDS").unwrap_or(0);
@@ -356,7 +356,7 @@ fn random_programs_do_not_hurt_their_host() {
 }
 
 #[test]
-fn a_seed_makes_the_same_programs() {
+fn a_seed_generates_the_same_programs() {
     let functions = callable();
     let texts = |seed| programs(seed, 0, &functions).iter().map(|case| case.code.clone()).collect::<Vec<_>>();
     assert_eq!(texts(3), texts(3));

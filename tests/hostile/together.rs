@@ -71,7 +71,7 @@ fn peak(grants: &str, tools: impl IntoIterator<Item = (String, String)>, prompt:
 }
 
 #[test]
-fn tools_that_ask_models_that_call_tools_multiply_within_bounds() {
+fn mutually_recursive_tools_and_models_are_bounded() {
     let tools = (0..4).map(|number| {
         let next = format!("tree{}x", (number + 1) % 4);
         (format!("tree{number}x"), many("llm", 20, &asks(&next)))
@@ -81,7 +81,7 @@ fn tools_that_ask_models_that_call_tools_multiply_within_bounds() {
 }
 
 #[test]
-fn calls_that_wait_beside_each_other_hold_a_bounded_sum() {
+fn concurrent_waiting_calls_hold_bounded_memory() {
     let hold: String = (0..20).map(|n| format!("let a{n} = []; a{n}.pad(90_000, {n}); ")).collect();
     let leaf = format!(
         "/*\ndescription: holds much\ntimeout: 20000\n*/\nfn handler(args) {{ {hold} time::sleep(3_000); 1 }}"
@@ -92,7 +92,7 @@ fn calls_that_wait_beside_each_other_hold_a_bounded_sum() {
 }
 
 #[test]
-fn parts_of_parts_of_parts_take_no_more_than_the_memory_of_a_call() {
+fn nested_parallel_calls_stay_within_the_memory_of_one_call() {
     let inner = |part: &str| {
         format!(
             "{{ let parts = []; for i in 0..64 {{ parts.push(|| {part}); }} parallel(parts, #{{ limit: 64, settle: true }}).len() }}"
@@ -104,7 +104,7 @@ fn parts_of_parts_of_parts_take_no_more_than_the_memory_of_a_call() {
 }
 
 #[test]
-fn answers_that_come_beside_each_other_are_held_within_the_memory_of_the_call() {
+fn concurrent_responses_stay_within_the_memory_of_the_call() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -34,7 +34,7 @@ fn slow_service() -> String {
 }
 
 #[test]
-fn a_hook_that_asks_models_for_ever_ends_with_its_wall_budget() {
+fn a_hook_that_calls_models_endlessly_ends_at_its_time_limit() {
     let settings = format!(
         "\n[[providers]]\nname = \"slow\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"x\"\nmodels = \"*\"\n\n\
          [[providers]]\nname = \"demo\"\nkind = \"demo\"\n",

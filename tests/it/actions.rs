@@ -54,7 +54,7 @@ async fn buttons(host: &TestHost, model: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_press_replaces_the_message_and_nothing_else_of_the_result_is_changed() {
+async fn an_action_result_replaces_only_the_message() {
     let host = TestHost::new()
         .action("shout", SHOUT)
         .action("silent", "fn action(body) { body.messages[-1].text = \"changed, not returned\"; }")
@@ -74,7 +74,7 @@ async fn a_press_replaces_the_message_and_nothing_else_of_the_result_is_changed(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn models_list_the_buttons_under_their_answers_in_their_order() {
+async fn models_list_their_action_buttons_in_order() {
     let several = "/*
 global: false
 icon_url: https://example.com/i.svg
@@ -114,7 +114,7 @@ async fn a_host_without_actions_lists_models_as_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_answer_questions() {
+async fn action_events_arrive_in_a_header_or_live_and_questions_can_be_answered() {
     let asks = "fn action(body, __event_emitter__, __event_call__) {
         __event_emitter__.call(#{ type: \"status\", data: #{ description: \"asking\", done: false } });
         let name = __event_call__.call(#{ type: \"input\", data: #{ title: \"Who?\" }, timeout: 20_000 });
@@ -156,7 +156,7 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_answer_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
+async fn an_action_is_a_turn_with_its_own_trace_and_metrics() {
     let host = TestHost::new()
         .action("shout", SHOUT)
         .action("faulty", "fn action(body) { body.messages[7].text }")
@@ -185,7 +185,7 @@ async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_action_asks_a_model_through_its_filters() {
+async fn an_action_calls_a_model_through_its_filters() {
     let asks = "/*\nrequirements: llm\n*/\nfn action(body) {
         llm::chat(#{ model: body.model, messages: [#{ role: \"user\", content: \"shorter\" }] }).content
     }";
@@ -199,7 +199,7 @@ async fn an_action_asks_a_model_through_its_filters() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_file_keeps_its_last_good_action_and_a_mended_one_is_live() {
+async fn a_broken_action_file_keeps_its_last_good_version_until_it_is_fixed() {
     let host = TestHost::new().action("shout", SHOUT).start().await;
     save(&host, "shout", "fn action(body) { ");
     host.stands("shout", "stale").await;
@@ -216,7 +216,7 @@ async fn a_broken_file_keeps_its_last_good_action_and_a_mended_one_is_live() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_press_in_progress_keeps_its_version_while_another_goes_live() {
+async fn a_running_action_keeps_its_version_during_a_reload() {
     let waits = "fn action(body) {
         emit(#{ type: \"status\", data: #{ description: \"begun\" } });
         ask(#{ type: \"confirmation\", data: #{ title: \"Go on?\" }, timeout: 20_000 });
@@ -249,7 +249,7 @@ async fn a_press_in_progress_keeps_its_version_while_another_goes_live() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_action_that_never_ends_is_stopped_and_so_is_one_whose_client_has_left() {
+async fn an_endless_or_abandoned_action_is_stopped() {
     let host = TestHost::new()
         .action("sleeps", "/*\ntimeout: 300\n*/\nfn action(body) { time::sleep(60_000); }")
         .action("spins", "fn action(body) { loop { body.n = 1; } }")
@@ -284,7 +284,7 @@ async fn an_action_that_never_ends_is_stopped_and_so_is_one_whose_client_has_lef
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_a_press_is_refused_with_its_reason() {
+async fn invalid_action_requests_are_rejected_with_the_reason() {
     let host = TestHost::new()
         .action("shout", SHOUT)
         .action("number", "fn action(body) { 7 }")
@@ -325,7 +325,7 @@ async fn what_is_not_a_press_is_refused_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_needed_and_each_user_has_their_own_valves() {
+async fn actions_require_a_key_and_use_the_valves_of_the_user() {
     let greets = "const UserValves = #{ greeting: \"hello\" };
         fn action(body, __user__) { `${__user__.valves.greeting} ${__user__.id}` }";
     let host = TestHost::new()
@@ -351,7 +351,7 @@ async fn a_key_is_needed_and_each_user_has_their_own_valves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_user_cannot_answer_a_question_of_a_press() {
+async fn another_user_cannot_answer_a_question_of_an_action() {
     let asks = "fn action(body) { `${ask(#{ type: \"input\", data: #{}, timeout: 20_000 })}` }";
     let host = TestHost::new()
         .action("asks", asks)
@@ -381,7 +381,7 @@ async fn another_user_cannot_answer_a_question_of_a_press() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_in_the_wrong_folder_say_where_they_belong_and_ids_are_one_space() {
+async fn files_in_the_wrong_folder_name_the_right_one_and_all_kinds_share_ids() {
     let host = TestHost::new()
         .filter("press", "fn action(body) { \"x\" }")
         .filter("both", "fn inlet(body) { body }\nfn action(body) { \"x\" }")
@@ -425,7 +425,7 @@ async fn files_in_the_wrong_folder_say_where_they_belong_and_ids_are_one_space()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_functions_api_creates_switches_and_deletes_actions() {
+async fn the_functions_api_creates_toggles_and_deletes_actions() {
     let host = TestHost::new().start().await;
     let new = json!({"id": "shout", "name": "Shout", "type": "action", "content": SHOUT, "meta": {}});
     assert_eq!(host.api_post("/create", &new).await["type"], "action");
@@ -444,7 +444,7 @@ async fn the_functions_api_creates_switches_and_deletes_actions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_tries_a_button_and_sees_every_step() {
+async fn an_operator_dry_runs_an_action_and_sees_every_step() {
     let host = TestHost::new().action("shout", SHOUT).start().await;
     let mut body = body_of("an answer");
     body["action"] = "shout".into();
@@ -457,7 +457,7 @@ async fn an_operator_tries_a_button_and_sees_every_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mistakes_of_clients_do_not_open_the_breaker_of_an_action() {
+async fn client_errors_do_not_open_the_breaker_of_an_action() {
     let host = TestHost::new()
         .action("asks", "fn action(body) { `${ask(#{ type: \"input\", data: #{}, timeout: 1 })}` }")
         .action("last", "fn action(body) { body.messages[-1].text + \"!\" }")

@@ -34,7 +34,7 @@ async fn figure(host: &TestHost, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte() {
+async fn done_runs_with_the_whole_conversation_after_the_last_byte() {
     let service = service().await;
     let (filter, config) = reports(
         &service,
@@ -77,7 +77,7 @@ async fn done_runs_with_the_whole_conversation_when_the_client_has_its_last_byte
 }
 
 #[tokio::test]
-async fn done_also_runs_when_the_client_is_gone_and_when_the_turn_failed() {
+async fn done_runs_after_a_disconnect_and_after_a_failed_turn() {
     let service = service().await;
     let (filter, config) = reports(&service, "fn done(body) { report(body); }");
     let host = TestHost::new().config(&config).filter("tells", filter).start().await;
@@ -96,7 +96,7 @@ async fn done_also_runs_when_the_client_is_gone_and_when_the_turn_failed() {
 }
 
 #[tokio::test]
-async fn after_keeps_what_it_captured_and_may_call_a_model() {
+async fn after_keeps_its_captured_values_and_may_call_a_model() {
     let service = service().await;
     let code = r#"
 fn inlet(body, state, __metadata__) {
@@ -138,7 +138,7 @@ fn stream_end(state) { after(|| report("end")); }
 }
 
 #[tokio::test]
-async fn what_breaks_after_the_answer_refuses_nothing_even_of_a_guard() {
+async fn failures_after_the_answer_reject_no_requests_even_for_a_guard() {
     let guard = r#"/*
 security: true
 */
@@ -159,7 +159,7 @@ fn done(body) { throw "no"; }
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
+async fn a_full_queue_drops_and_counts_new_work_without_blocking_answers() {
     let gate = Gate::closed();
     let service = Upstream::start().await;
     let held = gate.clone();
@@ -189,7 +189,7 @@ async fn a_full_queue_drops_what_comes_and_counts_it_and_answers_go_on() {
 }
 
 #[tokio::test]
-async fn too_many_and_too_large_functions_are_errors_of_who_leaves_them() {
+async fn deferring_too_many_or_too_large_functions_is_an_error_of_the_script() {
     let many = "fn inlet(body) { for i in 0..65 { after(|| i); } body }";
     let large = "fn inlet(body) { let text = \"x\"; for i in 0..23 { text += text; } after(|| text); body }";
     let host = TestHost::new().filter("many", many).start().await;
@@ -206,7 +206,7 @@ async fn too_many_and_too_large_functions_are_errors_of_who_leaves_them() {
 }
 
 #[tokio::test]
-async fn a_stopping_host_does_what_is_left_first() {
+async fn a_stopping_host_completes_deferred_work() {
     let service = Upstream::start().await;
     service.script(|_| Reply::raw("text/plain", "noted").after(Duration::from_millis(300)));
     let code = "fn done(body) { report(1); report(2); kv::set(\"done\", 1); }";

@@ -114,7 +114,7 @@ fn named_events(text: &str) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn agents_are_the_models_with_a_memory() {
+async fn agents_are_the_models_with_memory() {
     let host = clerk().start().await;
     host.run("a/b c%", "hello").await;
     let agents = host.look("").await;
@@ -151,7 +151,7 @@ async fn a_run_waits_for_approval_and_an_approved_call_runs_once() {
 }
 
 #[tokio::test]
-async fn an_approval_with_other_arguments_runs_the_tool_with_exactly_those() {
+async fn an_approval_with_changed_arguments_runs_the_tool_with_those() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let decision = json!({"decision": "approve", "arguments": {"amount": 3}});
@@ -183,7 +183,7 @@ async fn a_question_of_a_tool_is_answered_with_text() {
 }
 
 #[tokio::test]
-async fn of_two_decisions_at_once_one_counts() {
+async fn one_of_two_concurrent_decisions_counts() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let approve = json!({"decision": "approve"});
@@ -196,7 +196,7 @@ async fn of_two_decisions_at_once_one_counts() {
 }
 
 #[tokio::test]
-async fn a_decision_on_an_action_that_is_not_waited_for_any_more_is_refused() {
+async fn a_decision_on_a_settled_action_is_rejected() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let pending = host.look(&format!("runs/{run}/pending")).await["pending_action"].clone();
@@ -207,7 +207,7 @@ async fn a_decision_on_an_action_that_is_not_waited_for_any_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_new_message_in_the_place_of_a_decision_cancels_what_waits() {
+async fn a_new_message_cancels_a_pending_action() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let ended = host.run("c1", "never mind").await;
@@ -221,7 +221,7 @@ async fn a_new_message_in_the_place_of_a_decision_cancels_what_waits() {
 }
 
 #[tokio::test]
-async fn a_streamed_run_tells_at_its_end_how_it_ended() {
+async fn a_streamed_run_reports_its_outcome_at_the_end() {
     let host = clerk().start().await;
     obeys(&host);
     let body = json!({"input": "pay", "stream": true, "chat_id": "c1"});
@@ -241,7 +241,7 @@ async fn a_streamed_run_tells_at_its_end_how_it_ended() {
 }
 
 #[tokio::test]
-async fn the_state_of_a_run_has_both_tracks_and_what_is_left_to_do() {
+async fn the_state_of_a_run_has_both_tracks_and_the_next_step() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let state = host.look(&format!("runs/{run}")).await;
@@ -290,7 +290,7 @@ async fn runs_are_listed_by_agent_chat_and_status() {
 }
 
 #[tokio::test]
-async fn a_run_is_followed_from_its_first_step_over_its_pause_to_its_end() {
+async fn a_run_is_followed_from_start_across_a_pause_to_its_end() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let request = host.request("GET", &format!("/api/v1/agents/runs/{run}/events"));
@@ -318,7 +318,7 @@ async fn a_run_is_followed_from_its_first_step_over_its_pause_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_listed_shown_in_pages_and_forgotten() {
+async fn a_conversation_is_listed_paged_and_deleted() {
     let host = clerk().start().await;
     obeys(&host);
     let odd = "a/b ?#%2F ü";
@@ -338,7 +338,7 @@ async fn a_conversation_is_listed_shown_in_pages_and_forgotten() {
 }
 
 #[tokio::test]
-async fn a_conversation_branches_off_at_a_checkpoint() {
+async fn a_conversation_branches_at_a_checkpoint() {
     let host = clerk().start().await;
     obeys(&host);
     host.run("c1", "one").await;
@@ -372,7 +372,7 @@ async fn a_conversation_branches_off_at_a_checkpoint() {
 }
 
 #[tokio::test]
-async fn an_exported_conversation_is_imported_without_loss_and_its_run_goes_on_there() {
+async fn an_imported_conversation_is_complete_and_its_run_continues() {
     let host = clerk().start().await;
     let run = host.paying("c1").await;
     let exported = host.look("conversations/c1/export").await;
@@ -394,7 +394,7 @@ async fn an_exported_conversation_is_imported_without_loss_and_its_run_goes_on_t
 }
 
 #[tokio::test]
-async fn old_checkpoints_are_dropped_and_no_message_with_them() {
+async fn dropping_old_checkpoints_keeps_every_message() {
     let host = clerk().start().await;
     obeys(&host);
     for text in ["one", "two", "three"] {
@@ -412,7 +412,7 @@ async fn old_checkpoints_are_dropped_and_no_message_with_them() {
 }
 
 #[tokio::test]
-async fn variables_of_a_run_reach_its_scripts_and_last() {
+async fn variables_of_a_run_reach_its_scripts_and_persist() {
     let filter =
         "fn pre_chat(ctx) { ctx.messages.append_system(`for ${ctx.context.get(\"team\", \"nobody\")}`); }";
     let host = clerk().filter("team", filter).start().await;
@@ -429,7 +429,7 @@ async fn variables_of_a_run_reach_its_scripts_and_last() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_is_named_and_can_be_tried_again() {
+async fn a_failed_run_is_listed_and_can_be_retried() {
     let host = clerk().start().await;
     host.upstream.reply(Reply::text("no").status(500));
     let body = json!({"input": "hello", "chat_id": "c1"});
@@ -462,7 +462,7 @@ impl Beside {
 }
 
 #[tokio::test]
-async fn a_run_whose_process_died_is_interrupted_and_goes_on_in_another() {
+async fn a_run_of_a_dead_process_is_interrupted_and_resumes_in_another() {
     let host = clerk().start().await;
     host.upstream.reply(Reply::text("too late").behind(&Gate::closed()));
     let beside = Beside::chats(&host, "clerk", "hello");
@@ -476,7 +476,7 @@ async fn a_run_whose_process_died_is_interrupted_and_goes_on_in_another() {
 }
 
 #[tokio::test]
-async fn a_tool_that_ran_when_its_process_died_is_not_run_again_unasked() {
+async fn a_tool_interrupted_by_a_crash_is_not_rerun_without_confirmation() {
     let runner = "[[models]]\nname = \"runner\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n\
         tools = [\"shell_exec\"]\nmemory = true\n[grants.shell_exec]\nshell = [\"sleep\"]\nfiles = [\".\"]\n";
     let host = TestHost::new().config(runner).start().await;
@@ -506,7 +506,7 @@ async fn a_tool_that_ran_when_its_process_died_is_not_run_again_unasked() {
 }
 
 #[tokio::test]
-async fn operators_need_their_key_or_to_sit_at_this_machine() {
+async fn operator_routes_require_the_key_or_a_local_connection() {
     let host = clerk().config("[admin]\nkey = \"sk-operator\"\n").start().await;
     host.get("/api/v1/agents").await.refused(401, "[admin]");
     let with =

@@ -39,7 +39,7 @@ fn paying(project: &Project) -> (String, String) {
 }
 
 #[test]
-fn a_run_pauses_in_one_process_and_goes_on_in_another() {
+fn a_run_pauses_in_one_process_and_resumes_in_another() {
     let project = clerk();
     let (run, chat) = paying(&project);
     project.run("runs").ends(0).prints("paused").prints("whether `pay` may run with").prints(&run);
@@ -54,7 +54,7 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
 }
 
 #[test]
-fn a_person_changes_the_arguments_or_rejects_and_says_why() {
+fn a_person_changes_arguments_or_rejects_with_a_reason() {
     let project = clerk();
     let (run, _) = paying(&project);
     project.run(&format!("resume {run} --approve --arguments []")).ends(2).says("must be a JSON object");
@@ -69,7 +69,7 @@ fn a_person_changes_the_arguments_or_rejects_and_says_why() {
 }
 
 #[test]
-fn without_a_decision_and_a_terminal_a_run_waits_again_and_says_how_to_go_on() {
+fn without_a_terminal_a_run_stays_paused_and_shows_how_to_resume() {
     let project = clerk();
     let (run, _) = paying(&project);
     let ran = project.run(&format!("resume {run}")).ends(0);
@@ -80,7 +80,7 @@ fn without_a_decision_and_a_terminal_a_run_waits_again_and_says_how_to_go_on() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn at_a_terminal_the_person_is_asked_right_there() {
+fn at_a_terminal_the_person_is_asked_directly() {
     let project = clerk();
     let (run, _) = paying(&project);
     let command = format!("{} resume {run}", env!("CARGO_BIN_EXE_valvehouse"));
@@ -108,7 +108,7 @@ fn a_question_is_answered_with_text() {
 }
 
 #[test]
-fn a_conversation_goes_on_in_another_process_with_its_messages() {
+fn a_conversation_continues_in_another_process() {
     let project = clerk();
     let first = project.run("chat hello").ends(0).says("valvehouse chat --continue=");
     let chat = first.talk.split("--continue=").nth(1).unwrap().trim().to_owned();
@@ -135,7 +135,7 @@ fn a_conversation_goes_on_in_another_process_with_its_messages() {
 }
 
 #[test]
-fn saying_something_else_cancels_what_waits() {
+fn a_new_message_cancels_the_pending_action() {
     let project = clerk();
     let (run, chat) = paying(&project);
     let ran = project.run_with(&["chat", "--continue", "never mind"], "").ends(0);
@@ -148,7 +148,7 @@ fn saying_something_else_cancels_what_waits() {
 }
 
 #[test]
-fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
+fn a_conversation_is_branched_exported_imported_and_deleted() {
     let project = clerk();
     let (run, chat) = paying(&project);
     let exported = project.run(&format!("runs export {chat}")).ends(0);
@@ -182,7 +182,7 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
 }
 
 #[test]
-fn a_host_sees_what_a_process_beside_it_decided() {
+fn a_host_sees_decisions_made_by_another_process() {
     let project = clerk();
     let (run, chat) = paying(&project);
     let server = project.serve("");

@@ -47,7 +47,7 @@ fn of<'a>(events: &'a [Value], kind: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn streams_keep_container_context_management_and_the_counts_of_their_beginning() {
+async fn anthropic_streams_keep_container_context_management_and_initial_usage() {
     for filter in [None, Some(IDENTITY)] {
         let setup = TestHost::new();
         let host = claude(if let Some(filter) = filter { setup.filter("same", filter) } else { setup }).await;
@@ -72,7 +72,7 @@ async fn streams_keep_container_context_management_and_the_counts_of_their_begin
 }
 
 #[tokio::test]
-async fn another_services_stream_begins_with_an_estimate_and_ends_with_the_count() {
+async fn streams_of_other_services_start_with_an_estimate_and_end_with_the_usage() {
     let host = TestHost::new().start().await;
     let body = json!({"model": MODEL, "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "one two three four five six"}]});
     host.upstream.script(|_| Reply::words(["hi"]));
@@ -87,7 +87,7 @@ async fn another_services_stream_begins_with_an_estimate_and_ends_with_the_count
 }
 
 #[tokio::test]
-async fn counting_and_batches_go_to_a_service_that_has_them() {
+async fn token_counting_and_batches_are_forwarded_to_a_supporting_service() {
     let host = claude(TestHost::new()).await;
     host.upstream.reply(Reply::raw("application/json", "{ \"input_tokens\" : 14 }"));
     let body = format!("{{ \"model\":\"{MODEL}\", \"messages\" : [] }}");
@@ -101,7 +101,7 @@ async fn counting_and_batches_go_to_a_service_that_has_them() {
 }
 
 #[tokio::test]
-async fn a_filter_that_changes_nothing_changes_no_byte_and_instructions_keep_their_place() {
+async fn an_idle_filter_changes_no_byte_and_keeps_the_position_of_instructions() {
     let body = json!({"model": MODEL, "max_tokens": 9, "system": "top", "messages": [
         {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"},
         {"role": "system", "content": "in the middle"}, {"role": "user", "content": [
@@ -125,7 +125,7 @@ async fn a_filter_that_changes_nothing_changes_no_byte_and_instructions_keep_the
 }
 
 #[tokio::test]
-async fn errors_of_a_kind_that_nobody_knows_keep_their_kind_details_and_request_id() {
+async fn unknown_error_types_keep_type_details_and_request_id() {
     let host = claude(TestHost::new()).await;
     let error = json!({"type": "error", "error": {"type": "conflict_error", "message": "m", "details": {"a": 1}}, "request_id": "req_9"});
     host.upstream.reply(Reply::json(&error).status(409).header("request-id", "req_9"));
@@ -135,7 +135,7 @@ async fn errors_of_a_kind_that_nobody_knows_keep_their_kind_details_and_request_
 }
 
 #[tokio::test]
-async fn before_another_service_wishes_are_translated_or_reported() {
+async fn options_for_other_services_are_translated_or_reported() {
     let host = TestHost::new().start().await;
     let ask = async |more: Value| {
         let mut body =
@@ -163,7 +163,7 @@ async fn before_another_service_wishes_are_translated_or_reported() {
 }
 
 #[tokio::test]
-async fn unknown_routes_answer_in_the_callers_protocol() {
+async fn unknown_routes_answer_in_the_protocol_of_the_caller() {
     let host = TestHost::new().start().await;
     for (path, named) in [("/v1/nothing", true), ("/v1/messages/nothing", false)] {
         let request = host.request("GET", path);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const LOOKS: &str = "fn inlet(body) { for m in body.messages { m.text; } }\nfn stream(event) { event }";
 
 #[tokio::test]
-async fn metadata_and_id_of_the_client_reach_the_service_and_those_of_the_host_do_not() {
+async fn client_metadata_and_id_reach_the_service_but_host_metadata_does_not() {
     let host = TestHost::new().filter("looks", LOOKS).start().await;
     let mut body = saying(MODEL, "hi");
     body["store"] = true.into();
@@ -32,7 +32,7 @@ async fn metadata_and_id_of_the_client_reach_the_service_and_those_of_the_host_d
 }
 
 #[tokio::test]
-async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
+async fn unusual_bodies_are_accepted_or_rejected_with_a_clear_reason() {
     for filter in [None, Some(LOOKS)] {
         let setup = TestHost::new();
         let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
@@ -65,7 +65,7 @@ fn zstd(text: &str, blocks: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn bodies_that_codex_packs_are_read_at_every_endpoint() {
+async fn zstd_bodies_of_codex_are_read_at_every_endpoint() {
     let config = "[server]\nmax_body_mb = 1\n[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
     let host = TestHost::new().config(config).start().await;
     let messages = json!([{"role": "user", "content": "hi"}]);
@@ -97,7 +97,7 @@ async fn bodies_that_codex_packs_are_read_at_every_endpoint() {
 }
 
 #[tokio::test]
-async fn unknown_routes_answer_in_the_callers_protocol() {
+async fn unknown_routes_answer_in_the_protocol_of_the_caller() {
     let host = TestHost::new().start().await;
     let answer = host.get("/v1/vector_stores").await;
     assert_eq!(answer.status, 404);
@@ -110,7 +110,7 @@ async fn unknown_routes_answer_in_the_callers_protocol() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_a_service_is_a_clear_502() {
+async fn an_invalid_provider_response_is_a_clear_502() {
     for filter in [None, Some(LOOKS)] {
         let setup =
             TestHost::new().provider("retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 0 }");
@@ -142,7 +142,7 @@ async fn a_text_too_long_for_scripts_is_a_413_that_names_the_limit() {
 }
 
 #[tokio::test]
-async fn a_filter_that_needs_a_value_is_in_no_chain_until_it_has_one() {
+async fn a_filter_with_a_missing_required_valve_is_in_no_chain() {
     let needy = "/*\nneeds: word\n*/\nconst Valves = #{ word: \"\" };\nfn outlet(body, valves) { body.messages[-1].text += valves.word; }";
     let host = TestHost::new().filter("needy", needy).start().await;
     let chain = |host: &TestHost| host.snapshot().ready(MODEL, &[]).unwrap().kernel.chain().filters().len();
@@ -170,7 +170,7 @@ fn the_shipped_collection_has_no_idle_filter_in_its_chain() {
 }
 
 #[tokio::test]
-async fn a_tools_own_error_is_not_retried_and_a_failure_is() {
+async fn a_tool_error_is_not_retried_and_a_failure_is() {
     let tool = |id: &str, text: &str| {
         use valvehouse::script::{Kind, Script, Settings, SourceFile, UserValves};
         let text =
@@ -197,7 +197,7 @@ async fn a_tools_own_error_is_not_retried_and_a_failure_is() {
 }
 
 #[test]
-fn check_reports_two_tools_of_one_name() {
+fn check_reports_two_tools_with_one_name() {
     let module = "fn tools() { [#{ name: \"look\", description: \"Looks.\", handler: Fn(\"look\") }] }\nfn look(args) { 1 }";
     let project = Project::new().with("tools/one.rhai", module).with("tools/two.rhai", module);
     project
@@ -209,7 +209,7 @@ fn check_reports_two_tools_of_one_name() {
 }
 
 #[tokio::test]
-async fn live_and_plain_values_are_joined_alike() {
+async fn live_and_plain_values_are_joined_the_same_way() {
     for (code, expected) in [
         ("let m = #{ a: 1 }; m += body.messages[0]; m.role", "user"),
         ("let m = #{ role: \"x\" } + body.messages[0]; m.role", "user"),
@@ -443,7 +443,7 @@ async fn service_of(bytes: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_a_service_is_one_502_at_each_endpoint() {
+async fn an_invalid_provider_response_is_a_502_at_each_endpoint() {
     let whole = |body: &str| {
         let length = body.len();
         format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
@@ -504,7 +504,7 @@ async fn a_body_over_the_limit_is_a_413_that_node_reads() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_of_two_megabytes_passes_a_window() {
+async fn a_two_megabyte_answer_passes_a_window() {
     let window = "fn stream(event, state) { stream::window(event, state, 40, |text| regex::replace(text, \"sk-[a-z0-9]{16,40}\", \"[key]\")); }";
     let host = TestHost::new().filter("key", window).start().await;
     let text = "some words of an answer, 12 of them, go on and on. ".repeat(42_000);

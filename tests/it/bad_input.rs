@@ -70,7 +70,7 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
+async fn a_file_that_is_not_a_script_is_reported_with_the_reason() {
     let two_lines = "fn inlet(body) { body }\nfn outlet(body) { body ";
     let bad: [(&str, &[u8], &str); 14] = [
         ("empty", b"", "the file is empty"),
@@ -113,7 +113,7 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_file_that_cannot_be_read_holds_up_nobody() {
+async fn an_unreadable_file_does_not_block_others() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     let path = |id: &str| host.path_of(id);
     // The permissions allow it, even for root, but a read fails.
@@ -141,7 +141,7 @@ async fn a_file_that_cannot_be_read_holds_up_nobody() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_that_cannot_be_listed_takes_no_filter_away() {
+async fn an_unlistable_folder_removes_no_filter() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     let generation = host.generation().await;
     let (filters, aside) = (host.folder().join("filters"), host.folder().join("aside"));
@@ -157,7 +157,7 @@ async fn a_folder_that_cannot_be_listed_takes_no_filter_away() {
 }
 
 #[tokio::test]
-async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_reported() {
+async fn two_files_with_one_id_are_reported_and_the_later_path_runs() {
     let host = TestHost::new()
         .filter("good", GOOD)
         .filter("twin", r#"fn inlet(body) { throw "first"; }"#)
@@ -178,7 +178,7 @@ async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_reported() {
 }
 
 #[tokio::test]
-async fn a_valve_of_the_wrong_type_falls_back_and_is_reported() {
+async fn a_valve_of_the_wrong_type_uses_the_default_and_is_reported() {
     let limit = r#"
 const Valves = #{ max: #{ value: 4, minimum: 1 }, word: "w" };
 const UserValves = #{ bonus: 0 };
@@ -208,7 +208,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
 }
 
 #[tokio::test]
-async fn a_request_that_is_none_is_refused_with_the_place() {
+async fn an_invalid_request_is_rejected_with_the_position() {
     let long = "x".repeat(300);
     let user = r#"[{"role":"user","content":"hi"}]"#;
     let bad: [(String, &str, Option<&str>); 14] = [
@@ -259,7 +259,7 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_no_text_is_refused() {
+async fn a_request_that_is_not_utf_8_is_rejected() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec())
         .await
@@ -269,7 +269,7 @@ async fn a_request_that_is_no_text_is_refused() {
 }
 
 #[tokio::test]
-async fn fifty_megabytes_are_refused_and_a_few_are_not() {
+async fn a_body_over_the_size_limit_is_rejected() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     let answer = host.chat(&saying(MODEL, &"x".repeat(50 << 20))).await;
     answer.refused(413, "the request body exceeded its limit of 32 MB");
@@ -306,7 +306,7 @@ async fn an_unknown_model_is_a_404_with_the_nearest_name() {
 }
 
 #[tokio::test]
-async fn wrong_methods_and_routes_are_named() {
+async fn wrong_methods_and_routes_are_reported() {
     let host = TestHost::new().start().await;
     host.get("/v1/chat/completions").await.refused(405, "/v1/chat/completions does not support GET");
     let deleted = Answer::of(host.request("DELETE", "/v1/models")).await;
@@ -325,7 +325,7 @@ async fn a_wrong_question_id_and_a_wrong_answer_are_distinguished() {
 }
 
 #[tokio::test]
-async fn what_a_hook_must_not_do_fails_that_request_only() {
+async fn a_forbidden_hook_operation_fails_only_its_request() {
     let bad = r#"
 fn inlet(body) {
     switch body.messages[-1].text {
@@ -351,7 +351,7 @@ fn inlet(body) {
 }
 
 #[tokio::test]
-async fn a_filter_that_forgives_its_own_breakage_is_skipped() {
+async fn a_filter_with_on_error_continue_is_skipped_on_failure() {
     let bad = "/*\non_error: continue\n*/\nfn inlet(body) { body.messages = []; body.x = 1; let y = 1; y.none(); }\nfn outlet(body) { throw \"no\"; }";
     let host = TestHost::new().filter("good", GOOD).filter("bad", bad).start().await;
     undisturbed(&host).await;
@@ -359,7 +359,7 @@ async fn a_filter_that_forgives_its_own_breakage_is_skipped() {
 }
 
 #[tokio::test]
-async fn a_service_that_answers_nonsense_is_a_502() {
+async fn an_invalid_service_response_is_a_502() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     for (reply, expected) in [
         (Reply::raw("text/html", "<html>hello</html>"), "check base_url"),

@@ -29,7 +29,7 @@ async fn broken_three_times(config: &str, id: &str, source: &str) -> TestHost {
 }
 
 #[tokio::test]
-async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_again() {
+async fn a_filter_rejects_with_retry_after_after_three_failures() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
     let answer = host.ask("hello").await;
     answer.refused(503, "cannot call the plugin `moody`: its circuit breaker is open");
@@ -38,21 +38,21 @@ async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_
 }
 
 #[tokio::test]
-async fn a_ignored_filter_is_skipped_while_its_breaker_is_open() {
+async fn a_fail_open_filter_is_skipped_while_its_breaker_is_open() {
     let host = broken_three_times(LONG, "moody", &ignored(MOODY)).await;
     assert_eq!(host.ask("hello").await.status, 200);
     host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
-async fn a_guard_with_an_open_breaker_lets_nothing_by() {
+async fn a_guard_with_an_open_breaker_rejects_every_request() {
     let guard = format!("/*\nsecurity: true\non_error: continue\n*/\n{MOODY}");
     let host = broken_three_times(LONG, "guard", &guard).await;
     host.ask("hello").await.refused(503, "cannot call the plugin `guard`: its circuit breaker is open");
 }
 
 #[tokio::test]
-async fn one_call_tries_again_and_closes_the_breaker() {
+async fn a_successful_probe_closes_the_breaker() {
     let config = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 200\n";
     let host = broken_three_times(config, "moody", MOODY).await;
     until("a call may try again", || async { host.ask("hello").await.status == 200 }).await;
@@ -61,14 +61,14 @@ async fn one_call_tries_again_and_closes_the_breaker() {
 }
 
 #[tokio::test]
-async fn a_mended_file_is_used_at_once() {
+async fn a_fixed_file_is_used_at_once() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
     host.update("moody", "fn inlet(body) { body }").await;
     assert_eq!(host.ask("break").await.status, 200);
 }
 
 #[tokio::test]
-async fn a_filter_that_mostly_works_is_not_left_alone_for_the_requests_it_breaks_at() {
+async fn occasional_failures_do_not_open_the_breaker() {
     let host = TestHost::new().config(LONG).filter("moody", MOODY).start().await;
     for _ in 0..8 {
         assert_eq!(host.ask("break").await.status, 500);
@@ -79,7 +79,7 @@ async fn a_filter_that_mostly_works_is_not_left_alone_for_the_requests_it_breaks
 }
 
 #[tokio::test]
-async fn refusing_is_no_breaking() {
+async fn rejections_do_not_count_as_failures() {
     let host = TestHost::new().config(LONG).filter("strict", "fn inlet(body) { deny(`no`) }").start().await;
     for _ in 0..6 {
         host.ask("hello").await.refused(400, "no");
@@ -88,7 +88,7 @@ async fn refusing_is_no_breaking() {
 }
 
 #[tokio::test]
-async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
+async fn an_open_breaker_of_a_tool_is_reported_to_the_model() {
     let config = format!(
         "{LONG}[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n"
     );
@@ -107,7 +107,7 @@ async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
 }
 
 #[tokio::test]
-async fn with_no_breaker_it_is_tried_every_time() {
+async fn a_disabled_breaker_never_skips_a_call() {
     let host = broken_three_times("[breaker]\nfailure_threshold = 0\n", "moody", MOODY).await;
     for _ in 0..6 {
         assert_eq!(host.ask("break").await.status, 500);
@@ -123,7 +123,7 @@ async fn standing_of(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) 
 }
 
 #[tokio::test]
-async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
+async fn plugin_status_has_call_metrics_and_open_breakers() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
     let standing = standing_of(&host, "moody", |standing| standing.open_breaker.is_some()).await;
     let sum = standing.sums["inlet"];
@@ -136,7 +136,7 @@ async fn a_host_tells_what_calls_cost_and_which_plugin_rests() {
 }
 
 #[tokio::test]
-async fn a_hook_that_returns_too_many_events_counts_as_broken_and_opens_the_breaker() {
+async fn a_hook_that_returns_too_many_events_opens_the_breaker() {
     let flood = "fn stream(event) { let all = [event]; while all.len() < 1001 { all = all + all; } all }";
     let host = broken_three_times(LONG, "flood", flood).await;
     let standing = standing_of(&host, "flood", |standing| standing.open_breaker.is_some()).await;
@@ -145,7 +145,7 @@ async fn a_hook_that_returns_too_many_events_counts_as_broken_and_opens_the_brea
 }
 
 #[tokio::test]
-async fn figures_go_on_over_a_reload_and_know_the_height_of_memory() {
+async fn call_metrics_survive_a_reload_and_record_peak_memory() {
     let source = "fn inlet(body) { let s = \"\"; s.pad(1_000_000, \"x\"); body }";
     let host = TestHost::new().filter("hungry", source).start().await;
     host.ask("hello").await;
@@ -158,7 +158,7 @@ async fn figures_go_on_over_a_reload_and_know_the_height_of_memory() {
 }
 
 #[tokio::test]
-async fn what_hooks_keep_for_each_other_over_a_turn_is_bounded() {
+async fn the_state_shared_by_hooks_of_a_turn_is_bounded() {
     for place in ["state", "__metadata__"] {
         let text = format!(
             "fn inlet(body, {place}) {{ let s = \"\"; s.pad(2_000_000, \"x\"); {place}[`k${{{place}.len()}}`] = s; }}"

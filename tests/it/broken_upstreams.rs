@@ -110,7 +110,7 @@ fn whole(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_ends_in_one_error() {
+async fn an_interrupted_stream_ends_in_one_error() {
     both("cut between events", Reply::begun(["one"]).then_cut(), cut("one", "ended early")).await;
     both("cut within", Reply::begun(["one"]).then("data: {\"id\":").then_cut(), cut("one", "ended early"))
         .await;
@@ -130,7 +130,7 @@ async fn a_stream_that_breaks_off_ends_in_one_error() {
 }
 
 #[tokio::test]
-async fn a_stream_that_falls_silent_ends_in_one_error() {
+async fn a_silent_stream_ends_in_one_error() {
     let long = Duration::from_secs(30);
     both(
         "stalls",
@@ -150,7 +150,7 @@ async fn a_stream_that_falls_silent_ends_in_one_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_one_error_where_somebody_looks() {
+async fn invalid_json_in_a_stream_is_one_error_if_a_filter_reads_it() {
     let broken = Reply::begun(["one"]).then("data: {\"id\": nonsense}\n\n").then(end());
     let host = host(true).await;
     host.upstream.reply(broken);
@@ -166,7 +166,7 @@ async fn what_is_no_json_is_one_error_where_somebody_looks() {
 }
 
 #[tokio::test]
-async fn an_error_under_a_status_of_success_is_an_error() {
+async fn an_error_body_with_a_success_status_is_an_error() {
     let error = json!({"error": {"message": "busy", "code": 429}});
     both("JSON", Reply::json(&error), refused(429, "busy")).await;
     both("JSON under the name of events", Reply::raw(EVENTS, error.to_string()), refused(429, "busy")).await;
@@ -186,7 +186,7 @@ async fn an_error_under_a_status_of_success_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_an_answer_is_called_matters_less_than_what_it_is() {
+async fn the_body_of_an_answer_outweighs_its_content_type() {
     both("a page", Reply::raw("text/html", "<html>Welcome</html>"), refused(502, "text/html instead of"))
         .await;
     both("an unnamed page", Reply::raw("text/plain", "Welcome"), refused(502, "text/plain instead of")).await;
@@ -208,7 +208,7 @@ async fn what_an_answer_is_called_matters_less_than_what_it_is() {
 }
 
 #[tokio::test]
-async fn every_way_to_end_lines_is_read() {
+async fn every_line_ending_is_read() {
     for (name, change) in [
         ("CRLF", (|text| text.replace('\n', "\r\n")) as fn(String) -> String),
         ("CR", |text| text.replace('\n', "\r")),
@@ -227,7 +227,7 @@ async fn every_way_to_end_lines_is_read() {
 }
 
 #[tokio::test]
-async fn lines_with_line_ends_of_their_own_come_at_once() {
+async fn events_with_unusual_line_endings_are_sent_at_once() {
     // A single CR ends a line too, so events of such a service are forwarded at once.
     let body = chunk(&json!({"role": "assistant", "content": "one"}), None).replace('\n', "\r");
     for looked in [false, true] {
@@ -241,7 +241,7 @@ async fn lines_with_line_ends_of_their_own_come_at_once() {
 }
 
 #[tokio::test]
-async fn a_long_line_passes_and_one_without_end_is_an_error() {
+async fn a_long_line_passes_and_an_endless_one_is_an_error() {
     let long = "x".repeat(1024 * 1024);
     both("1 MiB", Reply::begun([long.as_str()]).then(end()), text(&long)).await;
     let endless = Bytes::from(vec![b'x'; 17 * 1024 * 1024]);
@@ -250,7 +250,7 @@ async fn a_long_line_passes_and_one_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn packed_answers_are_unpacked_or_refused() {
+async fn compressed_answers_are_decompressed_or_rejected() {
     let gzip = |text: &str| {
         let mut command = std::process::Command::new("gzip");
         let mut child = command
@@ -282,7 +282,7 @@ async fn packed_answers_are_unpacked_or_refused() {
 }
 
 #[tokio::test]
-async fn a_service_that_only_comments_is_left_when_its_client_leaves() {
+async fn a_service_that_sends_only_comments_is_dropped_when_the_client_disconnects() {
     for looked in [false, true] {
         let host = host(looked).await;
         host.upstream.reply(Reply::raw(EVENTS, ": hm\n\n").then_for_ever(": hm\n\n"));
@@ -294,7 +294,7 @@ async fn a_service_that_only_comments_is_left_when_its_client_leaves() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_on_after_an_error() {
+async fn reading_stops_after_an_error() {
     let host = host(true).await;
     host.upstream.reply(Reply::begun(["one"]).then("data: nonsense\n\n").then_for_ever("data: {}\n\n"));
     assert!(Got::of(&host.stream("hi").await, true).is_like(&cut("one", "not valid JSON")));
@@ -302,7 +302,7 @@ async fn nothing_is_read_on_after_an_error() {
 }
 
 #[tokio::test]
-async fn silence_says_that_it_is_still_there() {
+async fn a_silent_stream_sends_keep_alive_comments() {
     for looked in [false, true] {
         for (every, has_comments) in [(50, true), (0, false)] {
             let setup = TestHost::new().config(&format!("[server]\nkeep_alive_ms = {every}\n"));

@@ -98,30 +98,30 @@ async fn tells(file: &str, setup: Setup, more: &[(&str, &str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_are_changed_at_the_page_and_the_next_turn_obeys() {
+async fn settings_changed_on_the_page_apply_to_the_next_turn() {
     tells("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_are_seen_to_break_and_rolled_back_at_the_page() {
+async fn the_page_shows_broken_files_and_rolls_them_back() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     tells("source.cjs", TestHost::new().filter("signs", SIGNS).filter("guard", guard), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_followed_tried_and_replayed_at_the_page() {
+async fn the_page_follows_dry_runs_and_replays_requests() {
     tells("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_page_shows_nothing_without_the_key_where_one_is_needed() {
+async fn the_page_requires_the_key_if_one_is_configured() {
     let key = "a key that opens everything";
     let setup = TestHost::new().filter("marks", MARKS).config(&format!("[admin]\nkey = \"{key}\""));
     tells("session.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_page_is_for_everybody_at_every_width() {
+async fn the_page_is_accessible_and_responsive() {
     let setup = TestHost::new()
         .filter("greets", GREETS)
         .filter("marks", MARKS)
@@ -149,12 +149,12 @@ fn outlet(body, valves) {
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_an_operator_is_accepted_at_the_page() {
+async fn pending_changes_are_accepted_on_the_page() {
     tells("guards.cjs", TestHost::new().filter("guard", GUARD).filter("keeps", KEEPS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tools_of_other_servers_are_approved_at_the_page_as_they_are_shown() {
+async fn tools_of_mcp_servers_are_approved_on_the_page_as_shown() {
     let Some(toml) = crate::mcp::mounts::python_toml("shop", "tools = [\"pay*\", \"become\"]") else {
         return;
     };

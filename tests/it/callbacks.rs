@@ -15,7 +15,7 @@ fn notifier(host: &TestHost, turn: &Turn, filter_ids: &[String]) -> Notifier {
 }
 
 #[tokio::test]
-async fn listeners_of_the_models_chain_are_notified_in_order() {
+async fn callback_listeners_are_notified_in_the_order_of_the_chain() {
     let host = TestHost::new()
         .filter("first", format!("const Valves = #{{ priority: -1 }}; {LISTENS}"))
         .filter("special", format!("/*\nglobal: false\n*/\n{LISTENS}"))
@@ -52,7 +52,7 @@ async fn listeners_of_the_models_chain_are_notified_in_order() {
 }
 
 #[tokio::test]
-async fn a_script_that_breaks_is_reported_and_changes_nothing() {
+async fn a_failing_callback_script_is_reported_and_changes_nothing() {
     let breaks = "const callbacks = true; fn on_custom_event(event) { event.no.such(); }";
     let host = TestHost::new().filter("breaks", breaks).filter("listens", LISTENS).start().await;
     let turn = Turn::default();

@@ -35,7 +35,7 @@ const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_host_takes_the_connections_that_the_system_allows() {
+fn a_host_raises_its_file_limit_for_connections() {
     let project = Project::new();
     let mut serve = Command::new("sh");
     serve.args(["-c", "ulimit -Sn 256; exec \"$0\" serve --port 0", env!("CARGO_BIN_EXE_valvehouse")]);
@@ -48,7 +48,7 @@ fn a_host_takes_the_connections_that_the_system_allows() {
 }
 
 #[test]
-fn every_command_explains_itself_with_examples() {
+fn every_command_has_help_with_examples() {
     let project = Project::new();
     project.run("--help").ends(0).prints("Examples:").prints("Exit codes:");
     project.run("--version").ends(0).prints("valvehouse 0.");
@@ -78,7 +78,7 @@ fn every_command_explains_itself_with_examples() {
 }
 
 #[test]
-fn looking_for_hosts_makes_no_store() {
+fn searching_for_hosts_creates_no_store() {
     let project = Project::new();
     project.run("nodes").ends(0).says("no host is running on this store");
     let made: Vec<_> = std::fs::read_dir(project.path(".")).unwrap().collect();
@@ -98,7 +98,7 @@ fn a_wrong_command_line_is_reported_with_a_suggestion() {
 }
 
 #[test]
-fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets() {
+fn config_shows_effective_settings_with_sources_and_without_secrets() {
     let settings = "[server]\nlisten = \"127.0.0.1:8080\"\nkeys = [\"sk-hidden\"]\n";
     let project = Project::new().with("valvehouse.toml", settings);
     let shown =
@@ -119,7 +119,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets
 }
 
 #[test]
-fn wrong_settings_are_reported_with_place_and_suggestion() {
+fn invalid_settings_are_reported_with_position_and_suggestion() {
     let project = Project::new().with("valvehouse.toml", "[server]\nlisen = \"x\"\n");
     project.run("list").ends(78).says("in valvehouse.toml:2:1").says("did you mean `listen`?");
     let project = Project::new();
@@ -133,14 +133,14 @@ fn wrong_settings_are_reported_with_place_and_suggestion() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_is_reported_with_a_remedy() {
+fn a_store_that_cannot_be_opened_is_reported_with_a_fix() {
     let project = Project::new().with("file", "");
     let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
     ran.says("cannot create the store's folder").says("set store.url to another file");
 }
 
 #[test]
-fn list_shows_how_every_plugin_stands() {
+fn list_shows_the_status_of_every_plugin() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
     let ran = project.run("list").ends(0).prints("turn_limit").prints("Turn limit").prints("inlet");
     let ran = ran.prints("broken").prints("filters/bad.rhai:2:14: error[V101]: ");
@@ -153,7 +153,7 @@ fn list_shows_how_every_plugin_stands() {
 }
 
 #[test]
-fn list_tells_what_calls_cost_and_which_plugin_rests() {
+fn list_shows_call_metrics_and_open_breakers() {
     let project = Project::new()
         .filter("moody", "fn inlet(body) { if body.messages.len() > 1 { let x = 1 / 0; } body }")
         .with("valvehouse.toml", "[breaker]\nfailure_threshold = 2\ncool_down_ms = 3_600_000\n");
@@ -179,7 +179,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
 }
 
 #[test]
-fn looking_leaves_no_trace() {
+fn list_does_not_change_the_last_good_versions() {
     let project = Project::new().filter("x", "fn inlet(body) { body }");
     project.run("list").ends(0).prints("live");
     project.write("filters/x.rhai", BROKEN);
@@ -191,7 +191,7 @@ fn looking_leaves_no_trace() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let mut child = project.command(&["list"]).stdin(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
@@ -212,7 +212,7 @@ fn check_shows_the_line_and_a_caret() {
 }
 
 #[test]
-fn check_tells_code_scanning_what_it_needs() {
+fn check_writes_sarif_for_code_scanning() {
     let project = Project::new().filter("bad one", BROKEN).filter("broken", BROKEN);
     project.write("filters/doubtful.rhai", "fn inlet(body) {\n    let x = 1;\n    body\n}\n");
     let ran = project.run("check --format sarif").ends(1);
@@ -254,7 +254,7 @@ fn a_code_is_explained_with_an_example() {
 }
 
 #[test]
-fn check_looks_at_modules_and_tells_their_problems_once() {
+fn check_reports_problems_of_modules_once() {
     let imports = "import \"lib/a\" as a;\nfn inlet(body) { a::f() }";
     let project = Project::new().filter("x", imports).filter("y", imports).filter("lib/a", "fn f() { 1 }");
     project.run("check").ends(0).prints("checked 3 files, 0 problems");
@@ -279,7 +279,7 @@ fn check_takes_files_folders_and_ids() {
 }
 
 #[test]
-fn check_of_a_folder_with_both_kinds_takes_tools_for_tools() {
+fn check_recognizes_tools_in_a_mixed_folder() {
     let project = Project::new();
     for (folder, name, code) in [
         ("filters", "shouts", "fn inlet(body) { body }"),
@@ -295,7 +295,7 @@ fn check_of_a_folder_with_both_kinds_takes_tools_for_tools() {
 }
 
 #[test]
-fn check_tells_what_every_bad_file_is() {
+fn check_names_the_problem_of_every_bad_file() {
     for (text, expected) in [
         ("", "the file is empty"),
         ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
@@ -370,7 +370,7 @@ fn commands_that_only_read_write_nothing() {
 }
 
 #[test]
-fn valves_are_read_with_where_they_come_from() {
+fn valves_are_shown_with_their_sources() {
     let project = Project::new()
         .filter("turn_limit", TURN_LIMIT)
         .with("valvehouse.toml", "[filters.turn_limit]\nvalves = { max_turns = 8 }\n");
@@ -396,7 +396,7 @@ fn valves_are_read_with_where_they_come_from() {
 }
 
 #[test]
-fn a_bad_valve_changes_nothing_and_says_why() {
+fn an_invalid_valve_is_rejected_with_the_reason() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
     project.run("valves set turn_limt max_turns=3").ends(2).says("did you mean `turn_limit`?");
     project.run("valves set turn_limit max_turn=3").ends(2).says("did you mean `max_turns`?");
@@ -421,7 +421,7 @@ fn secrets_are_never_shown() {
 }
 
 #[test]
-fn users_have_valves_of_their_own() {
+fn users_have_their_own_valves() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("x", "fn inlet(body) { body }");
     project.run("valves set turn_limit max_turns=1").ends(0);
     project.run("valves set turn_limit bonus_turns=3 --user ann").ends(0).prints("bonus_turns = 3");
@@ -434,7 +434,7 @@ fn users_have_valves_of_their_own() {
 }
 
 #[test]
-fn grants_add_up_and_are_shown_with_where_they_come_from() {
+fn grants_add_up_and_are_shown_with_their_sources() {
     let project = Project::new()
         .filter("weather", "fn inlet(body) { body }")
         .with("valvehouse.toml", "[grants.weather]\nhttp = [\"api.example.com\"]\nkv = true\n")
@@ -457,7 +457,7 @@ fn grants_add_up_and_are_shown_with_where_they_come_from() {
 }
 
 #[test]
-fn grants_are_taken_back_one_by_one_or_all_at_once() {
+fn grants_are_revoked_singly_or_all_at_once() {
     let project = Project::new()
         .filter("weather", "fn inlet(body) { body }")
         .with("valvehouse.toml", "[grants.weather]\nhttp = [\"api.example.com\"]\n");
@@ -476,7 +476,7 @@ fn grants_are_taken_back_one_by_one_or_all_at_once() {
 }
 
 #[test]
-fn a_grant_that_makes_no_sense_is_reported_and_changes_nothing() {
+fn an_invalid_grant_is_reported_and_changes_nothing() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }").filter("bad", BROKEN);
     project.run("grant wether http=a.org").ends(2).says("did you mean `weather`?");
     project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
@@ -493,7 +493,7 @@ fn a_grant_that_makes_no_sense_is_reported_and_changes_nothing() {
 }
 
 #[test]
-fn a_grant_without_limits_says_what_it_means() {
+fn a_grant_without_limits_prints_a_warning() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }");
     let ran = project.run("grant weather http shell env").ends(0).prints("http = everything");
     let ran = ran.says("may now reach every public host").says("may now run every program");
@@ -503,7 +503,7 @@ fn a_grant_without_limits_says_what_it_means() {
 }
 
 #[test]
-fn a_running_host_takes_a_grant_up() {
+fn a_running_host_applies_a_grant() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }");
     let server = project.serve("");
     project.run("grant weather http=a.org").ends(0).prints("http = a.org — live on 1 host");
@@ -512,7 +512,7 @@ fn a_running_host_takes_a_grant_up() {
 }
 
 #[test]
-fn grants_made_at_once_are_all_kept() {
+fn concurrent_grants_are_all_stored() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }");
     project.run("list").ends(0);
     std::thread::scope(|scope| {
@@ -526,7 +526,7 @@ fn grants_made_at_once_are_all_kept() {
 }
 
 #[test]
-fn explain_says_who_runs_in_which_order_and_why_not() {
+fn explain_shows_running_order_and_reasons_for_skipped_filters() {
     let project = Project::new()
         .filter("late", "const Valves = #{ priority: 5 };\nfn inlet(body) { body }")
         .filter("early", "const Valves = #{ priority: -5 };\nfn outlet(body) { body }")
@@ -557,7 +557,7 @@ fn explain_says_who_runs_in_which_order_and_why_not() {
 }
 
 #[test]
-fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() {
+fn callback_scripts_are_listed_checked_and_explained_like_filters() {
     let listens = "const callbacks = true;\nfn on_tool_start(event) {}\nfn on_tool_begin(event) {}";
     let project = Project::new().filter("listens", listens);
     project.run("list").ends(0).prints("on_tool_start");
@@ -567,7 +567,7 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
 }
 
 #[test]
-fn commands_that_ask_a_host_find_it_whatever_port_it_was_started_with() {
+fn commands_find_a_running_host_on_any_port() {
     let project = Project::new();
     let settings = "--set server.listen=127.0.0.1:1";
     project.run(&format!("health {settings}")).ends(69).says("http://127.0.0.1:1");
@@ -586,7 +586,7 @@ fn commands_that_ask_a_host_find_it_whatever_port_it_was_started_with() {
 }
 
 #[test]
-fn secrets_that_are_not_set_are_warnings_of_a_check() {
+fn check_warns_about_secrets_that_are_not_set() {
     let project = Project::new().with(
         "valvehouse.toml",
         "[[providers]]\nname = \"openai\"\nkind = \"openai\"\napi_key = \"env:NO_SUCH_KEY\"\nmodels = \"*\"\n",
@@ -599,7 +599,7 @@ fn secrets_that_are_not_set_are_warnings_of_a_check() {
 }
 
 #[test]
-fn looking_needs_no_key_of_a_provider() {
+fn reading_commands_need_no_provider_key() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).with(
         "valvehouse.toml",
         "[[providers]]\nname = \"openai\"\nkind = \"openai\"\napi_key = \"env:NO_SUCH_KEY\"\nmodels = \"*\"\n",
@@ -611,7 +611,7 @@ fn looking_needs_no_key_of_a_provider() {
 }
 
 #[test]
-fn chat_goes_through_the_same_filters() {
+fn chat_runs_the_same_filters() {
     let project = Project::new()
         .filter("loud", "fn stream(event) { event.text = event.text.to_upper(); event }")
         .filter("log", "fn inlet(body, __user__) { print(`request of ${__user__.id}`); body }");
@@ -631,7 +631,7 @@ fn chat_goes_through_the_same_filters() {
 }
 
 #[test]
-fn chat_tells_a_refusal_and_who_refused() {
+fn chat_shows_a_rejection_and_its_filter() {
     let project = Project::new().filter("no", REFUSES);
     let ran = project.run("chat hello").ends(1).says("refused (403) by no: not today");
     assert_eq!(ran.out, "");
@@ -648,7 +648,7 @@ const ASKS: &str = r#"fn inlet(body) {
 }"#;
 
 #[test]
-fn chat_asks_the_person_what_filters_ask() {
+fn chat_shows_questions_of_filters_to_the_person() {
     let project = Project::new().filter("asks", ASKS);
     let ran = project.run_with(&["chat", "hello"], "perhaps\ny\n2\n").ends(0);
     let ran = ran.prints("You said: true Bergen").says("[confirmation] Sure?\n  It costs money\n  [y/N] ");
@@ -662,7 +662,7 @@ fn chat_asks_the_person_what_filters_ask() {
 }
 
 #[test]
-fn where_input_ends_nobody_answers_and_nobody_waits() {
+fn a_question_at_the_end_of_input_is_unanswered_at_once() {
     let project = Project::new().filter("asks", ASKS);
     project.run_with(&["chat", "hello"], "").ends(65).says("no user can answer");
     project.run_with(&["chat", "hello"], "y\n").ends(65).says("no user can answer");
@@ -674,7 +674,7 @@ fn where_input_ends_nobody_answers_and_nobody_waits() {
 }
 
 #[test]
-fn a_question_whose_time_is_up_is_taken_back() {
+fn an_expired_question_is_withdrawn() {
     let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 1000 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
     let project = Project::new().filter("asks", script);
     let mut child = project.command(&["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -700,7 +700,7 @@ fn nothing_is_written_while_a_question_is_open() {
 }
 
 #[test]
-fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
+fn a_missing_guard_rejects_until_its_removal_is_confirmed() {
     let project = Project::new().filter("guard", GUARD);
     project.run("confirm guard").ends(65).says("cannot confirm a change of `guard`: none is pending");
     project.run("confirm gurad").ends(2).says("did you mean `guard`?");
@@ -715,7 +715,7 @@ fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
 }
 
 #[test]
-fn a_running_host_obeys_a_valve_on_the_very_next_request() {
+fn a_running_host_applies_a_valve_to_the_next_request() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("");
     assert_eq!(server.chat(3).0, 200);
@@ -733,7 +733,7 @@ fn a_running_host_obeys_a_valve_on_the_very_next_request() {
 }
 
 #[test]
-fn a_running_host_tells_what_every_save_brought() {
+fn a_running_host_prints_the_result_of_every_save() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("");
     server.wait_for_line("curl http://");
@@ -751,7 +751,7 @@ fn a_running_host_tells_what_every_save_brought() {
 }
 
 #[test]
-fn looking_does_not_disturb_a_running_host() {
+fn reading_commands_do_not_disturb_a_running_host() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("");
     for words in ["list", "explain --model demo", "valves get turn_limit", "chat hello"] {
@@ -774,7 +774,7 @@ fn a_confirmed_removal_reaches_a_running_host() {
 }
 
 #[test]
-fn a_port_in_use_is_reported_with_a_remedy() {
+fn a_port_in_use_is_reported_with_a_fix() {
     let project = Project::new();
     let server = project.serve("");
     let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
@@ -817,7 +817,7 @@ fn a_second_signal_does_not_wait_for_answers_under_way() {
 }
 
 #[test]
-fn programs_can_follow_a_host_line_by_line() {
+fn json_output_of_a_host_is_one_object_per_line() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     let server = project.serve("--format json");
     project.write("filters/bad.rhai", BROKEN);
@@ -861,7 +861,7 @@ fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
 }
 
 #[test]
-fn a_tool_waits_for_its_grant_and_everybody_says_which_command_gives_it() {
+fn a_tool_without_its_grant_is_reported_with_the_grant_command() {
     let project = Project::new().with("tools/say.rhai", LISTS).with("tools/add.rhai", ADD);
     for words in ["check", "check say", "list", "invoke say what=hi"] {
         let ran = project.run(words);
@@ -881,7 +881,7 @@ fn a_tool_waits_for_its_grant_and_everybody_says_which_command_gives_it() {
 }
 
 #[test]
-fn list_and_explain_say_who_answers() {
+fn list_and_explain_name_the_answering_model() {
     let project = Project::new().with(
         "valvehouse.toml",
         "[[providers]]\nname = \"mine\"\nkind = \"vllm\"\n\

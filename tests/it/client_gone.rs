@@ -52,7 +52,7 @@ async fn is_aborted_soon(what: &str, host: &TestHost, service: &Upstream, body: 
 }
 
 #[tokio::test]
-async fn a_service_is_left_at_once_before_within_and_between_the_words_of_an_answer() {
+async fn a_disconnect_cancels_the_service_call_at_every_stage() {
     let silent = || Gate::closed();
     for source in [None, Some(LOOKS), Some(HOLDS)] {
         let setup = TestHost::new().config("[server]\nkeep_alive_ms = 20\n");
@@ -89,7 +89,7 @@ async fn a_service_is_left_at_once_before_within_and_between_the_words_of_an_ans
 }
 
 #[tokio::test]
-async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
+async fn a_disconnect_cancels_the_http_call_of_a_tool() {
     let service = Upstream::start().await;
     service.reply(Reply::text("never").behind(&Gate::closed()));
     let url = service.url();

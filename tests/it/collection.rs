@@ -12,7 +12,7 @@ fn valvehouse(words: &[&str]) -> Json {
 }
 
 #[test]
-fn nothing_is_wrong_with_any_of_them() {
+fn check_finds_no_problem_in_the_collection() {
     let checked = valvehouse(&["check", "--strict"]);
     assert!(checked.at_path("checked").as_i64().unwrap() > 90, "{checked}");
     assert!(checked.at_path("problems").is_empty(), "{checked}");

@@ -28,7 +28,7 @@ async fn tool_results(tools: impl IntoIterator<Item = Tool>, calls_to_make: &[(&
 }
 
 #[tokio::test]
-async fn a_variable_goes_from_filter_to_tool_to_filter_to_the_caller() {
+async fn a_variable_passes_from_filter_to_tool_to_filter_to_caller() {
     let append = |context: &Context, word: &str| {
         let so_far = context.get_or("path", "").as_str().unwrap().to_owned();
         context.set("path", format!("{so_far}{word} "))
@@ -81,7 +81,7 @@ async fn a_counter_counts_over_calls_and_rounds() {
 }
 
 #[tokio::test]
-async fn the_callers_own_context_stays_as_it_was() {
+async fn the_context_of_the_caller_is_not_changed() {
     let (builder, _) = asking([calls("", &[("count", "{}")]), "done".into()]);
     let set = script(
         "set",
@@ -99,7 +99,7 @@ async fn the_callers_own_context_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_context_goes_on_into_the_next_turn() {
+async fn a_context_can_be_passed_to_the_next_turn() {
     let (builder, _) =
         asking([calls("", &[("count", "{}")]), "done".into(), calls("", &[("count", "{}")]), "done".into()]);
     let kernel = builder.tool(counter()).build();
@@ -109,7 +109,7 @@ async fn a_context_goes_on_into_the_next_turn() {
 }
 
 #[tokio::test]
-async fn only_who_may_chat_may_chat() {
+async fn a_filter_rejects_a_caller_without_the_chat_permission() {
     let closure = filter::pre_chat("auth", |ctx| {
         let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
         if may { Ok(Continue) } else { Ok(Reject("unauthorized".into())) }
@@ -127,7 +127,7 @@ async fn only_who_may_chat_may_chat() {
 }
 
 #[tokio::test]
-async fn a_tool_reads_who_the_caller_is() {
+async fn a_tool_reads_the_caller() {
     let tool = Tool::from_json_fn_with_context("get_user_info", |_, context| {
         Ok(Json::from([("user_id", context.get_or("user_id", Json::Null))]).into())
     });
@@ -152,7 +152,7 @@ async fn a_failing_tool_leaves_no_trace_in_the_context() {
 }
 
 #[tokio::test]
-async fn a_second_try_begins_with_the_context_of_the_first() {
+async fn a_retry_starts_with_the_original_context() {
     let tries = std::sync::atomic::AtomicUsize::new(0);
     let tool = Tool::from_json_fn_with_context("shaky", move |_, context| {
         let next = context.get_or("n", 0_i64).as_i64().unwrap() + 1;
@@ -174,7 +174,7 @@ async fn a_second_try_begins_with_the_context_of_the_first() {
 }
 
 #[tokio::test]
-async fn invoke_gives_value_and_context_or_says_what_is_wrong() {
+async fn invoke_returns_value_and_context_or_an_error() {
     let kernel = Kernel::builder().tools([counter(), echo()]).build();
     let invoked = kernel.invoke("count", Json::object(), &Context::default()).await.unwrap();
     assert_eq!((invoked.value.as_i64(), invoked.context.get("counter")), (Some(1), Some(1_i64.into())));
@@ -197,7 +197,7 @@ async fn invoke_chat_is_one_model_call_and_leaves_tool_calls_to_the_caller() {
 }
 
 #[tokio::test]
-async fn the_loop_calls_tools_until_the_model_calls_none_and_keeps_every_word() {
+async fn the_loop_calls_tools_until_the_model_calls_none_and_keeps_the_transcript() {
     let (builder, model) = asking([calls("let me see", &[("echo", r#"{"a":1}"#)]), "it is 1".into()]);
     let chat = chat(&builder.tool(echo()).build(), "hi").await.unwrap();
     assert_eq!(chat.text(), "it is 1");
@@ -216,7 +216,7 @@ async fn the_loop_calls_tools_until_the_model_calls_none_and_keeps_every_word() 
 }
 
 #[tokio::test]
-async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed() {
+async fn an_endless_loop_fails_at_the_model_call_limit() {
     for (set, in_options, limit) in [(10, None, 10), (3, None, 3), (10, Some(2), 2), (10, Some(1), 1)] {
         let (builder, model) = asking([calls("again", &[("echo", "{}")])]);
         let settings = ModelDefaults { max_tool_iterations: set, ..ModelDefaults::default() };
@@ -232,7 +232,7 @@ async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed()
 }
 
 #[tokio::test]
-async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
+async fn the_model_receives_a_tool_error_and_the_loop_continues() {
     let fail = Tool::from_json_fn("fail", |_| Err("no such city".into()));
     let panics = Tool::from_json_fn("panics", |_| panic!("at the disco"));
     let cut = r#"{"city":"Bo"#;
@@ -255,7 +255,7 @@ async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn the_model_receives_a_filters_refusal_of_a_call() {
+async fn the_model_receives_a_rejection_of_its_call() {
     let closure = filter::pre_invocation("auth", |_| Ok(Reject("not for you".into())));
     for filter in both(closure, r#"fn pre_invocation(ctx) { deny("not for you", 403); }"#) {
         let (builder, model) = asking([calls("", &[("echo", "{}")]), "sorry".into()]);
@@ -266,7 +266,7 @@ async fn the_model_receives_a_filters_refusal_of_a_call() {
 }
 
 #[tokio::test]
-async fn what_is_fatal_ends_the_turn() {
+async fn a_fatal_error_ends_the_turn() {
     let stop = Tool::from_json_fn("stop", |_| Err(ToolError::from("over").fatal()));
     let (builder, model) = asking([calls("", &[("stop", "{}")])]);
     let ended = chat(&builder.tool(stop).build(), "hi").await;
@@ -283,7 +283,7 @@ async fn what_is_fatal_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
+async fn a_filter_failure_during_a_call_ends_the_turn() {
     let filter = script("broken", "fn post_invocation(ctx) { ctx.result.a.b.c }");
     let (builder, _) = asking([calls("", &[("echo", "{}")])]);
     let (plugin, hook, _) = failure(chat(&builder.tool(echo()).filter(filter).build(), "hi").await);
@@ -291,7 +291,7 @@ async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
+async fn tool_results_reach_the_model_as_text_or_json() {
     let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.deep_clone().into()));
     let tools =
         [tool("text", "21 °C".into()), tool("map", json(r#"{"b":1,"a":1.0}"#)), tool("none", Json::Null)];
@@ -300,7 +300,7 @@ async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
 }
 
 #[tokio::test]
-async fn calls_of_the_clients_tools_pass_through() {
+async fn calls_of_client_tools_pass_through() {
     let request = r#"{"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
     let options = || ChatOptions { request: Some(json(request)), ..ChatOptions::default() };
     let (builder, model) = asking([calls("", &[("open_door", "{}")])]);
@@ -352,7 +352,7 @@ async fn calls_without_an_id_get_one() {
 }
 
 #[tokio::test]
-async fn a_providers_failure_is_the_turns() {
+async fn a_provider_failure_fails_the_turn() {
     let gone = Error::Provider { message: "gone".into(), timeout: false };
     let (builder, _) = asking([calls("", &[("echo", "{}")]), gone.into()]);
     let ended = chat(&builder.tool(echo()).build(), "hi").await;
@@ -362,7 +362,7 @@ async fn a_providers_failure_is_the_turns() {
 }
 
 #[tokio::test]
-async fn a_trace_tells_of_every_call_how_it_ended() {
+async fn a_trace_has_the_outcome_of_every_call() {
     let fail = Tool::from_json_fn("fail", |_| Err("no".into()));
     let long = Tool::from_json_fn("long", |_| Ok("x".repeat(5_000).into()));
     let guard = filter::pre_invocation("guard", |ctx| match ctx.args().text("do").as_deref() {
@@ -398,7 +398,7 @@ async fn a_trace_tells_of_every_call_how_it_ended() {
 }
 
 #[tokio::test]
-async fn turns_beside_each_other_share_nothing() {
+async fn concurrent_turns_share_no_state() {
     let (builder, _) = asking(["hello"]);
     let own = script(
         "own",
@@ -414,7 +414,7 @@ async fn turns_beside_each_other_share_nothing() {
 }
 
 #[tokio::test]
-async fn a_filter_that_wants_to_may_put_a_result_in_the_place_of_a_failure() {
+async fn a_filter_can_replace_a_failure_with_a_result() {
     let failing = || Tool::from_json_fn("lookup", |_| Err("no connection".into()));
     let blind = script("blind", "fn post_invocation(ctx) { ctx.result = \"never\"; }");
     let seeing = script(

@@ -92,7 +92,7 @@ fn cuts(all: &[Recording]) -> Vec<CutPoint> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_cut_anywhere_is_remembered_whole_or_not_at_all_and_can_be_tried_again() {
+async fn an_interrupted_stream_is_stored_completely_or_not_at_all() {
     let host = TestHost::new().config(REMEMBERS).filter("looks", LOOKS).start().await;
     let mut all = recordings::all();
     all.retain(|recording| recording.is("chat.") && recording.is_stream() && !recording.fails());

@@ -17,7 +17,7 @@ fn event(server: &Server, event: &str) -> Json {
 }
 
 #[test]
-fn each_save_is_reported_and_a_broken_file_with_its_line_until_it_is_mended() {
+fn dev_reports_each_save_and_broken_files_until_they_are_fixed() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("");
     server.wait_for_line("curl http://");
@@ -42,7 +42,7 @@ fn each_save_is_reported_and_a_broken_file_with_its_line_until_it_is_mended() {
 }
 
 #[test]
-fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
+fn dev_prints_each_request_with_a_time_bar_and_filter_changes() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("");
     server.says("hi");
@@ -67,7 +67,7 @@ fn each_request_is_a_line_with_a_bar_and_what_the_filters_changed() {
 }
 
 #[test]
-fn requests_open_as_far_as_the_option_says() {
+fn the_detail_option_sets_how_far_requests_are_expanded() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--open always");
     server.says("hi");
@@ -84,7 +84,7 @@ fn requests_open_as_far_as_the_option_says() {
 }
 
 #[test]
-fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now() {
+fn a_save_replays_the_last_request_and_shows_the_new_result() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--replay --format json");
     server.says("hi");
@@ -116,7 +116,7 @@ fn a_save_runs_the_last_request_again_and_shows_what_the_filters_make_of_it_now(
 }
 
 #[test]
-fn a_live_replay_asks_the_model_again() {
+fn a_live_replay_calls_the_model_again() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--replay=live --format json");
     server.says("hi");
@@ -127,7 +127,7 @@ fn a_live_replay_asks_the_model_again() {
 }
 
 #[test]
-fn a_replay_keeps_nothing_and_sees_the_stream_as_it_came() {
+fn a_replay_stores_nothing_and_reads_the_recorded_stream() {
     const COUNTS: &str = r#"/*
 requirements: kv
 */
@@ -151,7 +151,7 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
 }
 
 #[test]
-fn a_save_runs_the_tests_beside_the_script_and_shows_what_fails() {
+fn a_save_runs_the_tests_of_the_script_and_shows_failures() {
     const TESTS: &str = r#"
 fn test_the_model_is_asked_to_be_polite() {
     assert_eq(inlet("hi").messages[0].content, "Be polite.");
@@ -190,7 +190,7 @@ fn test_the_answer_is_signed() {
 
 #[cfg(unix)]
 #[test]
-fn at_a_terminal_keys_open_requests_run_them_again_and_quit() {
+fn at_a_terminal_keys_open_and_replay_requests_and_quit() {
     let Some(python) = crate::python::python() else { return };
     let project = Project::new().filter("polite", POLITE);
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/dev_keys.py");
@@ -202,7 +202,7 @@ fn at_a_terminal_keys_open_requests_run_them_again_and_quit() {
 }
 
 #[test]
-fn a_replay_runs_a_tool_again_only_where_that_changes_nothing_outside() {
+fn a_replay_runs_only_tools_without_side_effects() {
     const SETTINGS: &str = "[[providers]]\nname = \"demo\"\nkind = \"demo\"\n[[models]]\nname = \"demo\"\n\
                             provider = \"demo\"\ntools = [\"*\"]\n[grants.note]\nfiles = [\"work\"]\n";
     const SHOUT: &str = "const tool = #{ description: \"Shouts\" };\nfn handler(args) { \"first\" }";

@@ -47,7 +47,7 @@ fn each_rule<'a>(rule: &'a Value, see: &mut impl FnMut(&'a serde_json::Map<Strin
 }
 
 #[test]
-fn the_grammar_names_only_rules_that_it_has_and_every_hook() {
+fn the_grammar_has_its_referenced_rules_and_every_hook() {
     let grammar = json("vscode/syntaxes/rhai.tmLanguage.json");
     let mut patterns = String::new();
     each_rule(&grammar, &mut |rule| {

@@ -23,7 +23,7 @@ async fn post(host: &TestHost, path: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn scripts_hear_of_turns_whose_model_has_no_memory() {
+async fn scripts_receive_callbacks_for_models_without_memory() {
     let listens = r#"/*
 requirements: kv
 */
@@ -59,7 +59,7 @@ requirements: kv
 }
 
 #[tokio::test]
-async fn an_answer_has_the_requested_format_without_a_memory() {
+async fn an_answer_has_the_requested_format_without_memory() {
     let host = TestHost::new().start().await;
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let of_chat = json!({"type": "json_schema", "json_schema": {"name": "count", "schema": schema}});
@@ -88,7 +88,7 @@ async fn an_answer_has_the_requested_format_without_a_memory() {
 }
 
 #[tokio::test]
-async fn files_of_a_chat_reach_a_pipe_that_asks_for_them() {
+async fn files_of_a_chat_reach_a_pipe_that_requests_them() {
     let pipe = "fn pipe(body, __files__) { `${__files__.len()} ${__files__[0].name}` }";
     let host = TestHost::new().filter("reads", pipe).start().await;
     let files = json!([{"type": "file", "name": "a.txt"}]);
@@ -187,7 +187,7 @@ async fn tools_are_listed_with_their_schemas_tags_and_models() {
 }
 
 #[tokio::test]
-async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
+async fn a_guard_that_pipelines_cannot_request_is_reported() {
     let guard = "/*\ntitle: Watch\nsecurity: true\n*/\nfn pre_chat(ctx) { }";
     let host = TestHost::new().filter("watch", guard).start().await;
     let listed = host.get("/models").await.json();
@@ -226,7 +226,7 @@ pub(crate) async fn held(host: &TestHost) -> Value {
 }
 
 #[tokio::test]
-async fn an_approval_waits_for_an_operator_where_the_client_shows_no_questions() {
+async fn an_approval_waits_for_an_operator_if_the_client_cannot_show_questions() {
     let config = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"\ntools = [\"*\"]\n\
         middleware = { human_approval = { mode = \"selective\", tools = [\"pay\"], timeout_ms = 60_000 } }";
     let tool =
@@ -278,7 +278,7 @@ async fn an_approval_waits_for_an_operator_where_the_client_shows_no_questions()
 }
 
 #[tokio::test]
-async fn a_held_approval_is_for_operators_and_no_caller() {
+async fn a_held_approval_can_be_answered_only_by_operators() {
     let config = "[server]\nkeys = [\"sk-one-00000001\", \"sk-two-00000002\"]\n[admin]\nkey = \"sk-admin-00000003\"\n\
         [[models]]\nname = \"mock-1\"\nprovider = \"mock\"\ntools = [\"*\"]\n\
         middleware = { human_approval = { timeout_ms = 60_000 } }";

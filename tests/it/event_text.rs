@@ -25,7 +25,7 @@ const ALL: &str = "[\"message\", \"replace\", \"status\", \"files\", \"citation\
 const SOURCES: &str = "Sources:\n- [A  page](https://a.example/)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_client_reads_events_as_text_of_the_answer() {
+async fn a_plain_client_receives_events_as_text_of_the_answer() {
     let host = host(ALL).await;
     let whole = host.chat(&saying("demo", "hi")).await;
     let text = whole.text();
@@ -45,7 +45,7 @@ async fn a_plain_client_reads_events_as_text_of_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_kinds_of_the_setting_become_text_and_by_default_none() {
+async fn only_configured_event_kinds_become_text() {
     let text = host("[\"status\"]").await.chat(&saying("demo", "hi")).await.text();
     assert!(text.starts_with("> Searching\n\nYou said") || text.starts_with("> Searching\n\n"), "{text}");
     assert!(!text.contains("Found") && !text.contains("Sources"), "{text}");
@@ -55,7 +55,7 @@ async fn only_the_kinds_of_the_setting_become_text_and_by_default_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_takes_events_gets_events_and_no_text() {
+async fn a_client_that_accepts_events_receives_no_event_text() {
     let host = host(ALL).await;
     let request = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
     let answer = Answer::of(request).await;
@@ -65,7 +65,7 @@ async fn a_client_that_takes_events_gets_events_and_no_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_protocols_read_the_same_text() {
+async fn other_protocols_receive_the_same_event_text() {
     let host = host(ALL).await;
     let messages = json!([{"role": "user", "content": "hi"}]);
     let whole = host.message(&json!({"model": "demo", "max_tokens": 100, "messages": messages})).await.ok();
@@ -84,7 +84,7 @@ async fn other_protocols_read_the_same_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replacement_takes_the_place_of_a_whole_answer() {
+async fn a_replace_event_replaces_a_complete_answer() {
     let replaces = "fn outlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); }";
     let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
     let host = host.start().await;
@@ -94,7 +94,7 @@ async fn a_replacement_takes_the_place_of_a_whole_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replacement_in_a_stream_is_a_paragraph_of_its_own() {
+async fn a_replace_event_in_a_stream_becomes_a_separate_paragraph() {
     let replaces =
         "fn inlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); body }";
     let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
@@ -104,7 +104,7 @@ async fn a_replacement_in_a_stream_is_a_paragraph_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_of_an_answer_that_is_held_has_its_status_although_events_became_text() {
+async fn a_rejection_of_a_held_answer_keeps_its_status_despite_event_text() {
     let guard = "/*\nsecurity: true\nhold: true\n*/\nfn post_chat(ctx) { deny(\"not this\", 403); }";
     let host = TestHost::new()
         .filter("emits", EMITS)
@@ -117,7 +117,7 @@ async fn a_refusal_of_an_answer_that_is_held_has_its_status_although_events_beca
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_lead_to_the_web_only() {
+async fn event_text_links_only_to_web_addresses() {
     let emits = r#"fn inlet(body) {
         let sources = [
             ["run", "javascript:alert(1)"], ["tab", "java\tscript:alert(1)"], ["page", "data:text/html,<b>"],
@@ -153,7 +153,7 @@ async fn links_lead_to_the_web_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stored_responses_have_no_text_of_events() {
+async fn stored_responses_have_no_event_text() {
     let host = host(ALL).await;
     let replaces = "fn outlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); }";
     let replacing =
@@ -181,7 +181,7 @@ async fn stored_responses_have_no_text_of_events() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_webui_gets_html_as_what_it_can_show() {
+async fn open_webui_receives_html_in_a_form_it_can_show() {
     let emits = "fn inlet(body) { emit(#{ type: \"html\", data: #{ content: \"<b>hi</b>\" } }); body }";
     let host = TestHost::new().filter("emits", emits).start().await;
     let request =
@@ -195,7 +195,7 @@ async fn an_open_webui_gets_html_as_what_it_can_show() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_knows_the_language_and_the_time_zone_of_a_user() {
+async fn a_script_reads_the_language_and_the_time_zone_of_a_user() {
     let tells = "fn inlet(body, __user__) { skip(`${__user__.locale} ${__user__.timezone}`) }";
     let host = TestHost::new().filter("tells", tells).start().await;
     let mut body = saying("demo", "hi");
@@ -215,7 +215,7 @@ async fn a_script_knows_the_language_and_the_time_zone_of_a_user() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_of_events_that_is_not_text_is_a_mistake_in_the_settings() {
+async fn an_event_kind_without_text_is_an_error_in_the_settings() {
     let mut host = TestHost::new().start().await;
     let toml = format!("{}\n[server]\nrender_events = [\"statsu\"]\n", host.settings());
     let wrong = host.try_reconfigure(&toml).await.unwrap_err();

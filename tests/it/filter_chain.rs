@@ -105,7 +105,7 @@ async fn a_post_invocation_filter_changes_the_result_and_sees_the_arguments_that
 }
 
 #[tokio::test]
-async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
+async fn filters_may_wait_concurrently_at_every_hook() {
     async fn wait(context: &Context, hook: &str) -> HookResult {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let seen = context.get_or("seen", "");
@@ -140,7 +140,7 @@ async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
 }
 
 #[tokio::test]
-async fn any_error_of_a_closure_is_breakage_with_its_causes() {
+async fn any_error_of_a_closure_is_a_plugin_error_with_its_causes() {
     let sync = filter::pre_chat("counts", |ctx| {
         ctx.messages().field("0").as_str().unwrap_or("x").parse::<i64>()?;
         Ok(Continue)
@@ -196,7 +196,7 @@ async fn an_async_filter_is_dropped_with_its_turn() {
 }
 
 #[tokio::test]
-async fn skip_in_inlet_answers_and_nothing_else_runs() {
+async fn skip_in_inlet_answers_without_running_anything_else() {
     let closure = filter::inlet("shut", |_| Ok(Respond("closed".into())));
     for filter in both(closure, r#"fn inlet(body) { skip("closed") }"#) {
         let (builder, model) = asking(["never"]);
@@ -210,7 +210,7 @@ async fn skip_in_inlet_answers_and_nothing_else_runs() {
 }
 
 #[tokio::test]
-async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_its_outlet() {
+async fn skip_in_pre_chat_replaces_the_model_call_and_still_runs_outlet() {
     let closure = filter::pre_chat("cached", |ctx| {
         ctx.context().set("hit", true);
         Ok(Respond(json(r#"{"role":"assistant","content":"from the cache"}"#)))
@@ -231,7 +231,7 @@ async fn skip_in_pre_chat_answers_in_the_models_place_and_the_turn_goes_on_to_it
 }
 
 #[tokio::test]
-async fn skip_in_pre_invocation_is_the_result_and_neither_the_tool_nor_post_filters_run() {
+async fn skip_in_pre_invocation_replaces_the_tool_call_and_skips_post_filters() {
     let closure = filter::pre_invocation("cached", |_| Ok(Respond(json(r#"{"cached":true}"#))));
     for filter in both(closure, "fn pre_invocation(ctx) { skip(#{ cached: true }) }") {
         let kernel = tooled(forbidden(), [filter, recorder().priority(1.0)]);
@@ -330,7 +330,7 @@ async fn post_hooks_run_in_the_same_ascending_order() {
 }
 
 #[tokio::test]
-async fn a_filter_that_breaks_fails_the_request_and_is_named() {
+async fn a_failing_filter_fails_the_request_and_is_named() {
     let err = filter::pre_chat("broken", |_| Err("no such key".into()));
     let panic = filter::pre_chat("broken", |_| panic!("no such key"));
     let script = script("broken", "fn pre_chat(ctx) { ctx.messages[9].content }");
@@ -481,7 +481,7 @@ async fn hooks_run_in_the_order_of_a_turn() {
 }
 
 #[tokio::test]
-async fn what_inlet_notes_in_the_metadata_outlet_reads() {
+async fn outlet_reads_metadata_written_by_inlet() {
     let closures = vec![
         filter::inlet("in", |ctx| {
             ctx.metadata().set("question", ctx.messages().at(0).unwrap().text("content")).unwrap();
@@ -506,7 +506,7 @@ async fn what_inlet_notes_in_the_metadata_outlet_reads() {
 }
 
 #[tokio::test]
-async fn metadata_is_one_map_along_one_turn_and_new_in_the_next() {
+async fn metadata_is_shared_within_a_turn_and_new_in_the_next() {
     let script = script(
         "seen",
         "fn inlet(body, __metadata__) { if \"seen\" in __metadata__ { throw \"old\"; } __metadata__.seen = 1; }
@@ -522,7 +522,7 @@ async fn metadata_is_one_map_along_one_turn_and_new_in_the_next() {
 }
 
 #[tokio::test]
-async fn a_closure_and_a_script_work_on_the_same_answer() {
+async fn a_closure_and_a_script_change_the_same_answer() {
     let closure = filter::post_chat("one", |ctx| {
         ctx.result().set("content", "one").unwrap();
         Ok(Continue)
@@ -533,7 +533,7 @@ async fn a_closure_and_a_script_work_on_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_tools_own_filters_run_for_it_alone_among_the_others() {
+async fn filters_of_a_tool_run_for_that_tool_alone() {
     let mark = |name: &'static str| {
         filter::pre_invocation(name, move |ctx| {
             note(ctx.turn(), name);
@@ -551,7 +551,7 @@ async fn a_tools_own_filters_run_for_it_alone_among_the_others() {
 }
 
 #[tokio::test]
-async fn on_error_continue_forgives_what_breaks_and_keeps_the_value_as_it_was() {
+async fn on_error_continue_ignores_a_failure_and_keeps_the_value() {
     let text = r#"/*
         on_error: continue
         */
@@ -575,7 +575,7 @@ async fn on_error_continue_forgives_what_breaks_and_keeps_the_value_as_it_was() 
 }
 
 #[tokio::test]
-async fn on_error_continue_still_lets_a_filter_refuse_beforehand() {
+async fn on_error_continue_still_lets_a_filter_reject() {
     let text = "/*\non_error: continue\n*/\nfn inlet(body) { deny(\"not today\", 403); }";
     let refused = chat(&answering("hello", [script("guard", text)]), "hi").await;
     assert_eq!(rejection(refused), ("guard".into(), "not today".into(), 403));
@@ -595,7 +595,7 @@ async fn a_thrown_map_chooses_its_status() {
 }
 
 #[tokio::test]
-async fn inlet_reroutes_and_the_hosts_own_fields_stay_at_home() {
+async fn inlet_reroutes_and_host_fields_are_not_sent() {
     let filter = script(
         "route",
         r#"fn inlet(body) { body.model = "other"; body.metadata = #{ a: 1 }; body.seed = 7; }"#,

@@ -80,7 +80,7 @@ async fn the_table_is_for_operators() {
 }
 
 #[test]
-fn the_command_shows_the_table_of_the_hosts_that_run() {
+fn the_guards_command_shows_the_table_of_running_hosts() {
     let project = Project::new().filter("guard", &GUARD.replace("global: false\n", ""));
     project.run("explain --coverage").ends(0).says("no host is running on this store");
     let host = project.serve("");

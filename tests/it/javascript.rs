@@ -26,7 +26,7 @@ pub(crate) fn node_with(package: &str) -> Option<Command> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
+async fn the_openai_sdk_chats_streams_lists_models_and_reads_errors() {
     let Some(mut node) = node() else { return };
     let host = host().await;
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/openai_client.cjs");

@@ -8,7 +8,7 @@ use std::path::Path;
 const WORDS: &str = "// Says it loudly.\nfn shout(text) { text.to_upper() + \"!\" }\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_editor_completes_explains_finds_and_shows_the_findings_of_check() {
+async fn an_editor_gets_completions_hovers_definitions_and_diagnostics() {
     let Some(mut node) = node_with("vscode-languageserver-protocol") else { return };
     let project = Project::new().with("filters/lib/words.rhai", WORDS).with("tools/README", "");
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/language_client.cjs");
@@ -17,12 +17,12 @@ async fn an_editor_completes_explains_finds_and_shows_the_findings_of_check() {
 }
 
 #[test]
-fn an_editor_that_leaves_at_once_is_no_failure() {
+fn an_editor_that_disconnects_at_once_is_not_a_failure() {
     Project::new().run("lsp").ends(0);
 }
 
 #[test]
-fn definitions_are_written_into_the_project_and_say_so() {
+fn definitions_are_written_into_the_project_and_reported() {
     let project = Project::new();
     project.run("definitions").ends(0).prints("files to");
     let text = std::fs::read_to_string(project.path(".valvehouse/definitions/kv.d.rhai")).unwrap();

@@ -125,7 +125,7 @@ async fn hooks_that_a_filter_does_not_implement_cost_nothing() {
 }
 
 #[tokio::test]
-async fn a_filters_name_place_and_policy_are_its_own() {
+async fn a_filter_has_its_own_name_priority_and_failure_policy() {
     struct Place(&'static str, f64, FailurePolicy);
     impl Filter for Place {
         fn name(&self) -> &str {
@@ -238,7 +238,7 @@ async fn an_answer_streams_as_chunks() {
 }
 
 #[test]
-fn typed_middleware_has_the_defaults_and_the_checks_of_named_ones() {
+fn typed_middleware_has_the_defaults_and_checks_of_named_middleware() {
     let parts = Parts::default();
     let of = |settings: MiddlewareSettings| Middleware::new(settings, &parts);
     let typed: [MiddlewareSettings; 7] = [
@@ -279,7 +279,7 @@ async fn an_approval_by_a_closure_pauses_only_the_calls_that_it_names() {
 }
 
 #[tokio::test]
-async fn the_run_of_an_agent_is_in_its_context() {
+async fn the_context_names_the_run_of_an_agent() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
     let filter = filter::pre_chat("sees", move |chat| {
@@ -308,7 +308,7 @@ async fn the_run_of_an_agent_is_in_its_context() {
 }
 
 #[tokio::test]
-async fn callbacks_of_scripts_hear_of_the_runs_of_an_agent() {
+async fn script_callbacks_receive_the_runs_of_an_agent() {
     let scripts = folder(&[(
         "records.rhai",
         "/*\nrequirements: kv\n*/\nconst callbacks = true;\n
@@ -348,7 +348,7 @@ async fn filters_and_tools_call_other_tools_of_the_kernel() {
 }
 
 #[tokio::test]
-async fn a_script_calls_tools_by_its_kernel_in_bounded_depth() {
+async fn a_script_calls_kernel_tools_in_bounded_depth() {
     let tools = folder(&[
         (
             "twice.rhai",
@@ -372,7 +372,7 @@ async fn a_script_calls_tools_by_its_kernel_in_bounded_depth() {
 }
 
 #[tokio::test]
-async fn the_opening_comment_of_a_script_may_hold_its_priority() {
+async fn the_opening_comment_of_a_script_may_set_its_priority() {
     let scripts = folder(&[
         (
             "a.rhai",
@@ -412,7 +412,7 @@ impl Observer for AnswerRecorder {
 }
 
 #[tokio::test]
-async fn a_host_in_a_program_has_folders_grants_tools_and_an_observer() {
+async fn an_embedded_host_has_folders_grants_tools_and_an_observer() {
     let filters = folder(&[("shout.rhai", "fn stream(event) { event.text.make_upper(); event }")]);
     let tools = folder(&[(
         "home.rhai",
@@ -447,13 +447,13 @@ async fn a_host_in_a_program_has_folders_grants_tools_and_an_observer() {
 }
 
 #[tokio::test]
-async fn a_host_without_its_folder_does_not_open() {
+async fn a_host_without_its_folder_fails_to_open() {
     let error = Host::builder().scripts("no/such/folder").open().await.err().unwrap().to_string();
     assert!(error.contains("cannot find the folder of scripts no/such/folder"), "{error}");
 }
 
 #[tokio::test]
-async fn the_error_of_a_tool_is_the_models() {
+async fn the_model_receives_the_error_of_a_tool() {
     let fails = Tool::new(ToolSpec::new("fails"), |_: Json, _: Context| async { Err("no".into()) });
     let kernel = Kernel::builder().tool(fails).build();
     let error = kernel.invoke("fails", value!({}), &Context::default()).await.unwrap_err();

@@ -140,11 +140,11 @@ async fn talk(summarize: bool) {
 }
 
 #[tokio::test]
-async fn with_summaries_a_long_talk_costs_no_more_than_a_short_one() {
+async fn with_summaries_the_cost_of_a_turn_does_not_grow_with_the_conversation() {
     talk(true).await;
 }
 
 #[tokio::test]
-async fn with_a_window_alone_a_long_talk_costs_no_more_than_a_short_one() {
+async fn with_a_window_the_cost_of_a_turn_does_not_grow_with_the_conversation() {
     talk(false).await;
 }

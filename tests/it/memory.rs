@@ -83,7 +83,7 @@ async fn new_messages_continue_the_stored_conversation() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_everything_again_says_only_what_is_new() {
+async fn a_client_that_resends_history_adds_only_new_messages() {
     let host = host(TestHost::new()).await;
     let mut history = vec![("system", "be kind"), ("user", "one")];
     assert_eq!(host.chat(&says("a", &history)).await.text(), "answer 1");
@@ -101,7 +101,7 @@ async fn a_client_that_sends_everything_again_says_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn of_a_system_message_that_changes_with_each_request_the_model_reads_the_latest_alone() {
+async fn the_model_receives_only_the_latest_system_message() {
     let host = host(TestHost::new()).await;
     let (mut history, clocks) = (Vec::new(), ["it is one", "it is two", "it is three", "it is three"]);
     let answers: Vec<String> = (1..=clocks.len()).map(|turn| format!("answer {turn}")).collect();
@@ -120,7 +120,7 @@ async fn of_a_system_message_that_changes_with_each_request_the_model_reads_the_
 }
 
 #[tokio::test]
-async fn a_client_that_edited_a_message_begins_a_branch_and_nothing_is_lost() {
+async fn an_edited_message_starts_a_branch_and_keeps_the_original() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
     host.chat(&says("a", &[("user", "two")])).await;
@@ -135,7 +135,7 @@ async fn a_client_that_edited_a_message_begins_a_branch_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_its_users_own() {
+async fn a_conversation_belongs_to_its_user() {
     let host = host(TestHost::new()).await;
     let mut body = says("a", &[("user", "one")]);
     body["user"] = "ann".into();
@@ -152,7 +152,7 @@ async fn a_conversation_is_its_users_own() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
+async fn a_run_waits_for_a_person_and_continues_after_the_decision() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     for (decision, result, expected) in [
         (Decision::Approve { arguments: None }, r#"done: {"paid":5}"#, "paid"),
@@ -192,7 +192,7 @@ async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
 }
 
 #[tokio::test]
-async fn who_says_something_else_instead_leaves_the_call_cancelled() {
+async fn a_new_message_instead_of_a_decision_cancels_the_call() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
@@ -209,7 +209,7 @@ async fn who_says_something_else_instead_leaves_the_call_cancelled() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_saw_the_answer_after_a_pause_goes_on_with_it() {
+async fn a_client_that_missed_the_answer_after_a_pause_continues() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap();
@@ -224,7 +224,7 @@ async fn a_client_that_never_saw_the_answer_after_a_pause_goes_on_with_it() {
 }
 
 #[tokio::test]
-async fn another_answer_is_a_branch_and_a_repeated_message_is_stored_again() {
+async fn a_regenerated_answer_is_a_branch_and_a_repeated_message_is_stored_again() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
     assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 2", "sent again");
@@ -234,7 +234,7 @@ async fn another_answer_is_a_branch_and_a_repeated_message_is_stored_again() {
 }
 
 #[tokio::test]
-async fn a_run_whose_client_went_away_can_be_gone_on_with() {
+async fn a_run_of_a_disconnected_client_can_be_resumed() {
     let host = host(TestHost::new().tool("pay", PAY)).await;
     let gate = crate::upstream::Gate::closed();
     host.upstream.reply(Reply::text("late").behind(&gate));
@@ -254,7 +254,7 @@ async fn a_run_whose_client_went_away_can_be_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
+async fn a_paused_stream_ends_with_its_pending_action() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]});
@@ -292,7 +292,7 @@ async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn anthropics_endpoint_remembers_too() {
+async fn the_anthropic_endpoint_stores_conversations() {
     let host = host(TestHost::new()).await;
     for (text, expected) in [("one", "answer 1"), ("two", "answer 2")] {
         let body = json!({"model": "assistant", "max_tokens": 100,
@@ -306,7 +306,7 @@ async fn anthropics_endpoint_remembers_too() {
 }
 
 #[tokio::test]
-async fn without_a_chat_id_nothing_is_remembered_and_nobody_can_be_waited_for() {
+async fn without_a_chat_id_nothing_is_stored_and_approvals_cannot_wait() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
     let mut body = says("", &[("user", "one")]);
     body.as_object_mut().unwrap().remove("chat_id");
@@ -319,7 +319,7 @@ async fn without_a_chat_id_nothing_is_remembered_and_nobody_can_be_waited_for() 
 }
 
 #[tokio::test]
-async fn questions_of_a_client_about_a_conversation_are_not_stored_in_it() {
+async fn title_and_tag_requests_of_a_client_are_not_stored() {
     let host = host(TestHost::new()).await;
     host.chat(&says("a", &[("user", "one")])).await;
     let mut body = says("a", &[("user", "a title for this, please")]);

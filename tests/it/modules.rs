@@ -84,7 +84,7 @@ fn pick(x) { switch x { 1 => LIMIT, _ => helper(x) } }
 ";
 
 #[tokio::test]
-async fn a_script_uses_what_a_module_has() {
+async fn a_script_uses_functions_and_constants_of_a_module() {
     let cases = [
         ("body.out = words::shout(\"a\")", "\"MODULE A!\""),
         ("body.out = helper(1) + words::helper(1)", "\"main 1module 1\""),
@@ -117,7 +117,7 @@ async fn a_script_uses_what_a_module_has() {
 }
 
 #[tokio::test]
-async fn modules_import_modules_beside_them_and_from_the_top() {
+async fn modules_import_relative_and_top_level_modules() {
     let files = [
         (
             "deep/x.rhai",
@@ -137,7 +137,7 @@ async fn modules_import_modules_beside_them_and_from_the_top() {
 }
 
 #[test]
-fn a_failed_import_is_reported_at_its_place() {
+fn a_failed_import_is_reported_at_its_position() {
     let import = |what: &str| format!("import \"{what}\" as m;\nfn inlet(body) {{ m::f() }}");
     for (what, words) in [
         ("lib/gone", "x.rhai:1:8: error[V401]: unknown module `lib/gone`"),
@@ -220,7 +220,7 @@ fn an_error_in_a_module_is_reported_in_the_module() {
 
 #[cfg(unix)]
 #[test]
-fn no_link_leads_out_of_the_folder() {
+fn links_cannot_leave_the_module_folder() {
     let outside = folder(&[("secret.rhai", "fn f() { 1 }"), ("lib/a.rhai", "fn f() { 1 }")]);
     for (link, target) in [("lib/a.rhai", "secret.rhai"), ("lib/b", "lib"), ("_a.rhai", "secret.rhai")] {
         let name = if link == "lib/b" { "lib/b/a" } else { link.trim_end_matches(".rhai") };
@@ -262,7 +262,7 @@ fn modules_are_bounded_in_number_depth_and_size() {
 }
 
 #[tokio::test]
-async fn an_error_is_reported_where_it_happened() {
+async fn a_runtime_error_is_reported_at_its_position_in_the_module() {
     let module = "import \"lib/inner\" as inner;\nfn f(x) {\n    inner::g(x)\n}\nfn h(list) {\n    list.map(|x| x.nothing())\n}";
     let inner = "fn g(x) {\n\n    x.missing()\n}";
     let x = |code: &str| format!("import \"lib/a\" as a;\nfn inlet(body) {{\n    {code}\n}}");
@@ -282,7 +282,7 @@ async fn an_error_is_reported_where_it_happened() {
 }
 
 #[tokio::test]
-async fn a_hostile_module_is_held_to_the_budget_of_the_script() {
+async fn a_module_is_limited_by_the_budget_of_its_script() {
     for body in ["loop {}", "let a = []; loop { a.push(1); }", "f()", "[1].map(|x| { loop {} })"] {
         let module = format!("fn f() {{ {body} }}");
         let error = with_words(&module, "words::f()").await.unwrap_err();
@@ -294,7 +294,7 @@ async fn a_hostile_module_is_held_to_the_budget_of_the_script() {
 }
 
 #[tokio::test]
-async fn a_script_waits_because_its_module_does() {
+async fn a_script_with_a_waiting_module_may_wait() {
     let text = "/*\nrequirements: http\nallow_hosts: api.example.com\n*/\nimport \"lib/a\" as a;\nfn inlet(body) { a::f() }";
     let folder = folder(&[("x.rhai", text), ("lib/a.rhai", "fn f() { http::get(\"http://127.0.0.1:9/\") }")]);
     let script = Arc::new(compile(folder.path(), "x.rhai").unwrap());
@@ -334,7 +334,7 @@ async fn a_changed_module_reloads_every_script_that_imports_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_module_that_breaks_or_goes_leaves_its_scripts_on_their_last_good_version() {
+async fn a_broken_or_deleted_module_leaves_its_scripts_on_their_last_good_version() {
     let mut host = TestHost::new()
         .filter("one", SAYS)
         .filter("two", SAYS)

@@ -42,7 +42,7 @@ async fn as_an_sdk(host: &TestHost, path: &str, stream: bool) -> Answer {
 }
 
 #[tokio::test]
-async fn retries_of_a_client_and_of_the_host_count_once() {
+async fn client_and_host_retries_do_not_multiply() {
     for path in ENDPOINTS {
         for (looks, stream) in [(false, false), (false, true), (true, false), (true, true)] {
             let setup = TestHost::new().provider(AT_ONCE);
@@ -56,7 +56,7 @@ async fn retries_of_a_client_and_of_the_host_count_once() {
 }
 
 #[tokio::test]
-async fn a_clients_own_retry_is_sent_once() {
+async fn a_retry_by_the_client_is_sent_once() {
     let host = TestHost::new().provider(AT_ONCE).start().await;
     host.upstream.reply(busy(503));
     let request = host.request("POST", ENDPOINTS[0]).body(saying(MODEL, "hi").to_string());
@@ -65,7 +65,7 @@ async fn a_clients_own_retry_is_sent_once() {
 }
 
 #[tokio::test]
-async fn a_client_whose_host_did_not_retry_decides_for_itself() {
+async fn an_error_without_host_retries_may_be_retried_by_the_client() {
     let host = TestHost::new().start().await;
     host.upstream.reply(busy(503));
     let answer = as_an_sdk(&host, ENDPOINTS[0], false).await;
@@ -74,7 +74,7 @@ async fn a_client_whose_host_did_not_retry_decides_for_itself() {
 }
 
 #[tokio::test]
-async fn retries_of_an_agents_middleware_are_those_of_its_provider() {
+async fn retries_of_agent_middleware_count_with_those_of_the_provider() {
     let agent = "[[models]]\nname = \"agent\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n\
                  middleware = { model_retry = { max_retries = 4, initial_delay_ms = 1, max_delay_ms = 2 } }\n";
     let host = TestHost::new().provider(AT_ONCE).config(agent).start().await;
@@ -84,7 +84,7 @@ async fn retries_of_an_agents_middleware_are_those_of_its_provider() {
 }
 
 #[tokio::test]
-async fn headers_of_a_client_reach_the_service_and_those_of_the_service_its_client() {
+async fn configured_headers_pass_between_client_and_service() {
     let sent = [
         ("openai-organization", "org-1"),
         ("openai-project", "proj-1"),
@@ -141,7 +141,7 @@ async fn headers_of_a_client_reach_the_service_and_those_of_the_service_its_clie
 }
 
 #[tokio::test]
-async fn which_headers_travel_is_a_setting() {
+async fn forwarded_headers_are_configurable() {
     let config = "[server]\nrequest_headers = [\"X-Team-*\"]\nresponse_headers = []\n";
     let host = TestHost::new().config(config).start().await;
     host.upstream.script(|request| Reply::fitting(request, "ok").header("x-request-id", "req_1"));
@@ -159,7 +159,7 @@ async fn which_headers_travel_is_a_setting() {
 }
 
 #[tokio::test]
-async fn the_key_of_idempotency_goes_with_the_first_model_call_of_a_turn() {
+async fn only_the_first_model_call_of_a_turn_has_the_idempotency_key() {
     let tool = "/*\ndescription: Adds.\n*/\nfn handler(args) { \"3\" }";
     let agent = "[[models]]\nname = \"agent\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"add\"]\n";
     let host = TestHost::new().tool("add", tool).config(agent).start().await;
@@ -202,7 +202,7 @@ fn authorization(host: &TestHost) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_callers_own_key_reaches_the_provider_that_wants_it_and_no_other() {
+async fn the_key_of_a_caller_reaches_only_the_configured_provider() {
     let host = paid_by_callers("").await;
     for model in ["own-1", MODEL] {
         for (path, looks) in [(ENDPOINTS[0], false), (ENDPOINTS[1], true), (ENDPOINTS[2], true)] {
@@ -219,7 +219,7 @@ async fn a_callers_own_key_reaches_the_provider_that_wants_it_and_no_other() {
 }
 
 #[tokio::test]
-async fn beside_a_key_of_the_host_the_callers_own_is_passed_on_and_the_hosts_never() {
+async fn the_provider_receives_the_caller_key_and_never_the_host_key() {
     let host = paid_by_callers("[server]\nkeys = [\"host-key-1\"]\n").await;
     let ask = async |own: Option<&str>, key: Option<&str>| {
         let request = host.request("POST", ENDPOINTS[0]).body(saying("own-1", "hi").to_string());
@@ -236,7 +236,7 @@ async fn beside_a_key_of_the_host_the_callers_own_is_passed_on_and_the_hosts_nev
 }
 
 #[tokio::test]
-async fn a_service_with_anthropics_api_gets_the_callers_key_as_it_came_and_its_version() {
+async fn an_anthropic_service_receives_the_caller_key_and_version_header() {
     let host = paid_by_callers("").await;
     let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "claude-1", "stop_reason":
         "end_turn", "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1}});

@@ -247,7 +247,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
 
 /// The suite's response-output-phase-schema, and a test that the checker reports violations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_schema_of_open_responses_takes_a_phase_and_refuses_what_does_not_fit() {
+async fn the_open_responses_schema_accepts_a_phase_and_rejects_invalid_items() {
     let Some(python) = python() else { return };
     let host = host().await;
     let whole = post(&host, "/v1/responses", &json!({"model": "mock-1", "input": "hello"})).await.ok();

@@ -50,7 +50,7 @@ fn turns(user: &str, count: usize) -> Value {
 }
 
 #[tokio::test]
-async fn the_seeds_turn_limit_works_as_written() {
+async fn the_documented_turn_limit_filter_works_unchanged() {
     let host = TestHost::new().filter("turn_limit", TURN_LIMIT).start().await;
     host.set_valves("turn_limit", Some("ann"), json!({"bonus_turns": 2})).await;
 
@@ -74,7 +74,7 @@ async fn the_seeds_turn_limit_works_as_written() {
 }
 
 #[tokio::test]
-async fn models_are_listed_by_their_names_also_while_a_service_is_away() {
+async fn models_are_listed_while_a_service_is_down() {
     let host = TestHost::new()
         .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"")
         .start()
@@ -98,7 +98,7 @@ async fn models_are_listed_by_their_names_also_while_a_service_is_away() {
 }
 
 #[tokio::test]
-async fn the_demo_and_the_service_answer_whole_and_streamed() {
+async fn the_demo_and_the_service_answer_complete_and_streamed() {
     let host = TestHost::new().start().await;
     let whole = host.chat(&saying("demo", "good morning")).await;
     assert!(whole.text().starts_with("You said: good morning"), "{}", whole.text());
@@ -119,7 +119,7 @@ async fn the_demo_and_the_service_answer_whole_and_streamed() {
 }
 
 #[tokio::test]
-async fn a_model_is_reached_by_its_own_name_its_providers_and_ours() {
+async fn a_model_is_reachable_by_configured_provider_and_qualified_name() {
     let host = TestHost::new()
         .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"\nsystem_prompt = \"Be kind.\"")
         .start()
@@ -135,7 +135,7 @@ async fn a_model_is_reached_by_its_own_name_its_providers_and_ours() {
 }
 
 #[tokio::test]
-async fn what_nobody_changes_travels_byte_for_byte() {
+async fn unchanged_messages_pass_byte_for_byte() {
     let whole = r#"{"id":"x","created":1.0e9,"object":"chat.completion","x_groq":{"t":0.10,"id":"r"},"choices":[{"index":0,"finish_reason":"stop","logprobs":null,"message":{"zz":1e2,"role":"assistant","content":"schön"}}],"usage":{"total_time":0.0010,"total_tokens":3}}"#;
     let events = [
         r#"{"id":"x","created":1.0e9,"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"object":"chat.completion.chunk","p":"ab"}"#,
@@ -167,7 +167,7 @@ async fn what_nobody_changes_travels_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn what_is_ours_never_reaches_the_service() {
+async fn host_fields_never_reach_the_service() {
     for source in [None, Some(LOOKS_AT_ALL)] {
         let host = match source {
             Some(source) => TestHost::new().filter("looks", source).start().await,
@@ -195,7 +195,7 @@ async fn what_is_ours_never_reaches_the_service() {
 }
 
 #[tokio::test]
-async fn what_outlet_makes_of_an_answer_reaches_the_client() {
+async fn an_answer_changed_by_outlet_reaches_the_client() {
     let appends = r#"fn outlet(body) { body.messages[-1].text += " (checked)"; body }"#;
     let host = TestHost::new().filter("appends", appends).start().await;
     assert_eq!(host.ask("hi").await.text(), "hello from upstream (checked)");
@@ -212,7 +212,7 @@ async fn what_outlet_makes_of_an_answer_reaches_the_client() {
 }
 
 #[tokio::test]
-async fn a_held_stream_shows_nothing_before_the_last_word() {
+async fn a_held_stream_sends_nothing_before_its_end() {
     let holds = r#"/*
 hold: true
 */
@@ -262,7 +262,7 @@ async fn inlet_reroutes_to_another_provider() {
 }
 
 #[tokio::test]
-async fn a_long_answer_passes_the_filters_whole_however_fast_it_comes() {
+async fn a_fast_long_answer_passes_the_filters_completely() {
     let looks = "fn stream(event) { event } fn outlet(body) { body }";
     let host = TestHost::new().filter("looks", looks).start().await;
     let long: String = (0..3_000).map(|word| format!("word{word} ")).collect();
@@ -274,7 +274,7 @@ async fn a_long_answer_passes_the_filters_whole_however_fast_it_comes() {
 }
 
 #[tokio::test]
-async fn a_stream_hook_protects_unstreamed_answers_too() {
+async fn a_stream_hook_also_filters_answers_that_are_not_streamed() {
     let masks = r#"
 fn stream(event) { event.text = text::replace(event.text, "upstream", "***"); event }
 fn stream_end(state) { #{ text: " end" } }
@@ -285,7 +285,7 @@ fn stream_end(state) { #{ text: " end" } }
 }
 
 #[tokio::test]
-async fn the_services_own_errors_are_passed_on_with_their_status() {
+async fn errors_of_the_service_keep_their_status() {
     let error = |text: &str| json!({"error": {"message": text, "type": "t", "param": null, "code": "c"}});
     for source in [None, Some(LOOKS_AT_ALL), Some("fn inlet(body) { body }")] {
         let host = match source {
@@ -344,7 +344,7 @@ async fn reqwest_fails(url: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_service_that_is_too_slow_is_a_504() {
+async fn a_timed_out_service_is_a_504() {
     for source in [None, Some(LOOKS_AT_ALL)] {
         let setup = TestHost::new().provider("timeouts = { response_ms = 150, idle_ms = 150 }");
         let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
@@ -364,7 +364,7 @@ async fn a_service_that_is_too_slow_is_a_504() {
 }
 
 #[tokio::test]
-async fn a_first_word_may_take_longer_than_a_pause_between_words() {
+async fn the_response_timeout_may_exceed_the_idle_timeout() {
     let host = TestHost::new().provider("timeouts = { response_ms = 10000, idle_ms = 100 }").start().await;
     host.upstream.script(|request| Reply::fitting(request, "worth it").after(Duration::from_millis(400)));
     assert_eq!(host.ask("hi").await.text(), "worth it");
@@ -372,7 +372,7 @@ async fn a_first_word_may_take_longer_than_a_pause_between_words() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
+async fn a_truncated_stream_ends_with_an_error_and_never_with_stop() {
     let half = r#"data: {"id":"x","choices":[{"index":0,"del"#;
     let crooked = r#"data: {"id":"chatcmpl-mock","choices":[{"index":0,"delta":{"content":"two"}}]}"#;
     let ways = [
@@ -481,7 +481,7 @@ async fn a_slow_answer_comes_word_by_word() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_openais_shape_the_chosen_status_and_retry_after() {
+async fn a_rejection_has_the_openai_shape_its_status_and_retry_after() {
     let refuses = r#"
 fn inlet(body) {
     switch body.messages[-1].text {
@@ -521,7 +521,7 @@ fn inlet(body) {
 }
 
 #[tokio::test]
-async fn every_answer_names_its_generation() {
+async fn every_response_has_a_generation_header() {
     let host = TestHost::new().start().await;
     let generation = host.generation().await;
     let answers = [
@@ -554,7 +554,7 @@ fn inlet(body, __event_emitter__) {
 "#;
 
 #[tokio::test]
-async fn what_plugins_emit_is_in_a_header_of_whole_answers() {
+async fn emitted_events_are_in_a_header_of_complete_answers() {
     let host = TestHost::new().filter("emits", EMITS).start().await;
     let expected = json!([
         {"type": "status", "data": {"description": "schön"}},
@@ -578,7 +578,7 @@ async fn what_plugins_emit_is_in_a_header_of_whole_answers() {
 }
 
 #[tokio::test]
-async fn what_plugins_emit_is_in_the_stream_for_those_who_ask() {
+async fn emitted_events_are_in_the_stream_on_request() {
     let host = TestHost::new().filter("emits", EMITS).start().await;
     let silent = host.stream("hi").await;
     assert!(silent.events().iter().all(|event| event.get("event").is_none()));
@@ -632,7 +632,7 @@ async fn a_question_in_a_stream_is_answered_through_its_own_route() {
 }
 
 #[tokio::test]
-async fn a_question_is_closed_when_its_client_has_left() {
+async fn a_question_is_closed_when_its_client_disconnects() {
     let host = TestHost::new().filter("asks", ASKS).start().await;
     let asking = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
     let mut response = asking.send().await.unwrap();
@@ -644,7 +644,7 @@ async fn a_question_is_closed_when_its_client_has_left() {
 }
 
 #[tokio::test]
-async fn a_toggle_runs_only_on_request() {
+async fn a_toggle_filter_runs_only_on_request() {
     let toggle = r#"const toggle = true; fn outlet(body) { body.messages[-1].text += " toggled"; body }"#;
     let always =
         r#"const Valves = #{ priority: 1 }; fn outlet(body) { body.messages[-1].text += " always"; body }"#;
@@ -677,7 +677,7 @@ async fn a_toggle_runs_only_on_request() {
 }
 
 #[tokio::test]
-async fn a_filter_that_does_not_exist_is_named_to_whoever_asks_for_it() {
+async fn a_request_for_an_unknown_filter_is_rejected() {
     let host =
         TestHost::new().filter("toggled", "const toggle = true;\nfn inlet(body) { body }").start().await;
     let named = json!(["togled"]);
@@ -699,7 +699,7 @@ async fn a_filter_that_does_not_exist_is_named_to_whoever_asks_for_it() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_not_text_is_refused_in_the_words_of_its_endpoint() {
+async fn a_path_that_is_not_utf_8_is_rejected_in_the_format_of_its_endpoint() {
     let host = TestHost::new().start().await;
     for (path, words) in [
         ("/v1/models/%ff", "openai"),
@@ -750,7 +750,7 @@ async fn facts_seen(request: reqwest::RequestBuilder) -> Value {
 }
 
 #[tokio::test]
-async fn keys_open_the_endpoint_and_name_their_user() {
+async fn keys_grant_access_and_name_their_user() {
     let host = TestHost::new()
         .filter("tells", TELLS)
         .config("[server]\nkeys = [\"sk-plain\", { key = \"sk-ann\", user = { id = \"ann\", role = \"admin\", timezone = \"Europe/Berlin\" } }]")
@@ -784,7 +784,7 @@ async fn keys_open_the_endpoint_and_name_their_user() {
 }
 
 #[tokio::test]
-async fn headers_name_the_user_only_where_they_are_trusted() {
+async fn headers_name_the_user_only_if_trusted() {
     for trusted in [true, false] {
         let host = TestHost::new()
             .filter("tells", TELLS)
@@ -850,7 +850,7 @@ async fn scripts_see_the_request_without_its_credentials() {
 }
 
 #[tokio::test]
-async fn the_chat_is_known_by_body_metadata_or_header() {
+async fn the_chat_id_comes_from_body_metadata_or_header() {
     let host = TestHost::new().filter("tells", TELLS).start().await;
     let with = |key: &str, value: Value| {
         let mut body = saying(MODEL, "hi");

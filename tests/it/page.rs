@@ -14,7 +14,7 @@ async fn page(host: &TestHost, path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn browsers_get_a_page_that_may_do_nothing_beyond_this_host_and_others_a_word() {
+async fn browsers_get_a_page_limited_to_this_host_and_other_clients_a_status() {
     let host = TestHost::new().start().await;
     assert_eq!(host.get("/").await.json(), json!({"status": true}));
     let answer = page(&host, "/").await;
@@ -29,7 +29,7 @@ async fn browsers_get_a_page_that_may_do_nothing_beyond_this_host_and_others_a_w
 }
 
 #[tokio::test]
-async fn every_file_that_the_page_names_comes_with_it() {
+async fn every_file_of_the_page_is_served() {
     let host = TestHost::new().start().await;
     let (mut known, mut open) = (BTreeSet::new(), vec!["/".to_owned()]);
     while let Some(path) = open.pop() {
@@ -48,7 +48,7 @@ async fn every_file_that_the_page_names_comes_with_it() {
 }
 
 #[tokio::test]
-async fn the_overview_names_what_is_wrong_with_its_place_and_what_mends_it() {
+async fn the_overview_lists_problems_with_position_and_fix() {
     let host = TestHost::new()
         .filter("limit", LIMIT)
         .filter("typo", "fn inlet(body) {\n    let x = ;\n}")
@@ -89,7 +89,7 @@ async fn the_overview_names_what_is_wrong_with_its_place_and_what_mends_it() {
 }
 
 #[tokio::test]
-async fn a_models_chain_is_listed_in_running_order_with_the_reasons_of_the_others() {
+async fn the_chain_of_a_model_lists_running_order_and_skip_reasons() {
     let host = TestHost::new()
         .filter("limit", LIMIT)
         .filter("first", FIRST)
@@ -113,7 +113,7 @@ async fn a_models_chain_is_listed_in_running_order_with_the_reasons_of_the_other
 }
 
 #[tokio::test]
-async fn data_are_for_operators_the_page_is_for_everybody() {
+async fn the_page_is_public_and_its_data_is_for_operators() {
     let host = TestHost::new().config("[admin]\nkey = \"sesame\"").start().await;
     assert_eq!(page(&host, "/").await.status, 200);
     for path in ["/api/v1/overview", "/api/v1/models/demo/chain"] {

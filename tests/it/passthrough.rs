@@ -21,7 +21,7 @@ fn field(name: &str, value: &str) -> String {
 }
 
 #[tokio::test]
-async fn bytes_go_both_ways_untouched_and_the_key_is_the_operators() {
+async fn passthrough_keeps_every_byte_and_uses_the_operator_key() {
     let host = TestHost::new().start().await;
     let odd = "{ \"input\" : [1,2], \"model\":\"mock-1\",\"x\":1.0e0 }";
     host.upstream.reply(Reply::raw("application/json", "{ \"data\" : [1.50] }").header("x-request-id", "r1"));
@@ -41,7 +41,7 @@ async fn bytes_go_both_ways_untouched_and_the_key_is_the_operators() {
 }
 
 #[tokio::test]
-async fn a_form_is_routed_by_its_model_wherever_it_stands_and_streamed() {
+async fn a_form_is_streamed_and_routed_by_its_model_field() {
     let host = TestHost::new().start().await;
     host.upstream.reply(Reply::bytes("audio/mpeg", vec![0, 255, 13, 10]));
     let file = format!(
@@ -64,7 +64,7 @@ async fn a_form_is_routed_by_its_model_wherever_it_stands_and_streamed() {
 }
 
 #[tokio::test]
-async fn a_configured_name_becomes_the_services_own_and_nothing_else_changes() {
+async fn a_configured_model_name_is_translated_and_nothing_else_changes() {
     let alias = "[[models]]\nname = \"embed\"\nprovider = \"mock\"\nmodel = \"text-3\"\n";
     let host = TestHost::new().config(alias).start().await;
     host.upstream.reply(Reply::json(&json!({})));
@@ -76,7 +76,7 @@ async fn a_configured_name_becomes_the_services_own_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named() {
+async fn files_go_to_the_only_or_the_named_provider() {
     let host = TestHost::new().start().await;
     host.upstream.reply(Reply::bytes("application/octet-stream", "content"));
     let answer = host.get("/v1/files/file-1/content?limit=2").await;
@@ -106,7 +106,7 @@ async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named(
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
+async fn impossible_requests_are_rejected_in_the_protocol_of_the_caller_with_advice() {
     let host = TestHost::new().config("[server]\nkeys = [\"k\"]\nmax_body_mb = 1\n").start().await;
     let ask = async |path: &str, anthropic: bool, body: String| {
         let request = match path {
@@ -157,7 +157,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
 }
 
 #[tokio::test]
-async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
+async fn a_guard_that_lists_an_endpoint_sees_its_input_texts() {
     let host = TestHost::new().filter("redact", REDACT).start().await;
     host.upstream.reply(Reply::json(&json!({})));
     let plain = r#"{ "model":"mock-1","input" : [ "plain" ], "x":1.0e0 }"#;
@@ -221,7 +221,7 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
 }
 
 #[tokio::test]
-async fn a_guard_sees_a_form_whose_model_has_a_shorter_name_at_its_service() {
+async fn a_guard_sees_a_form_whose_model_name_is_translated() {
     let name = "a-configured-name-that-is-longer-than-the-rest-of-the-form";
     let host = TestHost::new()
         .filter(
@@ -241,7 +241,7 @@ async fn a_guard_sees_a_form_whose_model_has_a_shorter_name_at_its_service() {
 }
 
 #[tokio::test]
-async fn a_filter_runs_at_the_endpoints_that_it_lists_and_explain_says_so() {
+async fn a_filter_runs_at_its_listed_endpoints_and_explain_shows_it() {
     let deny =
         |endpoints: &str| format!("{endpoints}\nfn inlet(body) {{ deny(`no ${{body.endpoint}}`, 403); }}");
     let host = TestHost::new().filter("chats", deny("")).start().await;
@@ -268,7 +268,7 @@ async fn a_filter_runs_at_the_endpoints_that_it_lists_and_explain_says_so() {
 }
 
 #[tokio::test]
-async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
+async fn no_route_bypasses_a_chat_guard_unless_the_operator_allows_it() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     let mut host = TestHost::new().filter("guard", guard).start().await;
     host.upstream.reply(Reply::json(&json!({})));
@@ -305,7 +305,7 @@ async fn a_guard_that_lists_fewer_endpoints_waits_for_an_operator() {
 }
 
 #[tokio::test]
-async fn a_services_headers_never_repeat_its_key() {
+async fn response_headers_of_a_service_never_contain_its_key() {
     let host = TestHost::new().start().await;
     let with_key_headers = |reply: Reply| {
         reply
@@ -326,7 +326,7 @@ async fn a_services_headers_never_repeat_its_key() {
 }
 
 #[tokio::test]
-async fn a_guard_that_does_not_load_closes_every_endpoint() {
+async fn a_guard_that_does_not_load_blocks_every_endpoint() {
     let host =
         TestHost::new().filter("redact", "/*\nsecurity: true\n*/\nfn inlet(body { body }").start().await;
     let answer =
@@ -335,7 +335,7 @@ async fn a_guard_that_does_not_load_closes_every_endpoint() {
 }
 
 #[tokio::test]
-async fn azures_clients_name_the_model_in_the_path() {
+async fn azure_clients_name_the_model_in_the_path() {
     let host = TestHost::new()
         .filter("shout", "fn inlet(body) { body.messages[-1].text = \"HI\"; body }")
         .start()
@@ -359,7 +359,7 @@ async fn azures_clients_name_the_model_in_the_path() {
 }
 
 #[tokio::test]
-async fn ollamas_clients_have_the_same_turn() {
+async fn ollama_clients_run_the_same_turn() {
     let host = TestHost::new()
         .filter("loud", "fn outlet(body) { body.messages[-1].text += \"!\"; body }")
         .start()
@@ -402,7 +402,7 @@ async fn ollamas_clients_have_the_same_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn openais_python_client_has_the_other_routes() {
+async fn the_openai_python_sdk_uses_the_passthrough_routes() {
     let Some(python) = crate::python::python() else { return };
     let host = TestHost::new().start().await;
     host.upstream.script(|request| match request.path.trim_start_matches("/v1/") {

@@ -101,7 +101,7 @@ async fn the_effects_of_a_hook_before_its_question_happen_once() {
 }
 
 #[tokio::test]
-async fn results_of_host_calls_are_sealed_where_a_run_is_kept() {
+async fn results_of_host_calls_are_sealed_in_a_stored_run() {
     let (host, _, _) = working().await;
     let filter = WORKS.replace("seen: seen, failed: failed", "seen: []");
     host.update("works", &filter).await;
@@ -114,7 +114,7 @@ async fn results_of_host_calls_are_sealed_where_a_run_is_kept() {
 }
 
 #[tokio::test]
-async fn a_hook_that_changed_before_its_answer_came_fails_and_a_retry_runs_it_afresh() {
+async fn a_hook_changed_during_a_pause_fails_and_a_retry_runs_it_from_the_start() {
     let (host, _, posts) = working().await;
     let run = begin(&host, "pay").await;
     let filter = WORKS.replace("kv::get(\"count\"), kv::incr", "kv::get(\"other\"), kv::incr");
@@ -129,7 +129,7 @@ async fn a_hook_that_changed_before_its_answer_came_fails_and_a_retry_runs_it_af
 }
 
 #[tokio::test]
-async fn a_hook_that_changed_only_behind_its_question_goes_on() {
+async fn a_hook_changed_only_after_its_question_continues() {
     let (host, _, posts) = working().await;
     let run = begin(&host, "pay").await;
     host.update("works", &WORKS.replace("kv::incr(\"after\")", "kv::set(\"after\", 7)")).await;
@@ -140,7 +140,7 @@ async fn a_hook_that_changed_only_behind_its_question_goes_on() {
 }
 
 #[tokio::test]
-async fn a_choice_out_of_an_array_that_became_shorter_meanwhile_is_an_error() {
+async fn an_approved_choice_from_a_shortened_array_is_an_error() {
     const CHOOSES: &str = r#"fn inlet(body) {
     let all = [];
     for number in 0..100 { all.push(number); }
@@ -160,7 +160,7 @@ async fn a_choice_out_of_an_array_that_became_shorter_meanwhile_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
+async fn a_tool_runs_once_if_a_later_filter_asks() {
     let tool = "/*\nrequirements: kv\n*/\nconst parameters = #{ amount: #{ type: \"integer\" } };\nfn handler(args, ctx) { ctx.set(\"paid\", true); `paid ${args.amount}, ${kv::incr(\"payments\")}` }";
     let asks = "fn post_invocation(ctx) { let answer = ask(#{ type: \"input\", data: #{ message: `sure of ${ctx.result}?` } }); ctx.result = `${ctx.result} ${answer} ${ctx.context.get(\"paid\")}`; ctx }";
     let host = clerk("[grants.pay]\nkv = true\n").tool("pay", tool).filter("asks", asks).start().await;
@@ -203,7 +203,7 @@ fn stream_end(state, valves) {
 "#;
 
 #[tokio::test]
-async fn a_model_is_called_once_although_hooks_of_its_stream_ask() {
+async fn a_model_is_called_once_if_its_stream_hooks_ask() {
     for (is_streamed, is_restarted, answers_in_pieces) in
         [(false, false, false), (true, false, true), (false, true, true), (true, true, false)]
     {

@@ -146,7 +146,7 @@ async fn a_pipe_calls_tools_of_the_host() {
 }
 
 #[tokio::test]
-async fn pieces_come_as_they_are_made_and_the_script_ends_with_its_reader() {
+async fn chunks_of_a_pipe_are_sent_at_once_and_the_script_ends_with_its_reader() {
     let host = TestHost::new()
         .filter(
             "p",
@@ -181,7 +181,7 @@ async fn pieces_come_as_they_are_made_and_the_script_ends_with_its_reader() {
 }
 
 #[tokio::test]
-async fn an_error_is_reported_and_ends_the_answer_once() {
+async fn a_pipe_error_is_reported_and_ends_the_answer_once() {
     let cases = [
         ("throw #{ status: 429, message: \"later\" }", 429, "later"),
         ("error(\"no\")", 400, "no"),
@@ -206,7 +206,7 @@ async fn an_error_is_reported_and_ends_the_answer_once() {
 }
 
 #[tokio::test]
-async fn a_pipe_may_ask_other_models_and_not_itself() {
+async fn a_pipe_may_call_other_models_but_not_itself() {
     let host = TestHost::new()
         .filter(
             "p",

@@ -56,7 +56,7 @@ async fn host() -> TestHost {
 }
 
 #[tokio::test]
-async fn live_requests_show_which_filters_keep_the_prompt_cache() {
+async fn requests_record_which_filters_keep_the_prompt_cache() {
     let host = host().await;
     for (name, keeps, _) in FILTERS {
         let mut messages = vec![json!({"role": "user", "content": "one"})];
@@ -84,7 +84,7 @@ async fn live_requests_show_which_filters_keep_the_prompt_cache() {
 }
 
 #[tokio::test]
-async fn with_cache_marks_only_what_is_behind_the_last_one_may_change() {
+async fn only_messages_after_the_last_cache_mark_may_change() {
     let host = host().await;
     let mark = json!({"type": "ephemeral"});
     for (name, keeps) in [("same", true), ("constant", true), ("behind", true), ("last", false)] {
@@ -111,7 +111,7 @@ async fn with_cache_marks_only_what_is_behind_the_last_one_may_change() {
 }
 
 #[test]
-fn the_command_says_which_filters_keep_the_prompt_cache() {
+fn the_command_shows_which_filters_keep_the_prompt_cache() {
     let project = Project::new().filter("counter", &FILTERS[4].2.replace(".len()", ".len() + uuid()"));
     assert!(!project.run("explain --model demo").ends(0).out.contains("prompt cache"));
     let host = project.serve("");

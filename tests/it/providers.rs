@@ -79,7 +79,7 @@ async fn host_of(url: &str, provider: &str) -> TestHost {
 }
 
 #[tokio::test]
-async fn a_service_that_gets_better_in_time_has_answered() {
+async fn a_service_that_recovers_during_retries_answers() {
     for looks in [false, true] {
         for failure in
             [busy(503), busy(500), busy(429), Reply::raw("text/html", "<h1>Bad gateway</h1>").status(502)]
@@ -97,7 +97,7 @@ async fn a_service_that_gets_better_in_time_has_answered() {
 }
 
 #[tokio::test]
-async fn a_lasting_failure_is_tried_three_times_and_a_mistake_once() {
+async fn a_server_error_is_tried_three_times_and_a_client_error_once() {
     for (status, times) in [(503, 3), (529, 3), (408, 3), (400, 1), (401, 1), (404, 1), (422, 1)] {
         let host = fails(9, busy(status), AT_ONCE, false).await;
         let answer = host.ask("hi").await;
@@ -107,7 +107,7 @@ async fn a_lasting_failure_is_tried_three_times_and_a_mistake_once() {
 }
 
 #[tokio::test]
-async fn retry_after_of_a_service_is_obeyed() {
+async fn retry_after_of_a_service_is_respected() {
     for (header, value, least) in [("retry-after", "1", 950), ("retry-after-ms", "300", 290)] {
         let host = fails(1, busy(429).header(header, value), "retry = { max_delay_ms = 5_000 }", false).await;
         let begun = Instant::now();
@@ -131,7 +131,7 @@ fn httpdate(from_now: Duration) -> String {
 }
 
 #[tokio::test]
-async fn too_long_a_retry_after_is_not_waited_for_and_passed_to_the_client() {
+async fn a_long_retry_after_is_passed_to_the_client() {
     let host = fails(9, busy(429).header("retry-after", "30"), AT_ONCE, false).await;
     let answer = host.ask("hi").await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("30")));
@@ -141,7 +141,7 @@ async fn too_long_a_retry_after_is_not_waited_for_and_passed_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_after_its_first_word_is_never_retried() {
+async fn a_stream_is_never_retried_after_its_first_chunk() {
     for looks in [false, true] {
         let host = fails(9, Reply::begun(["half a "]).then_cut(), AT_ONCE, looks).await;
         let answer = host.stream("hi").await;
@@ -151,7 +151,7 @@ async fn a_stream_that_breaks_off_after_its_first_word_is_never_retried() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_after_the_request_is_retried_only_where_that_is_allowed() {
+async fn a_connection_lost_after_sending_is_retried_only_with_after_send() {
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 60\r\n\r\n\
                          {\"choices\":[{\"message\":{\"content\":\"here\"},\"index\":0}],\"a\":1}";
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
@@ -167,7 +167,7 @@ async fn a_connection_that_is_lost_after_the_request_is_retried_only_where_that_
 }
 
 #[tokio::test]
-async fn a_service_that_is_down_is_tried_again_and_named() {
+async fn an_unreachable_service_is_retried_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
     let host =
@@ -190,7 +190,7 @@ async fn a_service_that_is_down_is_tried_again_and_named() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_waiting() {
+async fn a_disconnected_client_ends_the_wait_for_a_retry() {
     let host = fails(9, busy(503).header("retry-after-ms", "300"), AT_ONCE, false).await;
     for stream in [true, false] {
         let body = if stream { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
@@ -223,7 +223,7 @@ async fn crowded() -> (String, Vec<TcpStream>, TcpListener) {
 }
 
 #[tokio::test]
-async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
+async fn each_timeout_error_names_its_setting() {
     let once = |timeouts: &str| format!("retry = {{ max_attempts = 1 }}\ntimeouts = {{ {timeouts} }}");
     let (url, _waiting, _listener) = crowded().await;
     let host = host_of(&url, &once("connect_ms = 80")).await;
@@ -264,7 +264,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
+async fn a_complete_answer_has_a_configurable_time_limit() {
     for looks in [false, true] {
         let setup = TestHost::new().provider("timeouts = { total_ms = 300 }");
         let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
@@ -289,7 +289,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
+async fn repeated_failures_open_the_breaker_of_a_service_until_a_probe() {
     for looks in [false, true] {
         let rest = "retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 3, cool_down_ms = 3_000 }";
         let host = fails(3, busy(500), rest, looks).await;
@@ -314,7 +314,7 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
 }
 
 #[tokio::test]
-async fn callers_mistakes_and_too_many_requests_do_not_put_a_service_to_rest() {
+async fn client_errors_and_rate_limits_do_not_open_the_breaker_of_a_service() {
     let host = fails(99, busy(400), "breaker = { failure_threshold = 2 }", false).await;
     for _ in 0..4 {
         assert_eq!(host.ask("hi").await.status, 400);
@@ -338,7 +338,7 @@ async fn with_backup(backup: &Upstream, provider: &str, looks: bool) -> TestHost
 }
 
 #[tokio::test]
-async fn another_model_answers_where_one_cannot_and_the_answer_says_so() {
+async fn a_fallback_model_answers_and_is_named() {
     let gate = Gate::closed();
     for (failure, provider) in [
         (busy(503), ""),
@@ -366,7 +366,7 @@ async fn another_model_answers_where_one_cannot_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn the_model_that_was_meant_answers_as_long_as_it_can_and_mistakes_stay_with_it() {
+async fn fallbacks_are_not_used_for_successes_and_client_errors() {
     for looks in [false, true] {
         let backup = Upstream::start().await;
         let host = with_backup(&backup, "", looks).await;
@@ -386,7 +386,7 @@ async fn the_model_that_was_meant_answers_as_long_as_it_can_and_mistakes_stay_wi
 }
 
 #[tokio::test]
-async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_reason() {
+async fn fallbacks_are_tried_in_order_and_the_first_error_is_returned() {
     for looks in [false, true] {
         let backup = Upstream::start().await;
         backup.reply(busy(500));
@@ -406,7 +406,7 @@ async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_re
 }
 
 #[tokio::test]
-async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_others() {
+async fn one_failing_prompt_opens_no_breaker_and_models_are_separate() {
     let host =
         TestHost::new().provider("breaker = { failure_threshold = 2, cool_down_ms = 60_000 }").start().await;
     host.upstream.script(|request| match (request.json()["model"] == "down", request.last_text().as_str()) {
@@ -424,7 +424,7 @@ async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_othe
 }
 
 #[tokio::test]
-async fn a_service_that_is_left_alone_is_not_waited_for() {
+async fn an_open_breaker_answers_without_waiting() {
     let backup = Upstream::start().await;
     let host =
         with_backup(&backup, "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
@@ -436,7 +436,7 @@ async fn a_service_that_is_left_alone_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_host_tells_which_provider_it_leaves_alone() {
+async fn a_host_reports_providers_with_an_open_breaker() {
     let host =
         fails(99, busy(500), "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     assert_eq!(host.ready().await["providers"], json!({"demo": "used", "mock": "used"}));
@@ -453,7 +453,7 @@ async fn a_host_tells_which_provider_it_leaves_alone() {
 }
 
 #[tokio::test]
-async fn a_service_that_wants_a_key_where_there_is_none_is_a_401_that_says_what_to_do() {
+async fn a_missing_provider_key_is_a_401_with_a_fix() {
     let service = Upstream::start().await;
     service.reply(Reply::json(&json!({"error": {"message": "You didn't provide an API key."}})).status(401));
     let host = host_of(&service.url(), "").await;
@@ -467,7 +467,7 @@ async fn a_service_that_wants_a_key_where_there_is_none_is_a_401_that_says_what_
 }
 
 #[tokio::test]
-async fn a_key_in_a_file_is_read_again_when_it_changes() {
+async fn a_changed_key_file_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "sk-first\n").unwrap();
@@ -497,7 +497,7 @@ impl std::io::Write for Log {
 }
 
 #[tokio::test]
-async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
+async fn logs_errors_and_answers_never_contain_a_key() {
     const KEY: &str = "sk-upstream";
     let log = Log::default();
     let writer = log.clone();
@@ -631,7 +631,7 @@ impl Peers {
 }
 
 #[tokio::test]
-async fn connections_are_used_again_after_answers_streams_and_errors() {
+async fn connections_are_reused_after_answers_streams_and_errors() {
     use axum::response::IntoResponse;
     const WHOLE: &str =
         r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#;

@@ -68,7 +68,7 @@ pub(crate) async fn passes(mut client: Command) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_own_client_chats_streams_lists_and_sees_its_own_errors() {
+async fn the_openai_sdk_chats_streams_lists_models_and_reads_errors() {
     let Some(python) = python() else { return };
     let host = host().await;
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/openai_client.py");

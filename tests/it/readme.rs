@@ -35,7 +35,7 @@ fn scripts() -> [String; 7] {
 }
 
 #[tokio::test]
-async fn the_filter_with_match_takes_names_out_of_pieces() {
+async fn the_readme_filter_with_match_removes_names_across_chunks() {
     let [_, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "names", "filters/names.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -45,7 +45,7 @@ async fn the_filter_with_match_takes_names_out_of_pieces() {
 }
 
 #[tokio::test]
-async fn the_first_filter_signs_answers() {
+async fn the_first_readme_filter_signs_answers() {
     let [text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "polite", "filters/polite.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -56,7 +56,7 @@ async fn the_first_filter_signs_answers() {
 }
 
 #[tokio::test]
-async fn the_filter_against_searches_takes_them_out_and_refuses_a_forced_one() {
+async fn the_readme_search_filter_removes_hosted_searches_and_rejects_forced_ones() {
     let [_, _, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "no_search", "filters/no_search.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -77,7 +77,7 @@ async fn the_filter_against_searches_takes_them_out_and_refuses_a_forced_one() {
 }
 
 #[tokio::test]
-async fn the_window_finds_keys_in_pieces() {
+async fn the_readme_window_finds_keys_across_chunks() {
     let [_, _, _, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "keys", "filters/keys.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -87,7 +87,7 @@ async fn the_window_finds_keys_in_pieces() {
 }
 
 #[tokio::test]
-async fn the_model_counts_down() {
+async fn the_readme_pipe_counts_down() {
     let [.., text, _, _] = scripts();
     let file = SourceFile::new(Kind::Filter, "countdown", "filters/countdown.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -102,7 +102,7 @@ async fn the_model_counts_down() {
 }
 
 #[test]
-fn the_action_has_a_button() {
+fn the_readme_action_has_a_button() {
     let [.., text] = scripts();
     let file = SourceFile::new(Kind::Action, "words", "actions/words.rhai", text.as_str());
     let script = Script::compile(&file, &Settings::default()).unwrap();
@@ -111,7 +111,7 @@ fn the_action_has_a_button() {
 }
 
 #[tokio::test]
-async fn the_first_tool_rolls_dice_and_counts_them() {
+async fn the_readme_tool_rolls_dice_and_counts_them() {
     let [.., text, _] = scripts();
     let file = SourceFile::new(Kind::Tool, "dice", "tools/dice.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
@@ -127,7 +127,7 @@ async fn the_first_tool_rolls_dice_and_counts_them() {
 }
 
 #[test]
-fn the_configuration_is_one() {
+fn the_readme_configuration_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     // All fragments in one file.
     std::fs::write(folder.path().join("valvehouse.toml"), blocks("toml").concat()).unwrap();
@@ -198,7 +198,7 @@ fn every_link_of_every_page_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn the_unit_in_the_archives_is_the_one_of_its_page() {
+fn the_packaged_systemd_unit_equals_the_documented_one() {
     let running = page("docs/running.md");
     let (_, rest) = running.split_once("```ini\n").unwrap();
     assert_eq!(rest.split("```").next().unwrap(), page("packaging/valvehouse.service"));

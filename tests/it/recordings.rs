@@ -194,7 +194,7 @@ fn same(recording: &Recording, events: &[Value], way: &str) {
 }
 
 #[tokio::test]
-async fn where_nobody_looks_every_answer_passes_byte_for_byte() {
+async fn without_filters_every_answer_passes_byte_for_byte() {
     for source in [None, Some("fn inlet(body) { body }")] {
         let setup = TestHost::new();
         let host = match source {
@@ -219,7 +219,7 @@ async fn where_nobody_looks_every_answer_passes_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn through_filters_every_streamed_chat_is_well_formed_and_says_the_same() {
+async fn through_filters_every_streamed_chat_is_well_formed_and_complete() {
     for (way, source, size) in [("idle", IDLE, usize::MAX), ("idle", IDLE, 1_000), ("touched", TOUCHES, 1)] {
         let host = TestHost::new().filter("looks", source).start().await;
         for recording in all().iter().filter(|recording| recording.is("chat.") && recording.is_stream()) {
@@ -238,7 +238,7 @@ async fn through_filters_every_streamed_chat_is_well_formed_and_says_the_same() 
 }
 
 #[tokio::test]
-async fn a_held_answer_is_well_formed_and_says_the_same() {
+async fn a_held_answer_is_well_formed_and_complete() {
     let host = TestHost::new().filter("holds", HOLDS).start().await;
     for recording in all().iter().filter(|recording| recording.is("chat.") && recording.is_stream()) {
         // A service that streams although a whole response was requested.
@@ -254,7 +254,7 @@ async fn a_held_answer_is_well_formed_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_whole_chat_passes_filters_unchanged_and_can_be_streamed() {
+async fn a_complete_chat_passes_filters_unchanged_and_can_be_streamed() {
     let looks = TestHost::new().filter("looks", IDLE).start().await;
     let nobody = TestHost::new().start().await;
     let holds = TestHost::new().filter("holds", HOLDS).start().await;
@@ -290,7 +290,7 @@ async fn a_whole_chat_passes_filters_unchanged_and_can_be_streamed() {
 }
 
 #[tokio::test]
-async fn answers_of_other_apis_are_refused_where_filters_look_and_say_whose_they_are() {
+async fn answers_of_another_api_are_rejected_and_name_that_api() {
     let host = TestHost::new().filter("looks", IDLE).start().await;
     for recording in all() {
         if recording.is("chat.") || recording.is("error.") {
@@ -311,7 +311,7 @@ async fn answers_of_other_apis_are_refused_where_filters_look_and_say_whose_they
 }
 
 #[tokio::test]
-async fn errors_keep_their_status_and_say_what_is_wrong() {
+async fn errors_keep_their_status_and_reason() {
     for source in [None, Some(IDLE)] {
         let setup = TestHost::new();
         let host = match source {

@@ -79,7 +79,7 @@ async fn reply(host: &TestHost, key: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_user_finds_their_memories_alone() {
+async fn a_user_finds_only_their_own_memories() {
     let host = setup().start().await;
     let id = reply(&host, "sk-ann", "remember my sister lives in Lisbon").await;
     reply(&host, "sk-ann", "remember my dog is called Rex").await;
@@ -121,7 +121,7 @@ async fn a_forged_user_finds_nothing() {
 }
 
 #[tokio::test]
-async fn headers_of_an_open_webui_name_the_user_where_they_are_trusted() {
+async fn open_webui_headers_name_the_user_if_trusted() {
     let trusting = CONFIG.replacen("[server]", "[server]\ntrust_user_headers = true", 1);
     let host = TestHost::new().config(&trusting).filter("probe", PROBE).start().await;
     reply(&host, "sk-anybody", "remember my sister lives in Lisbon").await;
@@ -130,7 +130,7 @@ async fn headers_of_an_open_webui_name_the_user_where_they_are_trusted() {
 }
 
 #[tokio::test]
-async fn a_user_finds_their_conversations_alone() {
+async fn a_user_finds_only_their_own_conversations() {
     let host = setup().start().await;
     host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
     let chat = |id: &str| json!({"chat_id": id});
@@ -193,7 +193,7 @@ async fn memories_are_embedded_again_when_the_model_changes() {
 }
 
 #[tokio::test]
-async fn scripts_see_what_the_settings_say_of_a_model() {
+async fn scripts_read_the_configured_facts_of_a_model() {
     let host = setup().start().await;
     let model = reply(&host, "sk-ann", "models").await;
     assert_eq!(model["description"], "Remembers.");
@@ -202,7 +202,7 @@ async fn scripts_see_what_the_settings_say_of_a_model() {
 }
 
 #[tokio::test]
-async fn files_of_a_request_are_read_in_every_form_that_clients_send() {
+async fn files_of_a_request_are_read_in_every_client_format() {
     let host = setup().start().await;
     let files = json!({"files": [
         {"type": "file", "id": "1", "name": "notes.md", "file": {"id": "1", "meta": {"size": 5}, "data": {"content": "extracted"}}},
@@ -229,7 +229,7 @@ fn answer(text: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
+async fn an_unverified_request_cannot_continue_the_conversation_of_a_verified_user() {
     let host = setup().start().await;
     host.upstream.script(|_: &UpstreamRequest| answer("noted"));
     let forged = json!({"chat_id": "trip", "user": "ann"});
@@ -244,7 +244,7 @@ async fn a_conversation_of_a_verified_user_is_not_continued_in_their_name() {
 }
 
 #[tokio::test]
-async fn a_body_names_the_user_only_where_that_is_trusted() {
+async fn a_body_names_the_user_only_if_trusted() {
     const KEEPS: &str = "/*\nrequirements: kv\n*/\nfn inlet(body, __user__) {
         let before = kv::user::get(\"seen\");
         kv::user::set(\"seen\", body.messages[0].content);
@@ -290,7 +290,7 @@ async fn a_body_names_the_user_only_where_that_is_trusted() {
 }
 
 #[tokio::test]
-async fn an_operator_deletes_all_that_is_stored_of_a_user() {
+async fn an_operator_deletes_all_data_of_a_user() {
     let host = setup().start().await;
     for key in ["sk-ann", "sk-bob"] {
         reply(&host, key, "remember my sister lives in Lisbon").await;
@@ -324,7 +324,7 @@ async fn an_operator_deletes_all_that_is_stored_of_a_user() {
 }
 
 #[test]
-fn the_command_counts_and_deletes_only_when_it_is_confirmed() {
+fn user_forget_counts_and_deletes_only_on_confirmation() {
     let project = crate::cli::Project::new();
     project.run("user show ann").ends(0).prints("memories");
     project

@@ -51,7 +51,7 @@ async fn files_are_added_edited_renamed_over_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_file_that_changes_its_name_never_runs_twice() {
+async fn a_renamed_file_never_runs_twice() {
     let host = TestHost::new().filter("before", says("word")).start().await;
     for (from, to) in [("before", "after"), ("after", "before"), ("before", "after")] {
         std::fs::rename(host.path_of(from), host.path_of(to)).unwrap();
@@ -64,7 +64,7 @@ async fn a_file_that_changes_its_name_never_runs_twice() {
 }
 
 #[tokio::test]
-async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
+async fn a_broken_file_keeps_its_last_good_version_until_it_is_fixed() {
     let mut host = TestHost::new().filter("word", says("good")).start().await;
     host.save("word", BROKEN);
     host.stands("word", "stale").await;
@@ -103,7 +103,7 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_any_more_keeps_its_last_good_version() {
+async fn an_unreadable_file_keeps_its_last_good_version() {
     let host = TestHost::new().filter("word", says("good")).start().await;
     for bad in [&b""[..], &[0xff, 0xfe][..], &vec![b' '; 300 * 1024][..]] {
         host.save("word", bad);
@@ -124,7 +124,7 @@ fn half(name: &str, version: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_that_are_saved_together_go_live_together() {
+async fn files_saved_together_go_live_together() {
     let host =
         TestHost::new().filter("left", half("left", 0)).filter("right", half("right", 0)).start().await;
     let host = Arc::new(host);
@@ -186,7 +186,7 @@ fn mixed_versions(body: &str) -> Option<(usize, usize)> {
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }";
 
 #[tokio::test]
-async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() {
+async fn a_deleted_guard_rejects_until_its_removal_is_confirmed() {
     let mut host = TestHost::new().filter("guard", GUARD).start().await;
     assert_eq!(host.ask("good").await.text(), "hello from upstream");
     host.ask("bad").await.refused(403, "guarded");
@@ -221,7 +221,7 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
 }
 
 #[tokio::test]
-async fn a_guard_that_never_loaded_refuses_until_it_does() {
+async fn a_guard_that_never_loaded_rejects_until_it_loads() {
     let broken = format!("{GUARD}\nfn outlet(");
     let unreadable = [GUARD.as_bytes(), b" // \xff"].concat();
     for source in [broken.as_bytes(), &unreadable] {
@@ -241,7 +241,7 @@ async fn a_guard_that_never_loaded_refuses_until_it_does() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_behind_a_link_is_followed_to_its_new_place() {
+async fn a_folder_link_is_followed_to_its_new_target() {
     use std::os::unix::fs::symlink;
     let host = TestHost::new().start().await;
     // The layout of Kubernetes: the file is a link through a link that is swapped.
@@ -268,7 +268,7 @@ async fn a_folder_behind_a_link_is_followed_to_its_new_place() {
 }
 
 #[tokio::test]
-async fn a_folder_may_come_go_and_come_again() {
+async fn a_folder_may_be_created_deleted_and_created_again() {
     let host = TestHost::new().start().await;
     for word in ["one", "two"] {
         host.save("word", says(word));
@@ -282,7 +282,7 @@ async fn a_folder_may_come_go_and_come_again() {
 }
 
 #[tokio::test]
-async fn a_file_with_the_same_time_and_length_is_still_noticed() {
+async fn a_change_with_the_same_time_and_length_is_noticed() {
     let host = TestHost::new().filter("word", says("one")).start().await;
     let path = host.path_of("word");
     let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
@@ -317,7 +317,7 @@ async fn a_thousand_filters_load_and_a_single_change_goes_live() {
 }
 
 #[tokio::test]
-async fn a_turn_in_flight_ends_on_the_set_it_began_with() {
+async fn a_turn_ends_with_the_filters_it_started_with() {
     let version = |word: &str| {
         format!(
             "fn inlet(body) {{ body.seen = \"{word}\"; body }}\n\
@@ -359,7 +359,7 @@ async fn a_turn_in_flight_ends_on_the_set_it_began_with() {
 }
 
 #[tokio::test]
-async fn valves_and_switches_in_the_store_are_obeyed_without_a_restart() {
+async fn stored_valves_and_toggles_apply_without_a_restart() {
     let word = r#"
 const Valves = #{ word: "default" };
 const UserValves = #{ mark: "." };
@@ -477,7 +477,7 @@ async fn two_hundred_saves_under_load_fail_no_request_and_mix_no_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_users_at_once_see_nothing_of_each_other() {
+async fn a_hundred_concurrent_users_share_no_data() {
     let remembers = r#"
 const UserValves = #{ word: "nobody" };
 fn inlet(body, state, __metadata__, __user__) {

@@ -54,7 +54,7 @@ fn folded(streamed: &StreamedTurn) -> Json {
 }
 
 #[tokio::test]
-async fn a_role_that_is_missing_is_given_and_one_that_is_repeated_is_not() {
+async fn a_missing_role_is_added_and_a_repeated_one_removed() {
     says(&[delta(r#"{"content":"a"}"#), end("stop")], "a|stop").await;
     let again = delta(r#"{"role":"assistant","content":"a"}"#);
     says(&[again.clone(), again, end("stop")], "aa|stop").await;
@@ -62,14 +62,14 @@ async fn a_role_that_is_missing_is_given_and_one_that_is_repeated_is_not() {
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_without_a_reason_has_a_natural_one() {
+async fn an_answer_without_a_finish_reason_gets_a_plausible_one() {
     says(&[delta(r#"{"content":"a"}"#)], "a|stop").await;
     let call = r#"{"tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
     says(&[delta(call)], "|tool_calls").await;
 }
 
 #[tokio::test]
-async fn an_answer_ends_once_and_says_nothing_after_it() {
+async fn an_answer_ends_once_without_content_afterwards() {
     let text = delta(r#"{"content":"a"}"#);
     says(&[text.clone(), end("stop"), end("stop")], "a|stop").await;
     says(&[text.clone(), end("length"), text.clone(), end("stop")], "aa|stop").await;
@@ -78,7 +78,7 @@ async fn an_answer_ends_once_and_says_nothing_after_it() {
 }
 
 #[tokio::test]
-async fn usage_comes_once_after_every_end_wherever_the_service_put_it() {
+async fn usage_is_sent_once_after_all_choices() {
     let usage = |total: u32| chunk_with("", &format!(r#","usage":{{"total_tokens":{total}}}"#));
     let counted = chunk_with(
         r#"{"index":0,"delta":{"content":"a"},"finish_reason":null}"#,
@@ -96,7 +96,7 @@ async fn usage_comes_once_after_every_end_wherever_the_service_put_it() {
 }
 
 #[tokio::test]
-async fn an_id_that_changes_is_lacking_or_comes_late_is_one_id() {
+async fn a_changing_missing_or_late_id_becomes_one_id() {
     let with_id = |id: &str, text: &str| {
         json(&format!(
             r#"{{"id":"{id}","object":"","model":"m","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#
@@ -115,7 +115,7 @@ async fn an_id_that_changes_is_lacking_or_comes_late_is_one_id() {
 }
 
 #[tokio::test]
-async fn a_message_beside_the_delta_or_in_its_place_is_a_delta() {
+async fn a_message_field_is_treated_as_a_delta() {
     let both = chunk(r#"{"index":0,"delta":{"content":"a"},"message":{"content":"a"}}"#);
     let done = chunk(r#"{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}"#);
     says(&[both, done], "a|stop").await;
@@ -127,7 +127,7 @@ async fn a_message_beside_the_delta_or_in_its_place_is_a_delta() {
 }
 
 #[tokio::test]
-async fn the_whole_so_far_beside_deltas_goes_when_a_filter_changes_the_text() {
+async fn cumulative_messages_are_dropped_if_a_filter_changes_the_text() {
     let both = |piece: &str, whole: &str| {
         chunk(&format!(
             r#"{{"index":0,"delta":{{"role":"assistant","content":"{piece}"}},"message":{{"content":"{whole}"}}}}"#
@@ -150,7 +150,7 @@ async fn the_whole_so_far_beside_deltas_goes_when_a_filter_changes_the_text() {
 }
 
 #[tokio::test]
-async fn calls_are_numbered_from_nought_and_begin_once() {
+async fn tool_calls_are_numbered_from_zero_and_start_once() {
     let piece = |call: &str| delta(&format!(r#"{{"tool_calls":[{call}]}}"#));
     let expected = r#"[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]"#;
     let rest = r#""function":{"arguments":":1}"}"#;
@@ -194,7 +194,7 @@ async fn calls_are_numbered_from_nought_and_begin_once() {
 }
 
 #[tokio::test]
-async fn choices_that_take_turns_each_have_a_role_and_an_end() {
+async fn interleaved_choices_each_have_a_role_and_an_end() {
     let of = |index: u32, delta: &str| chunk(&format!(r#"{{"index":{index},"delta":{delta}}}"#));
     let pieces = [
         of(0, r#"{"content":"a"}"#),
@@ -208,13 +208,13 @@ async fn choices_that_take_turns_each_have_a_role_and_an_end() {
 }
 
 #[tokio::test]
-async fn a_choice_without_delta_or_index_has_both() {
+async fn a_choice_without_delta_or_index_gets_both() {
     let bare = json(r#"{"id":"c","choices":[{"finish_reason":"stop","delta":null}]}"#);
     says(&[delta(r#"{"content":"a"}"#), bare], "a|stop").await;
 }
 
 #[tokio::test]
-async fn a_reason_that_a_filter_gives_is_the_one_that_is_streamed() {
+async fn a_finish_reason_set_by_a_filter_is_streamed() {
     let cut = script("cut", r#"fn post_chat(ctx) { ctx.result.finish_reason = "content_filter"; }"#);
     let kernel = asking([Reply::chunks(["a"])]).0.filter(cut).build();
     let streamed = stream(&kernel).await;
@@ -223,7 +223,7 @@ async fn a_reason_that_a_filter_gives_is_the_one_that_is_streamed() {
 }
 
 #[tokio::test]
-async fn a_filter_that_says_an_error_ends_the_stream_with_it() {
+async fn an_error_event_of_a_filter_ends_the_stream() {
     let stops = script(
         "stops",
         r#"fn stream(event) { if event.text == "b" { #{ error: #{ message: "no more" } } } }"#,
@@ -236,7 +236,7 @@ async fn a_filter_that_says_an_error_ends_the_stream_with_it() {
 }
 
 #[tokio::test]
-async fn what_an_outlet_appends_after_tool_rounds_comes_as_deltas_of_each_choice() {
+async fn text_appended_by_an_outlet_after_tool_rounds_arrives_as_deltas() {
     let note = || script("note", r#"fn outlet(body) { body.messages[-1].content += " (noted)"; }"#);
     let two = || {
         let choice = |index: u32, text: &str| {
@@ -259,7 +259,7 @@ async fn what_an_outlet_appends_after_tool_rounds_comes_as_deltas_of_each_choice
 }
 
 #[tokio::test]
-async fn a_held_answer_with_calls_of_the_client_has_them_whole() {
+async fn a_held_answer_contains_complete_client_tool_calls() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
     let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     let reply = crate::kernel::calls("", &[("open_door", r#"{"n":1}"#), ("open_door", r#"{"n":2}"#)]);
@@ -273,7 +273,7 @@ async fn a_held_answer_with_calls_of_the_client_has_them_whole() {
 }
 
 #[tokio::test]
-async fn an_event_that_a_filter_gives_twice_is_two_events() {
+async fn an_event_returned_twice_is_two_events() {
     let twice = script("twice", "fn stream(event) { [event, event] }");
     let kernel = asking([Reply::chunks(["a", "b"])]).0.filter(twice).build();
     assert_eq!(stream(&kernel).await.text(), "aabb|stop");
@@ -284,7 +284,7 @@ async fn an_event_that_a_filter_gives_twice_is_two_events() {
 }
 
 #[tokio::test]
-async fn a_call_whose_beginning_a_filter_dropped_is_dropped_with_it() {
+async fn dropping_the_first_chunk_of_a_call_drops_the_call() {
     let first = delta(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}"#);
     let rest = delta(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}"#);
     let drops = script(

@@ -19,7 +19,7 @@ fn kernel(replies: impl IntoIterator<Item = Reply>) -> (Kernel, CannedProvider) 
 }
 
 #[tokio::test]
-async fn a_client_that_streams_gets_the_answer_that_fits_and_nothing_of_the_others() {
+async fn a_streaming_client_receives_only_the_valid_answer() {
     let (kernel, model) = kernel([Reply::text("three"), Reply::text("```json\n{\"price\":3}\n```")]);
     let streamed = stream_body(&kernel, ASKS).await;
     assert_eq!(streamed.text(), r#"{"price":3}|stop"#);
@@ -29,7 +29,7 @@ async fn a_client_that_streams_gets_the_answer_that_fits_and_nothing_of_the_othe
 }
 
 #[tokio::test]
-async fn tools_are_called_on_the_way_to_the_answer() {
+async fn tools_are_called_before_a_typed_answer() {
     let replies = [calls("let me see", &[("echo", r#"{"x":1}"#)]), Reply::text(r#"{"price":4}"#)];
     let (kernel, model) = kernel(replies);
     let streamed = stream_body(&kernel, ASKS).await;
@@ -38,7 +38,7 @@ async fn tools_are_called_on_the_way_to_the_answer() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_fits_fails_the_turn_before_anything_is_sent() {
+async fn a_model_that_never_matches_the_schema_fails_before_any_output() {
     let (kernel, model) = kernel([Reply::text("three")]);
     let streamed = stream_body(&kernel, ASKS).await;
     assert!(matches!(streamed.answer, Err(Error::Misshapen { .. })), "{:?}", streamed.answer);

@@ -88,7 +88,7 @@ async fn host() -> TestHost {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_own_client_uses_the_responses_api() {
+async fn the_openai_sdk_uses_the_responses_api() {
     let Some(python) = python() else { return };
     let host = host().await;
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/responses_client.py");
@@ -98,7 +98,7 @@ async fn openais_own_client_uses_the_responses_api() {
 }
 
 #[tokio::test]
-async fn a_response_and_its_stream_are_the_same_but_for_ids_and_times() {
+async fn a_response_equals_its_stream_except_for_ids_and_times() {
     let host = host().await;
     for text in ["hello", "call"] {
         let tools =
@@ -137,7 +137,7 @@ async fn a_response_and_its_stream_are_the_same_but_for_ids_and_times() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_after_a_restart_and_only_for_its_own_key() {
+async fn a_conversation_continues_after_a_restart_only_for_its_key() {
     let keys = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"\n[[server.keys]]\nuser = { id = \"bob\" }\nkey = \"bob-secret-0001\"";
     let mut host = TestHost::new()
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
@@ -165,7 +165,7 @@ async fn a_conversation_goes_on_after_a_restart_and_only_for_its_own_key() {
 }
 
 #[tokio::test]
-async fn what_a_model_thought_and_called_comes_back_to_its_service() {
+async fn reasoning_and_calls_are_sent_back_to_their_service() {
     let host = host().await;
     let items = json!([
         {"type": "message", "role": "developer", "content": "be brief"},
@@ -198,7 +198,7 @@ async fn what_a_model_thought_and_called_comes_back_to_its_service() {
 }
 
 #[tokio::test]
-async fn the_shipped_redact_sees_the_text_of_a_custom_tools_call_and_not_its_json() {
+async fn the_redact_filter_sees_the_text_of_custom_tool_calls() {
     let host = TestHost::new()
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
         .provider("kind = \"vllm\"")
@@ -234,7 +234,7 @@ async fn the_shipped_redact_sees_the_text_of_a_custom_tools_call_and_not_its_jso
 }
 
 #[tokio::test]
-async fn openais_own_service_gets_custom_tools_as_they_are() {
+async fn openai_receives_custom_tools_unchanged() {
     let host = TestHost::new().config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"").start().await;
     host.upstream.script(|_| {
         let calls = json!([{"id": "c", "type": "custom", "custom": {"name": "apply", "input": "+1"}}]);
@@ -255,7 +255,7 @@ async fn openais_own_service_gets_custom_tools_as_they_are() {
 }
 
 #[tokio::test]
-async fn an_item_is_found_by_its_reference() {
+async fn an_item_reference_is_resolved() {
     let host = host().await;
     let first = host.respond(&json!({"model": "mock-1", "input": "hello"})).await.json();
     let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
@@ -271,7 +271,7 @@ async fn an_item_is_found_by_its_reference() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
+async fn an_interrupted_stream_ends_with_an_error_and_a_failed_response() {
     let host = host().await;
     let answer = host.respond(&json!({"model": "mock-1", "input": "cut", "stream": true})).await;
     let events = events(&answer);
@@ -287,7 +287,7 @@ async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
 }
 
 #[tokio::test]
-async fn a_remembered_answer_is_the_same_each_time_whatever_later_filters_make_of_it() {
+async fn a_cached_answer_is_not_changed_by_later_filters() {
     let sign = "fn outlet(body) { body.messages[-1].text += \" -- signed\"; body }";
     let cache = std::fs::read_to_string("filters/answer_cache.rhai").unwrap();
     let host = TestHost::new().filter("answer_cache", cache.replace("global: false", "global: true"));
@@ -308,7 +308,7 @@ async fn a_remembered_answer_is_the_same_each_time_whatever_later_filters_make_o
 }
 
 #[tokio::test]
-async fn a_long_answer_comes_whole() {
+async fn a_long_answer_is_complete() {
     let host = host().await;
     let long = "ein Satz über 日本\n".repeat(20_000);
     let answer = long.clone();
@@ -327,7 +327,7 @@ async fn a_long_answer_comes_whole() {
 }
 
 #[tokio::test]
-async fn what_a_request_gets_wrong_is_named() {
+async fn invalid_fields_of_a_request_are_named() {
     let host = host().await;
     for (body, words) in [
         (json!([]), "must be a JSON object"),
@@ -404,7 +404,7 @@ fn thinks_and_calls(request: &crate::upstream::UpstreamRequest) -> Reply {
 }
 
 #[tokio::test]
-async fn functions_of_namespaces_are_called_by_their_own_names() {
+async fn functions_in_namespaces_are_called_by_name() {
     let host = host().await;
     host.upstream.script(thinks_and_calls);
     let function = json!({"type": "function", "name": "close_agent", "parameters": {"type": "object"}});
@@ -437,7 +437,7 @@ async fn functions_of_namespaces_are_called_by_their_own_names() {
 }
 
 #[tokio::test]
-async fn thoughts_come_as_a_summary_to_who_asks_for_one_and_go_back_whole() {
+async fn reasoning_summaries_are_returned_on_request_and_sent_back_completely() {
     let host = host().await;
     host.upstream.script(thinks_and_calls);
     let tools = json!([{"type": "function", "name": "weather"}]);
@@ -472,7 +472,7 @@ async fn thoughts_come_as_a_summary_to_who_asks_for_one_and_go_back_whole() {
 }
 
 #[tokio::test]
-async fn a_call_is_done_when_the_next_one_begins() {
+async fn a_call_is_completed_when_the_next_one_starts() {
     let host = host().await;
     host.upstream.script(|_| {
         let piece = |index: u64, name: &str, arguments: &str| {
@@ -516,7 +516,7 @@ async fn a_call_is_done_when_the_next_one_begins() {
 }
 
 #[tokio::test]
-async fn a_compacted_conversation_goes_on_from_its_summary() {
+async fn a_compacted_conversation_continues_from_its_summary() {
     let host = host().await;
     let compact = async |body: &Value| {
         let request =
@@ -558,7 +558,7 @@ async fn a_compacted_conversation_goes_on_from_its_summary() {
 }
 
 #[tokio::test]
-async fn clients_read_why_a_stream_ended_and_when_to_ask_again() {
+async fn clients_receive_the_reason_and_retry_after_of_a_failed_stream() {
     let limit = r#"fn stream(event) { if event.text.contains("stop") { throw #{status: 429, retry_after: 7, message: "enough"}; } event }"#;
     let host = TestHost::new()
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")

@@ -74,8 +74,7 @@ fn text(response: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn a_response_in_the_background_is_finished_without_its_client_and_its_events_are_read_from_any_place()
-{
+async fn a_background_response_finishes_without_its_client_and_can_be_read_from_any_event() {
     let gate = Arc::new(Gate::closed());
     let host = host(&gate).await;
     let queued = begin(&host, "wait").await;
@@ -117,7 +116,7 @@ async fn a_response_in_the_background_is_finished_without_its_client_and_its_eve
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_a_background_stream_can_go_on_where_it_was() {
+async fn a_client_can_resume_a_background_stream() {
     let gate = Arc::new(Gate::closed());
     let host = host(&gate).await;
     let body = json!({"model": "mock-1", "input": "wait", "background": true, "stream": true});
@@ -137,7 +136,7 @@ async fn a_client_that_leaves_a_background_stream_can_go_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_response_in_the_background_is_canceled() {
+async fn a_background_response_can_be_canceled() {
     let gate = Arc::new(Gate::closed());
     let host = host(&gate).await;
     let queued = begin(&host, "wait").await;
@@ -198,7 +197,7 @@ async fn failed_and_incomplete_responses_are_fetched_like_completed_ones() {
 }
 
 #[tokio::test]
-async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for_ever() {
+async fn a_background_response_of_a_dead_host_becomes_failed() {
     let gate = Arc::new(Gate::closed());
     let mut host = host(&gate).await;
     let stopped = begin(&host, "wait").await;
@@ -333,7 +332,7 @@ async fn a_conversation_belongs_to_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_own_client_uses_the_background_and_conversations() {
+async fn the_openai_sdk_uses_background_responses_and_conversations() {
     let Some(python) = python() else { return };
     let host = host(&Arc::new(Gate::closed())).await;
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/background_client.py");

@@ -100,7 +100,7 @@ async fn responses_follow_each_other_on_a_socket_and_pass_the_filters() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_goes_on_at_its_own_connection_until_it_fails() {
+async fn an_unstored_response_continues_only_on_its_connection() {
     let host = host().await;
     let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
     let missing = json!("previous_response_not_found");
@@ -123,7 +123,7 @@ async fn what_is_not_stored_goes_on_at_its_own_connection_until_it_fails() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_only_prepared_asks_no_model() {
+async fn a_prepared_response_calls_no_model() {
     let host = host().await;
     let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
     let prepared = client.ask(json!({"input": "one", "store": false, "generate": false})).await;
@@ -135,7 +135,7 @@ async fn a_response_that_is_only_prepared_asks_no_model() {
 }
 
 #[tokio::test]
-async fn a_socket_needs_a_key_and_says_what_it_cannot_read() {
+async fn a_socket_requires_a_key_and_reports_unreadable_messages() {
     let host = host().await;
     match Client::open(&host, "wrong-secret-0001").await {
         Err(Error::Http(response)) => assert_eq!(response.status(), 401),
@@ -164,7 +164,7 @@ async fn a_socket_needs_a_key_and_says_what_it_cannot_read() {
 }
 
 #[tokio::test]
-async fn a_turn_ends_with_its_socket_and_a_host_that_stops_closes_it() {
+async fn a_turn_ends_with_its_socket_and_a_stopping_host_closes_it() {
     let mut host = host().await;
     let gate = Gate::closed();
     let waits = gate.clone();

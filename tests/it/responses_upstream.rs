@@ -118,7 +118,7 @@ fn kinds(items: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn reasoning_and_hosted_tools_travel_whole_between_a_client_and_a_service_of_responses() {
+async fn reasoning_and_hosted_tools_pass_unchanged_between_responses_client_and_service() {
     let host = host().await;
     let tools = json!([{"type": "web_search", "search_context_size": "low"}, function()]);
     for stream in [false, true] {
@@ -175,7 +175,7 @@ async fn reasoning_and_hosted_tools_travel_whole_between_a_client_and_a_service_
 }
 
 #[tokio::test]
-async fn clients_of_chats_and_messages_are_served_by_a_service_of_responses() {
+async fn chat_and_messages_clients_use_a_responses_service() {
     let host = host().await;
     let tool = json!({"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}});
     for stream in [false, true] {
@@ -244,7 +244,7 @@ async fn two_services() -> (TestHost, Upstream) {
 }
 
 #[tokio::test]
-async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_was_meant_to_go() {
+async fn options_that_are_not_sent_are_named_for_the_answering_service() {
     let (host, chats) = two_services().await;
     let search = json!({"type": "web_search", "search_context_size": "low"});
     let ask = async |model: &str, text: &str, stream: bool| {
@@ -293,7 +293,7 @@ async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_w
 }
 
 #[tokio::test]
-async fn a_hosted_tool_is_forced_where_the_service_that_answers_has_it_and_refused_where_not() {
+async fn a_forced_hosted_tool_is_rejected_if_the_service_lacks_it() {
     let (host, chats) = two_services().await;
     let ask = async |model: &str, text: &str, stream: bool| {
         let body = json!({"model": model, "input": [{"role": "user", "content": text}], "tools": [{"type": "web_search"}],
@@ -313,7 +313,7 @@ async fn a_hosted_tool_is_forced_where_the_service_that_answers_has_it_and_refus
 }
 
 #[tokio::test]
-async fn wishes_of_a_client_of_messages_are_named_where_the_service_of_its_model_is_another_one() {
+async fn unsupported_options_of_a_messages_client_are_named() {
     let (host, chats) = two_services().await;
     chats.script(|request| Reply::fitting(request, "hello"));
     for stream in [false, true] {
@@ -325,7 +325,7 @@ async fn wishes_of_a_client_of_messages_are_named_where_the_service_of_its_model
 }
 
 #[tokio::test]
-async fn a_guard_sees_hosted_tools_and_refuses_them_or_takes_them_out() {
+async fn a_guard_sees_hosted_tools_and_rejects_or_removes_them() {
     let guard = r#"
 fn inlet(body) {
     let hosted = (body.tools ?? []).filter(|tool| tool.type != "function" && tool.type != "custom");

@@ -39,7 +39,7 @@ fn pipes() { http::get("URL/names").json().map(|name| #{ id: name, name: name.to
 fn pipe(body) { `I am ${body.model}` }"#;
 
 #[tokio::test]
-async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
+async fn a_model_list_tolerates_a_slow_or_failing_service() {
     let service = service().await;
     let gate = Gate::closed();
     service.reply(Reply::json(&json!(["small", "large"])).behind(&gate));
@@ -85,7 +85,7 @@ async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_by_a_service_and_another_text_lists_its_own() {
+async fn a_service_lists_tools_and_an_updated_script_lists_its_own() {
     let service = service().await;
     service.script(|request| {
         Reply::json(&match request.path.ends_with("/tools") {
@@ -120,7 +120,7 @@ fn call_it(name, args) { http::post("URL/call", #{ json: #{ name: name, x: args.
 }
 
 #[tokio::test]
-async fn a_list_that_asks_somebody_says_how_it_may() {
+async fn a_list_function_with_calls_requires_a_ttl() {
     let service = service().await;
     let (pipe, config) = asks(&service, "many", &PIPE.replace("const ttl = \"1s\";", ""));
     let host = TestHost::new().config(&config).filter("many", pipe).start().await;
@@ -129,7 +129,7 @@ async fn a_list_that_asks_somebody_says_how_it_may() {
 }
 
 #[tokio::test]
-async fn a_tick_runs_again_and_again_and_its_failures_refuse_nothing() {
+async fn a_tick_repeats_and_its_failures_reject_no_requests() {
     let service = service().await;
     let code = r#"const every = "1s";
 const Valves = #{ fails: false };
@@ -166,7 +166,7 @@ fn inlet(body) { body }"#;
 }
 
 #[tokio::test]
-async fn one_of_two_hosts_ticks_and_the_other_goes_on_when_it_is_gone() {
+async fn one_of_two_hosts_ticks_and_the_other_takes_over() {
     let service = service().await;
     let gate = Gate::closed();
     let behind = gate.clone();
@@ -217,7 +217,7 @@ async fn a_tick_that_waits_does_not_overlap_with_itself_and_ends_with_its_host()
 }
 
 #[tokio::test]
-async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
+async fn endless_background_work_is_stopped_and_requests_continue() {
     let ticks = "const every = \"1s\";\nfn tick() { loop {} }\nfn inlet(body) { body }";
     let lists = "const ttl = \"1s\";\nfn pipes() { loop {} }\nfn pipe(body) { \"\" }";
     let long = "const ttl = \"1s\";\nfn pipes() { let a = json::parse(\"[]\"); let s = \"\"; s.pad(3_000_000, \"x\"); a.push(s); a.push(s); a }\nfn pipe(body) { \"\" }";
@@ -247,7 +247,7 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
 }
 
 #[tokio::test]
-async fn tools_of_a_list_may_have_functions_that_are_written_in_place() {
+async fn tools_of_a_list_may_have_inline_functions() {
     let code = "/*\nrequirements: kv\n*/\nconst ttl = \"10m\";\nfn tools() {\n    let factor = 3;\n    \
                 [#{ name: \"triple\", description: \"Three times x\", \
                 parameters: #{ x: #{ type: \"integer\", required: true } }, handler: |args| args.x * factor }]\n}\n";

@@ -82,7 +82,7 @@ async fn ends(filter: &FilterEntry, turn: &Turn, took: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_see_what_answers_under_way_at_others_will_take() {
+async fn hosts_count_running_answers_of_other_hosts_against_a_budget() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let hosts = futures::future::join_all((0..3).map(|_| host(&url))).await;

@@ -134,7 +134,7 @@ fn cuts(text: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn each_says_what_it_is_describes_its_valves_and_has_tests_beside_it() {
+fn shipped_filters_have_metadata_valve_descriptions_and_tests() {
     let ids = all();
     assert!(ids.len() >= 18, "{ids:?}");
     for id in ids {
@@ -151,7 +151,7 @@ fn each_says_what_it_is_describes_its_valves_and_has_tests_beside_it() {
 }
 
 #[tokio::test]
-async fn all_together_leave_a_plain_chat_as_it_is() {
+async fn all_shipped_filters_together_leave_a_plain_chat_unchanged() {
     let runs_by_default = |id: &str| {
         let script = compiled(id, &Settings::default());
         script.manifest.global && !script.manifest.toggle
@@ -202,7 +202,7 @@ async fn a_conversation_beyond_the_limit_is_refused() {
 // ---- rate_limit
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_a_hundred_requests_at_once_each_user_gets_as_many_as_allowed() {
+async fn concurrent_requests_respect_the_rate_limit_of_each_user() {
     let filter = shipped("rate_limit", r#"{"limit":30,"seconds":3600}"#);
     let requests = (0..100).map(|number| {
         let filter = filter.clone();
@@ -259,7 +259,7 @@ async fn a_user_is_admitted_again_after_retry_after() {
 // ---- system_prompt
 
 #[tokio::test]
-async fn a_system_prompt_is_put_where_the_valve_says() {
+async fn a_system_prompt_is_inserted_at_the_configured_position() {
     let request = || body(r#"[{"role":"system","content":"Old."},{"role":"user","content":"hi"}]"#);
     for (position, expected) in
         [("prepend", vec!["New.\n\nOld."]), ("append", vec!["Old.\n\nNew."]), ("replace", vec!["New."])]
@@ -282,7 +282,7 @@ async fn a_system_prompt_is_put_where_the_valve_says() {
 }
 
 #[tokio::test]
-async fn words_in_braces_are_filled_in() {
+async fn placeholders_in_braces_are_filled_in() {
     let prompt =
         "You help {user} ({role}, {email}) with {model}; today is {weekday} {date}. {unknown} {User}";
     let filter = shipped("system_prompt", &format!(r#"{{"prompt":"{prompt}"}}"#));
@@ -303,7 +303,7 @@ async fn words_in_braces_are_filled_in() {
 // ---- think_tags
 
 #[tokio::test]
-async fn thinking_is_stripped_wherever_the_stream_cuts_it() {
+async fn thinking_is_stripped_across_chunks() {
     let filter = shipped("think_tags", "{}");
     for (text, expected) in [
         ("<think>\nHm, é < 3.\n</think>\n\nHello <b>you</b>", "Hello <b>you</b>"),
@@ -321,7 +321,7 @@ async fn thinking_is_stripped_wherever_the_stream_cuts_it() {
 }
 
 #[tokio::test]
-async fn thinking_is_folded_or_kept_where_that_is_wished() {
+async fn thinking_is_folded_or_kept_if_configured() {
     let text = "<think>hm</think>\nHello";
     for cut in cuts(text) {
         let (streamed, whole) = both_ways(&shipped("think_tags", r#"{"mode":"fold"}"#), &cut).await;
@@ -341,7 +341,7 @@ fn piece(index: usize, delta: &str, finish: &str) -> Json {
 }
 
 #[tokio::test]
-async fn thinking_beside_the_text_is_dropped() {
+async fn thinking_in_separate_fields_is_dropped() {
     let pieces = || {
         Reply::chunks([
             piece(0, r#"{"role":"assistant","content":"","reasoning_content":"first"}"#, "null"),
@@ -375,7 +375,7 @@ async fn thinking_beside_the_text_is_dropped() {
 }
 
 #[tokio::test]
-async fn each_choice_has_its_own_thinking() {
+async fn each_choice_is_stripped_separately() {
     let pieces = [
         piece(0, r#"{"content":"<think>a"}"#, "null"),
         piece(1, r#"{"content":"B <thi"}"#, "null"),
@@ -423,7 +423,7 @@ fn secrets() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_secret_is_blotted_out_wherever_the_stream_cuts_it() {
+async fn a_secret_is_redacted_across_chunks() {
     let filter = shipped("redact", "{}");
     for secret in secrets() {
         for (before, after) in
@@ -445,7 +445,7 @@ async fn a_secret_is_blotted_out_wherever_the_stream_cuts_it() {
 }
 
 #[tokio::test]
-async fn a_text_in_single_characters_is_the_same_text_without_its_secrets() {
+async fn a_text_in_single_characters_is_redacted_the_same_way() {
     let filter = shipped("redact", "{}");
     let secrets = secrets();
     let text =
@@ -457,7 +457,7 @@ async fn a_text_in_single_characters_is_the_same_text_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_a_secret_stays() {
+async fn text_that_only_resembles_a_secret_is_kept() {
     let text = "At 12:30:45 on 2024-01-02 std::vec::Vec 1.2.3 cost 1234 5678 9012 3456 for task-management-of-many-things, \
         AB12 THIS CODE IS LONG, dead::beef, 127.0.0.1, aa:bb:cc:dd:ee:ff, user@localhost, 4111 1111 1111 1112, \
         -----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----, 0.1 + 0.2 = 0.3, 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18\n\n| a | 1 |";
@@ -468,7 +468,7 @@ async fn what_only_looks_like_a_secret_stays() {
 }
 
 #[tokio::test]
-async fn what_is_sent_to_the_model_has_no_secrets() {
+async fn requests_to_the_model_are_redacted() {
     let filter = shipped("redact", r#"{"replacement":"***"}"#);
     let request = body(
         r#"[{"role":"system","content":"Mail a@b.example"},
@@ -488,7 +488,7 @@ async fn what_is_sent_to_the_model_has_no_secrets() {
 }
 
 #[tokio::test]
-async fn every_kind_can_be_left_alone_and_patterns_added() {
+async fn every_kind_of_secret_can_be_disabled_and_patterns_added() {
     let off = r#"{"api_keys":false,"private_keys":false,"emails":false,"ip_addresses":false,"cards":false,"ibans":false}"#;
     let text = secrets().join("\n");
     assert_eq!(whole(&shipped("redact", off), &text).await, text);
@@ -506,7 +506,7 @@ async fn every_kind_can_be_left_alone_and_patterns_added() {
 }
 
 #[tokio::test]
-async fn every_text_of_every_choice_is_guarded() {
+async fn every_text_of_every_choice_is_redacted() {
     let pieces = [
         piece(0, r#"{"role":"assistant","reasoning":"mail a@b.ex"}"#, "null"),
         piece(1, r#"{"role":"assistant","content":"ip 10.0."}"#, "null"),
@@ -546,7 +546,7 @@ async fn every_text_of_every_choice_is_guarded() {
 }
 
 #[tokio::test]
-async fn a_private_key_of_any_size_never_shows_in_pieces() {
+async fn a_private_key_of_any_size_is_redacted_across_chunks() {
     let body = "MIIEowIBAAKCAQEA7x9kQ2/+\n".repeat(700);
     let kind = "RSA PRIVATE KEY-----";
     let text = format!("Here: -----BEGIN {kind}\n{body}-----END {kind}\nand 10.1.2.3, that is all.");
@@ -558,7 +558,7 @@ async fn a_private_key_of_any_size_never_shows_in_pieces() {
 }
 
 #[tokio::test]
-async fn what_stands_beside_the_text_has_no_secrets_either() {
+async fn fields_beside_the_text_are_redacted() {
     let event = json(
         r#"{"id":"c","citations":["https://x.example/?mail=a@b.example"],"search_results":[{"title":"by a@b.example","url":"u"}],"choices":[{"index":0,"delta":{"content":"Mail a@b.example","annotations":[{"type":"url_citation","url_citation":{"title":"a@b.example","url":"u"}}]},"message":{"role":"assistant","content":"Mail a@b.example"},"logprobs":{"content":[{"token":"Mail a@b.example","top_logprobs":[{"token":"Mail a@b.example"}]}]},"finish_reason":"stop"}]}"#,
     );
@@ -570,7 +570,7 @@ async fn what_stands_beside_the_text_has_no_secrets_either() {
 }
 
 #[tokio::test]
-async fn log_probabilities_go_where_the_text_was_changed() {
+async fn log_probabilities_of_changed_text_are_removed() {
     let with_probabilities = |text: &str| {
         json(&format!(
             r#"{{"id":"c","choices":[{{"index":0,"delta":{{"content":"{text}"}},"logprobs":{{"content":[{{"token":"{text}","logprob":-1}}]}},"finish_reason":null}}]}}"#
@@ -591,7 +591,7 @@ async fn log_probabilities_go_where_the_text_was_changed() {
 }
 
 #[tokio::test]
-async fn an_unfinished_stream_gives_what_was_held_back() {
+async fn an_unfinished_stream_releases_its_buffered_text() {
     let pieces =
         [piece(0, r#"{"content":"the end is ne"}"#, "null"), piece(0, r#"{"content":"ar"}"#, "null")];
     for id in ["redact", "think_tags"] {
@@ -620,7 +620,7 @@ async fn long_texts_stay_within_the_budgets() {
 // ---- chat_log
 
 #[tokio::test]
-async fn a_turn_is_one_line_of_the_log() {
+async fn the_chat_log_has_one_line_per_turn() {
     use std::io::Write;
     #[derive(Clone, Default)]
     struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
@@ -670,7 +670,7 @@ async fn a_turn_is_one_line_of_the_log() {
 }
 
 #[tokio::test]
-async fn what_an_answer_says_beside_its_choices_is_redacted_as_in_a_stream() {
+async fn fields_outside_the_choices_are_redacted_as_in_a_stream() {
     let whole = json(
         r#"{"id":"c","object":"chat.completion","created":1,"model":"m","citations":["https://example.org/?mail=ann@example.org"],
             "search_results":[{"title":"mail ann@example.org"}],

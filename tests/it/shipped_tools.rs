@@ -46,7 +46,7 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<Value, String>
 }
 
 #[tokio::test]
-async fn every_shipped_tool_is_there_without_a_problem_and_its_schema_is_one() {
+async fn every_shipped_tool_loads_with_a_valid_schema() {
     let host = host("[grants.file_read]\nfiles = [\".\"]\n[grants.shell_exec]\nshell = [\"ls\"]\n").await;
     assert!(host.snapshot().problems.is_empty(), "{:?}", host.snapshot().problems);
     let ids = shipped("");
@@ -207,7 +207,7 @@ async fn the_calculator_agrees_with_rust_on_random_expressions() {
 }
 
 #[tokio::test]
-async fn the_clock_knows_zones() {
+async fn the_clock_supports_time_zones() {
     let host = host("").await;
     let at = |zone: &str| json!({"at": 1_700_000_000, "zone": zone});
     let tokyo = call(&host, "clock", at("Asia/Tokyo")).await.unwrap();
@@ -259,7 +259,7 @@ async fn texts_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_weather_comes_from_a_service_that_may_fail() {
+async fn the_weather_tool_reports_service_failures() {
     let service = Upstream::start().await;
     let url = service.url();
     let address = url.trim_start_matches("http://").trim_end_matches("/v1");
@@ -306,7 +306,7 @@ async fn the_weather_comes_from_a_service_that_may_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_is_fetched_as_text_in_pieces_and_only_where_granted() {
+async fn web_fetch_returns_text_in_parts_and_requires_a_grant() {
     let service = Upstream::start().await;
     let url = service.url();
     let address = url.trim_start_matches("http://").trim_end_matches("/v1");

@@ -98,7 +98,7 @@ impl Provider for Wire {
 }
 
 #[tokio::test]
-async fn an_answer_arrives_word_by_word() {
+async fn an_answer_streams_word_by_word() {
     let streamed = stream(&answering("one two three", [])).await;
     assert_eq!(streamed.texts(), ["one ", "two ", "three"]);
     assert_eq!(
@@ -108,7 +108,7 @@ async fn an_answer_arrives_word_by_word() {
 }
 
 #[tokio::test]
-async fn a_piece_arrives_before_the_next_one_exists() {
+async fn a_chunk_is_sent_before_the_next_one_exists() {
     let pieces = vec![
         r#"{"choices":[{"index":0,"delta":{"content":"one "}}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"two"},"finish_reason":"stop"}]}"#,
@@ -130,7 +130,7 @@ async fn a_piece_arrives_before_the_next_one_exists() {
 }
 
 #[tokio::test]
-async fn an_event_keeps_its_place_among_the_text_for_a_slow_reader() {
+async fn an_emitted_event_keeps_its_position_for_a_slow_reader() {
     let emits = |name: &'static str, hook: Hook| {
         FilterEntry::closure(name, hook, move |ctx| {
             ctx.turn.emit(name, Json::from([("type", name.into())]))?;
@@ -156,7 +156,7 @@ async fn an_event_keeps_its_place_among_the_text_for_a_slow_reader() {
 }
 
 #[tokio::test]
-async fn what_nobody_changes_keeps_its_bytes() {
+async fn unchanged_events_keep_their_bytes() {
     let pieces = vec![
         r#"{ "id":"1", "choices":[{"index":0,"delta":{"role":"assistant","content":"keep"},"x":1.50}] }"#,
         r#"{ "id":"1", "choices":[{"index":0,"delta":{"content":"change"}}] }"#,
@@ -176,7 +176,7 @@ async fn what_nobody_changes_keeps_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
+async fn a_turn_without_filters_passes_byte_for_byte() {
     let wire = || Arc::new(Wire { pieces: Vec::new(), go_on: None });
     let prompt = script("prompt", r#"fn pre_chat(ctx) { ctx.messages.append_system("s"); }"#);
     let body = || json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"n":1.0,"files":[]}"#);
@@ -223,7 +223,7 @@ async fn a_stream_hook_changes_drops_and_splits_events() {
 }
 
 #[tokio::test]
-async fn what_one_filter_emits_the_next_one_sees() {
+async fn the_next_filter_sees_events_of_the_previous_one() {
     let split =
         script("split", r#"fn stream(event) { if event.text != "" { [#{ text: "x" }, #{ text: "y" }] } }"#);
     let double = on_text("double", |text| format!("{text}{text}")).priority(1.0);
@@ -245,7 +245,7 @@ async fn skip_in_the_stream_is_final_for_that_event() {
 }
 
 #[tokio::test]
-async fn an_answer_ends_even_when_a_filter_drops_its_last_event() {
+async fn an_answer_ends_even_if_a_filter_drops_its_last_event() {
     for text in [r#"fn stream(event) { if event.text == "" { [] } }"#, "fn stream(event) { [] }"] {
         for reply in [
             Reply::chunks(["one"]),
@@ -264,7 +264,7 @@ async fn an_answer_ends_even_when_a_filter_drops_its_last_event() {
 }
 
 #[tokio::test]
-async fn choices_keep_to_themselves() {
+async fn choices_are_filtered_and_finished_separately() {
     let shout = r#"fn stream(event) { if event.index == 1 { event.text += "!"; } }"#;
     for (filters, second) in [(vec![], "A B|length"), (vec![script("shout", shout)], "A !B!|length")] {
         let kernel = asking([two_choices()]).0.filters(filters).build();
@@ -283,7 +283,7 @@ async fn several_choices_in_one_event_are_seen_one_by_one() {
 }
 
 #[tokio::test]
-async fn one_choice_goes_on_live_after_another_ended() {
+async fn one_choice_keeps_streaming_after_another_ended() {
     let kernel = asking([two_choices()]).0.build();
     let texts: Vec<String> =
         stream(&kernel).await.pieces.iter().map(|piece| event::text(&piece.event).into()).collect();
@@ -291,7 +291,7 @@ async fn one_choice_goes_on_live_after_another_ended() {
 }
 
 #[tokio::test]
-async fn usage_comes_last_and_only_where_it_is_wanted() {
+async fn usage_comes_last_and_only_on_request() {
     let wanted = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}"#;
     let last_is_usage = |streamed: &StreamedTurn| {
         let last = &streamed.pieces.last().unwrap().event;
@@ -333,7 +333,7 @@ async fn stream_end_adds_text_before_the_end() {
 }
 
 #[tokio::test]
-async fn text_kept_back_by_a_stream_hook_comes_with_stream_end() {
+async fn text_buffered_by_a_stream_hook_is_released_by_stream_end() {
     let buffer = script(
         "buffer",
         r#"
@@ -348,7 +348,7 @@ async fn text_kept_back_by_a_stream_hook_comes_with_stream_end() {
 }
 
 #[tokio::test]
-async fn what_stream_end_adds_passes_the_filters_after_it_and_no_other() {
+async fn text_added_by_stream_end_passes_later_filters_only() {
     let wrap =
         |name: &str| on_text(name, |text| if text.is_empty() { String::new() } else { format!("<{text}>") });
     let end = |text: &str| script("end", &format!("fn stream_end(state) {{ {text} }}"));
@@ -362,7 +362,7 @@ async fn what_stream_end_adds_passes_the_filters_after_it_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_is_appended_to_an_answer_comes_as_a_further_delta_before_the_end() {
+async fn text_appended_to_an_answer_arrives_as_another_delta() {
     for text in [
         "fn outlet(body) { body.messages[-1].content += \" (1)\"; }",
         "fn post_chat(ctx) { ctx.result.content += \" (1)\"; }",
@@ -380,14 +380,14 @@ async fn what_is_appended_to_an_answer_comes_as_a_further_delta_before_the_end()
 }
 
 #[tokio::test]
-async fn text_that_was_streamed_cannot_be_rewritten_but_the_answer_can() {
+async fn outlet_can_rewrite_the_answer_but_not_streamed_text() {
     let rewrite = script("rewrite", "fn outlet(body) { body.messages[-1].content = \"other\"; }");
     let streamed = stream(&streaming(&["hel", "lo"], [rewrite])).await;
     assert_eq!((streamed.text().as_str(), streamed.answer().as_str()), ("hello|stop", "other"));
 }
 
 #[tokio::test]
-async fn a_holding_kernel_streams_the_filtered_answer_only() {
+async fn a_kernel_that_holds_streams_sends_only_the_filtered_answer() {
     let rewrite = "fn outlet(body) { body.messages[-1].content = \"some other words\"; }";
     let streamed = stream(&holding(&["hel", "lo"], script("rewrite", rewrite))).await;
     assert_eq!(streamed.texts(), ["some ", "other ", "words"]);
@@ -403,7 +403,7 @@ async fn a_holding_kernel_streams_the_filtered_answer_only() {
 }
 
 #[tokio::test]
-async fn a_tool_loop_is_one_stream_without_the_hosts_own_calls() {
+async fn a_tool_loop_is_one_stream_without_host_tool_calls() {
     for filters in [vec![], vec![recording_script()]] {
         for hold in [false, true] {
             let (builder, model) = asking([
@@ -422,7 +422,7 @@ async fn a_tool_loop_is_one_stream_without_the_hosts_own_calls() {
 }
 
 #[tokio::test]
-async fn calls_of_the_clients_tools_reach_it_whole() {
+async fn client_tool_calls_arrive_complete() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
     // Some services put a call and the finish reason into one event.
     let at_once = json(
@@ -443,7 +443,7 @@ async fn calls_of_the_clients_tools_reach_it_whole() {
 }
 
 #[tokio::test]
-async fn a_model_call_that_is_skipped_still_streams_an_answer_with_an_end() {
+async fn a_skipped_model_call_still_streams_a_complete_answer() {
     let first = script("always", "fn pre_chat(ctx) { skip(\"from the cache\") }");
     assert_eq!(stream(&streaming(&["never"], [first])).await.text(), "from the cache|stop");
     let second = script(
@@ -461,7 +461,7 @@ async fn a_model_call_that_is_skipped_still_streams_an_answer_with_an_end() {
 }
 
 #[tokio::test]
-async fn a_refusal_beforehand_comes_before_any_piece() {
+async fn an_early_rejection_precedes_any_chunk() {
     for name in ["inlet(body)", "pre_chat(ctx)"] {
         let refuse = script("refuse", &format!("fn {name} {{ deny(\"no\", 451); }}"));
         let streamed = stream(&streaming(&["never"], [refuse])).await;
@@ -471,7 +471,7 @@ async fn a_refusal_beforehand_comes_before_any_piece() {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
+async fn a_failed_stream_keeps_sent_chunks_and_has_no_end() {
     let at_b = |what: &str| format!("fn stream(event) {{ if event.text == \"b\" {{ {what} }} }}");
     let broken = FilterEntry::closure("broken", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
         "b" => Err(PluginError::new("bug")),
@@ -493,7 +493,7 @@ async fn a_stream_that_fails_midway_keeps_what_was_sent_and_invents_no_end() {
 }
 
 #[tokio::test]
-async fn on_error_continue_lets_the_event_through_as_it_was() {
+async fn on_error_continue_passes_the_event_unchanged() {
     for what in ["event.no.such.key", "throw \"no\"", "42"] {
         let text = format!(
             "/*\non_error: continue\n*/\nfn stream(event) {{ event.text = \"spoilt\"; {what} }}\nfn stream_end(state) {{ {what} }}"
@@ -510,7 +510,7 @@ async fn on_error_continue_lets_the_event_through_as_it_was() {
 }
 
 #[tokio::test]
-async fn too_many_events_and_what_is_no_event_break_the_hook_that_returns_them() {
+async fn returning_too_many_or_invalid_events_is_a_plugin_error() {
     let many = Json::from(vec![Json::from("x"); 1001]);
     let odd = json(r#"["x", 1]"#);
     for (given, wrong) in [(many, "returned 1001 events"), (odd, "returned a list with a number in it")] {
@@ -586,7 +586,7 @@ async fn choices_of_an_answer_that_is_not_streamed_pass_the_stream_hook_one_by_o
 }
 
 #[tokio::test]
-async fn what_stream_end_adds_can_name_its_choice() {
+async fn text_added_by_stream_end_can_name_its_choice() {
     let filter = script("end", "fn stream_end(state) { [#{ text: \"!\" }, #{ text: \"?\", index: 1 }] }");
     let streamed = stream(&asking([two_choices()]).0.filter(filter).build()).await;
     assert_eq!((streamed.text().as_str(), streamed.text_of(1).as_str()), ("a b!|stop", "A B?|length"));
@@ -594,7 +594,7 @@ async fn what_stream_end_adds_can_name_its_choice() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_turn() {
+async fn a_disconnected_client_ends_the_turn() {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     drop(receiver);
     let kernel = Kernel::builder().provider(Arc::new(CannedProvider::new(["one two"]))).build();

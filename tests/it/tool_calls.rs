@@ -36,7 +36,7 @@ async fn result(host: &TestHost, tool: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_tool_calls_another_one_and_reads_its_result_or_error() {
+async fn a_tool_calls_another_tool_and_reads_its_result_or_error() {
     let host = TestHost::new()
         .config(HELPER)
         .tool("weather", WEATHER)
@@ -80,7 +80,7 @@ fn post_invocation(ctx) {
 "#;
 
 #[tokio::test]
-async fn no_call_of_a_script_goes_round_a_filter_and_a_broken_guard_lets_none_through() {
+async fn calls_of_a_script_pass_all_filters_and_stop_at_a_broken_guard() {
     let inlet = r#"/*
 requirements: tools
 */
@@ -122,7 +122,7 @@ fn pipe(body) { tools::call("weather", #{ city: "Bonn" }) }
 }
 
 #[tokio::test]
-async fn a_tool_that_the_turn_does_not_offer_takes_a_grant() {
+async fn calling_a_tool_that_the_turn_does_not_offer_requires_a_grant() {
     let models = "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"oslo\", \"names\"]\n";
     let setup = |grant: &str| {
         TestHost::new()
@@ -154,7 +154,7 @@ async fn a_tool_that_the_turn_does_not_offer_takes_a_grant() {
 }
 
 #[tokio::test]
-async fn a_script_that_declares_no_tools_is_reported_at_load() {
+async fn a_script_that_calls_tools_without_declaring_them_is_reported() {
     let host = TestHost::new()
         .config(HELPER)
         .tool("trip", "fn handler(args) { tools::call(\"weather\") }")
@@ -168,7 +168,7 @@ async fn a_script_that_declares_no_tools_is_reported_at_load() {
 }
 
 #[tokio::test]
-async fn tools_that_call_each_other_or_too_many_end_with_an_error_that_names_them() {
+async fn recursive_or_excessive_tool_calls_end_with_an_error_that_names_them() {
     let host = TestHost::new()
         .config(HELPER)
         .tool("ping", "/*\nrequirements: tools\n*/\nfn handler(args) { tools::call(\"pong\") }")
@@ -218,7 +218,7 @@ async fn send(host: &TestHost, path: &str, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn approvals_hold_for_calls_of_scripts_and_what_ran_before_the_question_runs_once() {
+async fn script_tool_calls_need_approval_and_earlier_effects_run_once() {
     let (address, posts) = counting().await;
     let config = format!(
         "middleware = {{ human_approval = {{ mode = \"selective\", tools = [\"pay\"] }}, call_limit = {{ max_tool_calls = 6 }} }}\n\
@@ -278,7 +278,7 @@ fn handler(args) {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_approval_does_not_run_where_nobody_gives_it_in_time() {
+async fn a_call_without_timely_approval_does_not_run() {
     let models = HELPER.trim_end().to_owned()
         + "\nmiddleware = { human_approval = { mode = \"selective\", tools = [\"weather\"], timeout_ms = 100 } }\n";
     let host = TestHost::new()
@@ -292,7 +292,7 @@ async fn a_call_that_needs_approval_does_not_run_where_nobody_gives_it_in_time()
 }
 
 #[tokio::test]
-async fn a_tool_reads_the_conversation_and_its_schema_says_nothing_of_that() {
+async fn a_tool_reads_the_conversation_without_a_schema_parameter() {
     let recap = r#"/*
 description: Recalls.
 */
@@ -332,7 +332,7 @@ fn handler(args, __messages__, __user__) {
 }
 
 #[tokio::test]
-async fn a_pipe_calls_its_tools_and_misplaced_parameters_are_reported_at_their_place() {
+async fn a_pipe_calls_its_tools_and_misplaced_parameters_are_reported() {
     let pipe = r#"/*
 requirements: tools
 */

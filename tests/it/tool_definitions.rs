@@ -105,7 +105,7 @@ async fn a_handler_may_wait() {
 }
 
 #[test]
-fn tools_of_a_module_have_its_tags_unless_they_have_their_own() {
+fn tools_inherit_the_tags_of_their_module() {
     let kernel = Kernel::builder().tool(weather()).tool_module(&MyTools).build();
     let tags = |name: &str| kernel.find_tool(name).unwrap().spec.tags.clone();
     assert_eq!(tags("tool_a"), ["custom", "utility"]);
@@ -127,14 +127,14 @@ fn tools_are_listed_in_order_and_found_by_name_and_tag() {
 }
 
 #[test]
-fn of_two_tools_of_one_name_the_later_wins_in_the_place_of_the_earlier() {
+fn a_later_tool_replaces_an_earlier_one_with_its_name() {
     let kernel = kernel_of([echo(), weather(), echo().description("newer")]);
     assert_eq!(kernel.tool_specs().len(), 2);
     assert_eq!(kernel.tool_specs()[0].description, "newer");
 }
 
 #[test]
-fn the_schema_comes_in_both_dialects_in_declared_order() {
+fn the_schema_has_both_dialects_in_declared_order() {
     let parameters = concat!(
         r#"{"type":"object","properties":{"#,
         r#""city":{"type":"string","description":"City name, e.g. Beijing, Tokyo"},"#,
@@ -157,7 +157,7 @@ fn the_schema_comes_in_both_dialects_in_declared_order() {
 }
 
 #[test]
-fn a_tool_in_its_smallest_form_has_a_schema_and_thirty_seconds() {
+fn a_minimal_tool_has_a_schema_and_a_thirty_second_timeout() {
     let spec = Tool::from_json_fn("my_tool", |_| Ok("x".into())).spec;
     assert_eq!(
         spec.to_tool_schema(SchemaDialect::OpenAi).to_string(),
@@ -167,7 +167,7 @@ fn a_tool_in_its_smallest_form_has_a_schema_and_thirty_seconds() {
 }
 
 #[test]
-fn who_changes_a_schema_changes_only_their_own() {
+fn changing_a_returned_schema_does_not_change_the_tool() {
     let kernel = kernel_of([weather()]);
     let city =
         || kernel.tool_schemas(SchemaDialect::OpenAi)[0].at_path("function.parameters.properties.city");
@@ -187,7 +187,7 @@ async fn a_tool_can_be_invoked_without_a_kernel() {
 }
 
 #[tokio::test]
-async fn arguments_reach_the_handler_in_their_declared_form() {
+async fn arguments_reach_the_handler_in_their_declared_type() {
     let kernel = kernel_of([echo_of(
         r#"{"keyword": {"type": "string", "required": true}, "limit": {"type": "integer", "default": 10},
             "where": {"properties": {"floor": {"type": "integer"}, "dry": {"default": true}}}}"#,
@@ -205,7 +205,7 @@ async fn arguments_reach_the_handler_in_their_declared_form() {
 }
 
 #[tokio::test]
-async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
+async fn a_handler_never_runs_with_invalid_arguments() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let tool = Tool::from_json_fn("get_weather", move |_| {
@@ -233,7 +233,7 @@ async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
 }
 
 #[tokio::test]
-async fn the_model_reads_all_that_is_wrong_and_may_try_again() {
+async fn the_model_receives_all_argument_errors_and_may_retry() {
     let calls_to_make = [("get_weather", r#"{"unit":"kelvin"}"#), ("get_weather", r#"{"city":"Bonn"}"#)];
     let (builder, model) = asking([calls("", &calls_to_make), "done".into()]);
     chat(&builder.tool(weather()).build(), "hi").await.unwrap();
@@ -244,7 +244,7 @@ async fn the_model_reads_all_that_is_wrong_and_may_try_again() {
 }
 
 #[tokio::test]
-async fn filters_see_the_arguments_that_the_tool_gets() {
+async fn filters_see_the_final_arguments_of_a_tool() {
     let pre = filter::pre_invocation("pre", |ctx| {
         note(ctx.turn(), &format!("pre{}", ctx.args()));
         Ok(Continue)
@@ -261,7 +261,7 @@ async fn filters_see_the_arguments_that_the_tool_gets() {
 }
 
 #[tokio::test]
-async fn a_filter_may_mend_arguments_and_may_not_spoil_them() {
+async fn a_filter_may_fix_arguments_but_not_make_them_invalid() {
     let mend = filter::pre_invocation("mend", |ctx| {
         let args = ctx.args();
         args.set("city", "Bonn").unwrap();
@@ -278,7 +278,7 @@ async fn a_filter_may_mend_arguments_and_may_not_spoil_them() {
 }
 
 #[tokio::test]
-async fn a_bad_declaration_is_refused_with_all_that_is_wrong() {
+async fn an_invalid_declaration_is_rejected_with_all_problems() {
     let wrong = json(r#"{"city": {"type": "strng"}, "unit": {"type": "string", "requird": true}}"#);
     let problems = echo().parameters(&wrong).unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:?}");
@@ -288,7 +288,7 @@ async fn a_bad_declaration_is_refused_with_all_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_tool_is_tried_again_as_often_as_it_says_and_filters_run_once() {
+async fn a_tool_is_retried_as_declared_and_filters_run_once() {
     for (failures, max, expected) in [(2, 3, Ok("done")), (5, 2, Err("failure 3")), (1, 0, Err("failure 1"))]
     {
         let (tool, tries) = flaky(failures);
@@ -310,7 +310,7 @@ async fn a_tool_is_tried_again_as_often_as_it_says_and_filters_run_once() {
 }
 
 #[tokio::test]
-async fn a_tool_that_takes_too_long_is_ended() {
+async fn a_tool_over_its_timeout_is_stopped() {
     let endless = Tool::new(ToolSpec::new("endless"), |_: Json, _: Context| std::future::pending());
     let kernel = kernel_of([endless.timeout(Duration::from_millis(20)).retry(1, Duration::ZERO)]);
     let call = tokio::time::timeout(Duration::from_secs(20), refused(&kernel, "endless", "{}"));

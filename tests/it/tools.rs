@@ -74,7 +74,7 @@ fn offered(host: &TestHost) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_in_tools_is_in_the_next_requests_list_and_gone_with_its_file() {
+async fn a_tool_file_is_offered_from_the_next_request_until_it_is_deleted() {
     let host = TestHost::new().config(BUSY).start().await;
     assert_eq!(host.chat(&saying("busy", "hi")).await.status, 200);
     assert!(offered(&host).is_empty());
@@ -102,7 +102,7 @@ async fn a_file_in_tools_is_in_the_next_requests_list_and_gone_with_its_file() {
 }
 
 #[tokio::test]
-async fn two_tools_in_one_answer_and_a_third_in_the_next_round_share_the_context() {
+async fn tools_of_several_rounds_share_the_context() {
     let log = r#"
         fn pre_invocation(ctx) { emit(#{ type: "called", data: ctx.tool.name }); }
         fn post_invocation(ctx) { emit(#{ type: "answered", data: ctx.result }); }
@@ -127,7 +127,7 @@ async fn two_tools_in_one_answer_and_a_third_in_the_next_round_share_the_context
 }
 
 #[tokio::test]
-async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
+async fn the_model_receives_a_tool_error_and_the_loop_continues() {
     let wrong = r#"
         fn tools() { [
             #{ name: "throws", handler: |args| { throw "out of paper" } },
@@ -167,7 +167,7 @@ async fn the_model_receives_the_error_of_a_call_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn fatal_ends_the_turn_and_so_does_the_limit_with_a_transcript() {
+async fn a_fatal_error_or_the_round_limit_ends_the_turn_with_a_transcript() {
     let tool = r#"fn handler(args) { throw #{ message: "the vault is open", fatal: true, status: 423 } }"#;
     let host = TestHost::new().config(BUSY).tool("vault", tool).tool("echo", ECHO).start().await;
     host.upstream.reply(calls(&[("vault", "{}")]));
@@ -183,7 +183,7 @@ async fn fatal_ends_the_turn_and_so_does_the_limit_with_a_transcript() {
 }
 
 #[tokio::test]
-async fn text_beside_calls_is_kept_and_results_stand_in_the_order_of_the_calls() {
+async fn text_beside_calls_is_kept_and_results_follow_the_order_of_calls() {
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).start().await;
     calls_once(
         &host,
@@ -231,7 +231,7 @@ async fn tools_of_a_model_are_selected_by_name_module_tag_and_request() {
 }
 
 #[tokio::test]
-async fn a_clients_own_tools_pass_through_and_a_mixed_answer_must_call_them_alone() {
+async fn client_tools_pass_through_and_a_mixed_answer_calls_them_alone() {
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).start().await;
     let own =
         json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
@@ -250,7 +250,7 @@ async fn a_clients_own_tools_pass_through_and_a_mixed_answer_must_call_them_alon
 }
 
 #[tokio::test]
-async fn a_tool_names_filters_of_its_own_and_without_one_it_is_offered_to_nobody() {
+async fn a_tool_whose_own_filter_is_missing_is_not_offered() {
     let tool = r#"
         const tool = #{ filters: ["stamp"], metadata: #{ owner: "ann" } };
         fn handler(args) { "plain" }
@@ -279,7 +279,7 @@ async fn a_tool_names_filters_of_its_own_and_without_one_it_is_offered_to_nobody
 }
 
 #[tokio::test]
-async fn a_tool_never_takes_the_place_of_a_filter_of_its_name() {
+async fn a_tool_never_replaces_a_filter_with_its_name() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].content == \"bad\" { deny(\"no\", 403) } }";
     let host = TestHost::new().config(BUSY).filter("guard", guard).tool("echo", ECHO).start().await;
     host.save_tool("guard", ECHO);
@@ -298,7 +298,7 @@ async fn a_tool_never_takes_the_place_of_a_filter_of_its_name() {
 }
 
 #[tokio::test]
-async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_reported_on_both_sides() {
+async fn one_invalid_tool_does_not_block_its_module_and_duplicates_are_reported() {
     let module = r#"
         fn tool_info() { #{ description: "mixed", tags: ["mixed"] } }
         fn tools() { [
@@ -366,7 +366,7 @@ async fn valves_and_user_valves_reach_a_tool_and_its_schema() {
 }
 
 #[tokio::test]
-async fn a_tool_that_loops_ends_with_its_timeout_and_is_tried_again_as_declared() {
+async fn an_endless_tool_ends_at_its_timeout_and_is_retried_as_declared() {
     let slow = "/*\ntimeout: 50\n*/\nfn handler(args) { loop {} }";
     let shaky = "/*\nrequirements: kv\nretry: 3, 10\n*/\nfn handler(args) { let n = kv::incr(\"tries\"); if n < 3 { throw `try ${n}` } `done after ${n}` }";
     let host = TestHost::new().config(BUSY).tool("slow", slow).tool("shaky", shaky).start().await;
@@ -378,7 +378,7 @@ async fn a_tool_that_loops_ends_with_its_timeout_and_is_tried_again_as_declared(
 }
 
 #[tokio::test]
-async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
+async fn the_memory_of_a_tool_is_bounded() {
     let hungry = r#"
         fn tools() { [
             #{ name: "closures", handler: |args| { let cur = || 0; loop { let p = cur; cur = || p; } } },
@@ -406,7 +406,7 @@ async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
 }
 
 #[tokio::test]
-async fn a_script_that_asks_for_more_is_held_back_until_it_is_granted_and_again_when_it_is_taken_back() {
+async fn a_script_is_held_back_until_its_requirements_are_granted() {
     let wants = "/*\nrequirements: files\n*/\nfn handler(args) { files::read(\"list.txt\") }";
     let host =
         TestHost::new().config(BUSY).tool("lists", "fn handler(args) { \"nothing yet\" }").start().await;
@@ -437,7 +437,7 @@ async fn a_script_that_asks_for_more_is_held_back_until_it_is_granted_and_again_
 }
 
 #[tokio::test]
-async fn a_native_tool_is_there_as_long_as_it_is_granted() {
+async fn a_native_tool_is_offered_while_it_is_granted() {
     let host = TestHost::new().config(BUSY.replace("\"*\"", "\"file_read\"").as_str()).start().await;
     std::fs::write(host.folder().join("note.txt"), "first\nsecond\n").unwrap();
     let problem = &host.snapshot().problems[0];
@@ -457,7 +457,7 @@ async fn a_native_tool_is_there_as_long_as_it_is_granted() {
 }
 
 #[tokio::test]
-async fn a_script_asks_a_model_of_its_host_through_the_other_filters_and_never_itself() {
+async fn a_script_calls_a_model_through_all_filters_except_itself() {
     let ask = r#"/*
 requirements: llm
 */

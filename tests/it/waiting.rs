@@ -26,7 +26,7 @@ fn looks(service: &Upstream, timeout_ms: u64) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_turns_wait_at_once_and_another_request_goes_by() {
+async fn sixty_four_waiting_turns_do_not_block_another_request() {
     let service = Upstream::start().await;
     let gate = Gate::closed();
     service.reply(Reply::raw("text/plain", "seen").behind(&gate));
@@ -59,7 +59,7 @@ fn threads() -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_thousand_open_questions_need_no_thread_each() {
+async fn two_thousand_open_questions_use_few_threads() {
     let source = "fn inlet(body) { body.answer = ask(#{ type: \"input\", timeout: 300_000 }); body }";
     let file = SourceFile::new(Kind::Filter, "asks", "filters/asks.rhai", source);
     let script = Script::compile(&file, &Settings::default()).unwrap();
@@ -94,7 +94,7 @@ async fn two_thousand_open_questions_need_no_thread_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_waits_too_long_ends_and_so_does_its_request() {
+async fn a_tool_that_waits_too_long_ends_with_its_request() {
     let service = Upstream::start().await;
     service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
     // Long enough for a slow machine to reach the call.
@@ -106,7 +106,7 @@ async fn a_tool_that_waits_too_long_ends_and_so_does_its_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_away_takes_the_waiting_tool_along() {
+async fn a_disconnected_client_ends_the_waiting_tool() {
     let service = Upstream::start().await;
     service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
     let (tool, config) = looks(&service, 60_000);
@@ -145,7 +145,7 @@ fn sleeping(length: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_asks_a_person_over_the_stream_and_goes_on_with_the_answer() {
+async fn a_tool_asks_a_person_over_the_stream_and_uses_the_answer() {
     let tool = r#"fn handler(args) { let answer = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you answered ${answer}` }"#;
     let host = TestHost::new().config(HELPER).tool("look", tool).start().await;
     let mut body = saying("helper", "/look");

@@ -30,7 +30,7 @@ async fn streamed(filter: &FilterEntry, pieces: Reply) -> String {
 }
 
 #[tokio::test]
-async fn a_match_is_found_wherever_the_stream_cuts_it() {
+async fn a_window_finds_a_match_across_chunks() {
     let (text, expected) =
         ("first sk-0a1b2c3d4, then sk-zzzzzz; at last sk-short", "first [key], then [key]; at last sk-short");
     let filter = window();
@@ -45,7 +45,7 @@ async fn a_match_is_found_wherever_the_stream_cuts_it() {
 }
 
 #[tokio::test]
-async fn two_windows_have_maps_of_their_own() {
+async fn two_windows_have_separate_state() {
     let filter = script(
         r#"fn stream(event, state) {
             stream::window(event, state.ensure("one", #{}), 5, |text| text::replace(text, "abc", "d"));
@@ -61,7 +61,7 @@ async fn two_windows_have_maps_of_their_own() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_still_gives_all_of_its_text() {
+async fn an_answer_without_an_end_releases_all_of_its_text() {
     let piece = |delta: &str| {
         json(&format!(
             r#"{{"id":"c","model":"m","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#
@@ -82,7 +82,7 @@ async fn an_answer_without_an_end_still_gives_all_of_its_text() {
 }
 
 #[tokio::test]
-async fn a_ignored_filter_that_breaks_loses_no_text_and_keeps_its_order() {
+async fn a_failing_fail_open_filter_loses_no_text_and_keeps_the_order() {
     let text = "one two three four five six seven eight nine ten";
     for at in 0..9 {
         let filter = script(&format!(
@@ -94,7 +94,7 @@ async fn a_ignored_filter_that_breaks_loses_no_text_and_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_ignored_filter_with_an_open_breaker_lets_go_of_what_it_kept() {
+async fn a_fail_open_filter_with_an_open_breaker_releases_its_buffered_text() {
     let filter = script(&format!(
         "/*\non_error: continue\n*/\nfn stream(event, state) {{ {WINDOW}; if event.finish_reason == () && \"!\" in state.held[\"0\"].content.text {{ let x = 1 / 0; }} }}"
     ));
@@ -103,7 +103,7 @@ async fn a_ignored_filter_with_an_open_breaker_lets_go_of_what_it_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_says_what_to_do() {
+async fn invalid_window_arguments_are_reported_with_help() {
     let cases = [
         (
             "stream::window(event.copy().choices, state, 5, |text| text)",

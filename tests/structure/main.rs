@@ -132,7 +132,7 @@ fn the_files_of_a_package_use_each_other_without_cycles() {
 }
 
 #[test]
-fn a_folders_module_only_lists_its_parts() {
+fn a_folder_module_contains_only_declarations() {
     let mut wrong = Vec::new();
     for package in &packages() {
         for file in modules::read(&package.source).files() {

@@ -19,7 +19,7 @@ const SQL: &[&str] = &[
 ];
 
 #[test]
-fn messages_are_those_listed() {
+fn the_messages_equal_the_list() {
     let found = list();
     assert!(found.lines().count() > 1000, "only {} lines", found.lines().count());
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
@@ -37,7 +37,7 @@ fn messages_are_those_listed() {
 }
 
 #[test]
-fn a_text_is_three_words_outside_of_tests() {
+fn messages_are_extracted_from_code_outside_of_tests() {
     let source = r##"
         //! Not this one, it is documentation.
         #[error("cannot read {0}: it is gone")]

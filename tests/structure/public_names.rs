@@ -21,7 +21,7 @@ const FRONT_PAGE: &[&str] =
     &["ChatRequest", "Context", "Error", "Filter", "Kernel", "Provider", "Tool", "Verdict"];
 
 #[test]
-fn the_public_names_of_the_libraries_are_those_listed() {
+fn the_public_names_equal_the_list() {
     let found = names();
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
         let lines: Vec<&str> = found.iter().map(String::as_str).collect();
@@ -40,7 +40,7 @@ fn the_public_names_of_the_libraries_are_those_listed() {
 }
 
 #[test]
-fn the_front_pages_have_the_names_that_users_meet_first() {
+fn the_front_pages_list_the_main_names() {
     let found = names();
     for (library, _) in LIBRARIES {
         for name in FRONT_PAGE {

@@ -22,7 +22,7 @@ struct Count {
 }
 
 #[test]
-fn a_default_in_the_place_of_what_is_missing_is_rare() {
+fn silent_defaults_are_rare() {
     check(
         DEFAULT,
         "say what absence means: `json.field(key)`, `.list(key)`, `.text_or_empty(key)`, or handle the error",
@@ -40,7 +40,7 @@ fn a_failed_write_into_json_is_not_ignored() {
 }
 
 #[test]
-fn silences_are_found_in_code_and_not_in_its_tests() {
+fn silent_defaults_are_found_in_code_but_not_in_tests() {
     let text = r#"
         fn one() {
             let _ = body.set("key", value(1, 2));

@@ -178,7 +178,7 @@ fn the_list_of_exceptions_has_known_rules_once_for_each_file() {
 }
 
 #[test]
-fn each_rule_finds_its_words_in_code_and_nowhere_else() {
+fn each_rule_finds_its_words_in_code_only() {
     let one = r###"
         //! Where it is.
         //! How it goes on is not looked at.

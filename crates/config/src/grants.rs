@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_what_is_granted() {
+    fn a_grant_argument_is_parsed() {
         for (word, expected) in [
             ("http", r#"{"http":true}"#),
             ("http=api.example.com, other.org", r#"{"http":["api.example.com","other.org"]}"#),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_an_error_with_the_nearest_one() {
+    fn an_unknown_grant_is_an_error_with_the_nearest_name() {
         for (word, expected) in [
             ("htpp", "unknown capability `htpp`; did you mean `http`?"),
             ("colour=1", "known names: http, files, shell, env, kv, llm, tools, vectors, memories, chats"),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_grants_what_either_does() {
+    fn a_merge_contains_the_grants_of_both() {
         let both = |one: &str, two: &str| json(&of(one).unwrap().merge(&of(two).unwrap()));
         assert_eq!(both("http=a", "http=b,a"), r#"{"http":["a","b"]}"#);
         assert_eq!(both("http=a", "http"), r#"{"http":true}"#);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_gone_and_the_rest_stays() {
+    fn revoking_a_grant_leaves_the_others() {
         let all = of("http=a,b").unwrap().merge(&of("files=x,y").unwrap()).merge(&of("kv").unwrap());
         let left =
             |word: &str| all.without(&GrantWord::parse(word)?, Path::new(PROJECT)).map(|left| json(&left));

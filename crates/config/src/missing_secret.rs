@@ -64,7 +64,7 @@ mod tests {
     use crate::Origin;
 
     #[test]
-    fn secrets_that_cannot_be_read_are_listed_with_the_key_of_their_setting() {
+    fn unreadable_secrets_are_listed_with_the_key_of_their_setting() {
         let text = r#"
             [server]
             keys = ["sk-1", "env:ANN_KEY"]

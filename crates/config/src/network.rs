@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_contains_the_addresses_that_begin_with_its_bits() {
+    fn a_network_contains_the_addresses_with_its_prefix() {
         let contains = |network: &str, address: &str| {
             network.parse::<Network>().unwrap().contains(address.parse().unwrap())
         };

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_almost_names_a_source_has_its_right_spelling() {
+    fn a_misspelled_secret_source_is_reported_with_the_correct_spelling() {
         for (text, right) in [
             ("ENV:OPENAI_KEY", "env:OPENAI_KEY"),
             ("Env: OPENAI_KEY", "env:OPENAI_KEY"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_show() {
+    fn debug_output_hides_a_secret() {
         let key = Secret::from(" sk-1 \n");
         assert_eq!((key.expose(), format!("{key:?}").as_str()), ("sk-1", "***"));
         assert_eq!(key.redact("wrong key sk-1"), "wrong key ***");

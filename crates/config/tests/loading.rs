@@ -44,7 +44,7 @@ fn from_env(env: &[(&str, &str)]) -> Config {
 }
 
 #[test]
-fn without_a_file_there_is_a_demo() {
+fn the_demo_model_exists_without_a_settings_file() {
     let project = Project::empty();
     let config = project.load(&[], &[]).unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:9099");
@@ -58,7 +58,7 @@ fn without_a_file_there_is_a_demo() {
 }
 
 #[test]
-fn the_whole_file_is_understood() {
+fn every_setting_of_a_file_is_parsed() {
     let config = good(
         r#"
         [server]
@@ -145,7 +145,7 @@ fn the_whole_file_is_understood() {
 }
 
 #[test]
-fn flags_win_over_environment_over_file_over_default() {
+fn flags_override_environment_which_overrides_file_and_defaults() {
     let project = Project::new("[server]\nlisten = '127.0.0.1:1'\nmax_body_mb = 1\npipelines = false\n");
     let env = [("VALVEHOUSE__SERVER__LISTEN", "127.0.0.1:2"), ("VALVEHOUSE__SERVER__MAX_BODY_MB", "2")];
     let config = project.load(&env, &[("server.listen", "127.0.0.1:3")]).unwrap();
@@ -184,7 +184,7 @@ fn json_of_a_table_sets_the_keys_in_it_and_leaves_the_others() {
 }
 
 #[test]
-fn everything_can_be_set_by_the_environment() {
+fn every_setting_can_come_from_the_environment() {
     let config = from_env(&[
         ("VALVEHOUSE__SERVER__KEYS", "a, b"),
         ("VALVEHOUSE__SERVER__PIPELINES", "off"),
@@ -245,7 +245,7 @@ fn the_environment_finds_names_whatever_their_case_and_hyphens() {
 }
 
 #[test]
-fn every_bad_input_is_reported_with_its_place_and_its_cure() {
+fn every_invalid_setting_is_reported_with_place_and_help() {
     let one = "[[providers]]\nname='a'\nkind='vllm'\n";
     for (file, expected) in [
         (
@@ -398,7 +398,7 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn a_provider_that_is_wrong_is_not_also_blamed_on_its_models() {
+fn an_invalid_provider_is_not_reported_again_for_its_models() {
     let found = bad("[[providers]]\nname = 'a'\nkind = 'nonsense'\n[[models]]\nname = 'm'\nprovider = 'a'\n");
     assert_eq!(found.lines().count(), 1, "{found}");
 }
@@ -420,7 +420,7 @@ fn a_missing_project_folder_is_an_error() {
 }
 
 #[test]
-fn loopback_needs_no_keys_and_the_world_does() {
+fn only_a_public_address_requires_keys() {
     for listen in ["127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
         assert!(Project::empty().load(&[], &[("server.listen", listen)]).is_ok(), "{listen}");
     }
@@ -444,7 +444,7 @@ fn a_list_is_emptied_by_brackets_and_not_by_an_empty_variable() {
 
 #[cfg(unix)]
 #[test]
-fn only_a_regular_file_of_a_bounded_size_holds_settings_or_secrets() {
+fn settings_and_secrets_come_from_regular_files_of_bounded_size() {
     use std::os::unix::fs::symlink;
     for (target, why) in
         [("nowhere", "a symbolic link to a file that cannot be read"), ("/dev/zero", "a device")]
@@ -472,7 +472,7 @@ fn secrets_are_never_printed() {
 }
 
 #[test]
-fn a_secret_is_read_from_where_it_is_kept() {
+fn a_secret_is_read_from_each_source() {
     let project = Project::new("[admin]\nkey = 'file:admin.key'\n");
     let source = project.load(&[], &[]).unwrap().admin.key.unwrap();
     let missing = source.read().unwrap_err().to_string();
@@ -491,7 +491,7 @@ fn a_secret_is_read_from_where_it_is_kept() {
 }
 
 #[test]
-fn fallbacks_are_models_of_this_file_or_of_a_provider_and_bring_their_own_along() {
+fn fallbacks_name_configured_or_provider_models_and_are_followed_transitively() {
     let file = r#"
         [[providers]]
         name = "openai"
@@ -522,7 +522,7 @@ fn fallbacks_are_models_of_this_file_or_of_a_provider_and_bring_their_own_along(
 }
 
 #[test]
-fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
+fn unknown_and_circular_fallbacks_are_errors() {
     let models = |a: &str, b: &str| {
         bad(&format!(
             "[[providers]]\nname = 'openai'\n[[models]]\nname = 'assistant'\nfallbacks = [{a}]\n\
@@ -559,7 +559,7 @@ fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
 }
 
 #[test]
-fn patience_with_a_provider_is_set_by_file_and_environment() {
+fn timeouts_and_retries_of_a_provider_come_from_file_and_environment() {
     let project = Project::new(
         r#"
         [[providers]]
@@ -612,7 +612,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
 }
 
 #[test]
-fn a_key_is_read_where_its_kind_has_it_and_sent_to_nobody_else() {
+fn a_provider_key_comes_from_the_variable_of_its_kind_alone() {
     let usual = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].usual_key();
     assert_eq!(usual("name = 'groq'"), Some("GROQ_API_KEY"));
     assert_eq!(usual("name = 'x'\nkind = 'openai'"), Some("OPENAI_API_KEY"));
@@ -630,7 +630,7 @@ fn a_key_is_read_where_its_kind_has_it_and_sent_to_nobody_else() {
 }
 
 #[test]
-fn every_kind_has_a_name_of_its_own_and_an_address_that_is_one() {
+fn every_provider_kind_has_a_unique_name_and_a_valid_address() {
     for (place, kind) in KINDS.iter().enumerate() {
         assert!(KINDS[..place].iter().all(|other| other.name != kind.name), "{}", kind.name);
         if !kind.base_url.is_empty() {

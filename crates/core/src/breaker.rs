@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_so_many_breakages_and_says_why() {
+    fn a_breaker_opens_at_its_threshold_and_records_the_cause() {
         let breaker = breaker(3, LONG);
         assert!(!break_once(&breaker) && !break_once(&breaker));
         assert_eq!(breaker.open(), None);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_that_always_fails_counts_once() {
+    fn repeated_failures_of_one_request_count_once() {
         let breaker = breaker(3, LONG);
         for _ in 0..10 {
             assert_eq!(breaker.admit(), BreakerState::Closed);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mostly_goes_well_stays_in_use() {
+    fn a_breaker_stays_closed_when_most_calls_succeed() {
         let breaker = breaker(3, LONG);
         for _ in 0..100 {
             assert!(!break_once(&breaker));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn old_breakages_do_not_count() {
+    fn failures_outside_the_window_do_not_count() {
         let settings =
             BreakerSettings { failure_threshold: 2, window: Duration::from_millis(1), cool_down: LONG };
         let breaker = Breaker::new("x", settings);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_at_a_time_tries_again_and_closes_it() {
+    fn a_half_open_breaker_admits_one_call_and_closes_on_success() {
         let breaker = breaker(1, Duration::from_millis(20));
         assert!(break_once(&breaker));
         assert!(matches!(breaker.admit(), BreakerState::Open(_)));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn with_no_breakages_allowed_for_it_never_opens() {
+    fn a_threshold_of_zero_disables_the_breaker() {
         let breaker = breaker(0, LONG);
         assert!((0..100).all(|_| !break_once(&breaker)));
     }

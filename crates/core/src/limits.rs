@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_one_past_the_bound_is_refused_however_large() {
+    fn an_integer_one_past_its_bound_is_rejected_at_any_size() {
         let (limits, problems) = read(r#"{"maximum": 9007199254740992}"#, "integer");
         assert!(problems.is_empty());
         assert!(limits.check(&9_007_199_254_740_992_i64.into()).is_ok());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn look_around_is_refused_with_a_way_out() {
+    fn look_around_in_a_pattern_is_rejected_with_advice() {
         let (limits, problems) = read(r#"{"pattern": "^(?!x)"}"#, "string");
         assert!(limits.pattern.is_none());
         assert!(
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_allowed_values_does_not_bury_the_sentence() {
+    fn a_long_list_of_allowed_values_is_cut_in_the_message() {
         let limits = Limits { allowed: (0..500_i64).map(Json::from).collect(), ..Limits::default() };
         let (rule, asks) = limits.check(&500_i64.into()).unwrap_err();
         assert_eq!(rule, "enum");

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_keyboard_is_recognised() {
+    fn a_typo_is_recognized() {
         let known = ["value", "minimum", "maximum", "description"];
         assert_eq!(nearest("vlaue", known), Some("value"));
         assert_eq!(nearest("minimun", known), Some("minimum"));
@@ -134,26 +134,26 @@ mod tests {
     }
 
     #[test]
-    fn another_word_is_no_misspelling() {
+    fn a_different_word_is_not_a_misspelling() {
         assert_eq!(nearest("colour", ["value", "minimum"]), None);
         assert_eq!(nearest("x", ["value", "y"]), None);
         assert_eq!(nearest("value", []), None);
     }
 
     #[test]
-    fn of_two_near_words_the_nearer_wins() {
+    fn the_nearest_of_two_names_is_suggested() {
         assert_eq!(nearest("max_turn", ["max_burns", "max_turns"]), Some("max_turns"));
         assert_eq!(nearest("api-key", ["api_kea", "api_key"]), Some("api_key"));
     }
 
     #[test]
-    fn an_id_is_a_short_plain_name() {
+    fn an_id_is_short_and_plain() {
         assert!(is_id("turn_limit-2") && is_id(&"a".repeat(64)));
         assert!(!["", "Turn", "a b", "ü", "a.b"].into_iter().any(is_id) && !is_id(&"a".repeat(65)));
     }
 
     #[test]
-    fn names_become_titles() {
+    fn a_name_becomes_a_title() {
         assert_eq!(title_case("max_turns"), "Max Turns");
         assert_eq!(title_case("api_url"), "Api Url");
         assert_eq!(title_case("_private"), "Private");

@@ -123,7 +123,7 @@ async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() 
 }
 
 #[tokio::test]
-async fn a_span_of_a_failure_says_so() {
+async fn the_span_of_a_failed_turn_is_marked_as_failed() {
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
     let error = Error::Provider { message: "out of order".into(), timeout: false };
@@ -176,7 +176,7 @@ async fn each_observer_of_a_turn_receives_the_notices_of_its_kinds() {
 }
 
 #[test]
-fn notices_that_nobody_receives_are_not_built() {
+fn notices_without_a_receiver_are_not_built() {
     let turn = Turn::default().observed_by(Counter::of(NoticeKind::Retry));
     assert!(!turn.is_observed(NoticeKinds::OF_CALLS) && turn.is_observed(NoticeKind::Retry));
     turn.tell(NoticeKind::LlmToken, || unreachable!("nobody receives it"));

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_wanted_once_until_its_last_client_leaves() {
+    fn a_resource_is_subscribed_once_until_its_last_client_leaves() {
         let all = Arc::new(ResourceSubscriptions::default());
         let mut changes = all.changes();
         let mut updates = all.updates();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_no_more_followed_resources_than_the_limit() {
+    fn subscribed_resources_per_server_are_limited() {
         let all = Arc::new(ResourceSubscriptions::default());
         let held: Vec<_> =
             (0..MAX_RESOURCES).map(|n| all.subscribe("far", &format!("a://{n}")).unwrap()).collect();

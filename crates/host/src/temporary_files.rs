@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_old_files_of_ours_are_removed() {
+    fn only_old_temporary_files_of_the_host_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("sub");
         std::fs::create_dir(&inner).unwrap();

@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_deep_a_value_is_nested_it_is_freed() {
+    fn a_deeply_nested_value_is_dropped_without_overflow() {
         let root = Json::array();
         let mut deepest = root.clone();
         for level in 0..200_000 {

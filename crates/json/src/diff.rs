@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_put_first_is_one_addition() {
+    fn an_inserted_first_message_is_one_addition() {
         let before = r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
         let after = r#"{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
         assert_eq!(operations(before, after), [r#"add /messages/0 null>{"role":"system","content":"s"}"#]);
     }
 
     #[test]
-    fn a_changed_message_is_changed_where_it_stands_also_beside_a_new_one() {
+    fn a_changed_message_next_to_a_new_one_is_one_change() {
         let before = r#"[{"role":"user","content":"a"}]"#;
         let after = r#"[{"role":"system","content":"s"},{"role":"user","content":"A"}]"#;
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_and_go_and_are_spelt_as_pointers_spell_them() {
+    fn added_and_removed_keys_have_json_pointer_paths() {
         let changes =
             operations(r#"{"a/b":1,"c~d":{"x":[]},"same":1.0}"#, r#"{"same":1.0,"c~d":{"x":[2]},"n":null}"#);
         assert_eq!(changes, ["remove /a~1b 1>null", "add /c~0d/x/0 null>2", "add /n null>null"]);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_more_values_than_there_are_atoms_is_compared_in_time() {
+    fn an_exponentially_shared_value_is_compared_in_bounded_time() {
         let laughs = |last: &str| {
             (0..100).fold(Json::from(vec![Json::from(last)]), |list, _| vec![list.clone(), list].into())
         };
@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_difference_carried_out_gives_the_second_value(before in any_json(), after in any_json()) {
+        fn applying_a_difference_gives_the_second_value(before in any_json(), after in any_json()) {
             let changes = diff(&before, &after);
             prop_assert_eq!(changes.is_empty(), before == after);
             prop_assert_eq!(applied(&changes, &before), after);

@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_an_ordered_map_at_every_size(steps in prop::collection::vec((0_u8..40, any::<bool>()), 0..120)) {
+        fn fields_behave_like_an_ordered_map_at_every_size(steps in prop::collection::vec((0_u8..40, any::<bool>()), 0..120)) {
             let (mut fields, mut model) = (Fields::default(), indexmap::IndexMap::<String, i64>::new());
             for (step, (key, keep)) in steps.into_iter().enumerate() {
                 let name = format!("k{key}");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_as_it_is_spelt() {
+    fn a_lazy_object_reads_raw_fields() {
         let text = r#" { "a" : [1, {"b":"]}\"\\"}] ,"c":-0.5e+2,"":null,"d":"\u00e4" } "#;
         let all = [("a", r#"[1, {"b":"]}\"\\"}]"#), ("c", "-0.5e+2"), ("", "null"), ("d", "\"\\u00e4\"")];
         assert_eq!(entries(text).unwrap(), all);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_has_escapes_in_its_keys_is_left_to_others() {
+    fn a_lazy_object_declines_other_values_and_escaped_keys() {
         for text in [
             "",
             "[]",
@@ -233,7 +233,7 @@ mod tests {
     proptest! {
         /// The parser accepts exactly the texts that the scanner accepts.
         #[test]
-        fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
+        fn a_lazy_object_accepts_what_the_parser_accepts(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
             let parsed = Json::parse(text.as_bytes()).is_ok();
             let scanned = entries(&text).is_some();
             prop_assert!(scanned || !parsed, "only the parser takes {text}");

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serde_json_refuses_is_refused_with_its_words() {
+    fn invalid_json_has_the_error_of_serde_json() {
         let cases: &[&str] = &[
             "",
             " ",
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_spelling() {
+    fn numbers_keep_their_notation() {
         for text in
             ["1e2", "1.10", "18446744073709551615", "123456789012345678901234567890", "-0", "1.0", "1E-7"]
         {
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_comes_twice_the_first_place_and_the_last_value_count() {
+    fn a_repeated_key_keeps_its_first_position_and_last_value() {
         let large: String = (0..40).map(|index| format!(r#","{}":{index}"#, index % 25)).collect();
         for text in [
             r#"{"a":1,"b":2,"a":3}"#.to_owned(),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_stays_in_its_document_and_keeps_its_spelling() {
+    fn a_long_text_borrows_its_document_and_keeps_its_notation() {
         let long = format!(r#""\u00e4\/{}\ud83d\ude00""#, "x".repeat(80));
         let document = Bytes::from(format!(r#"{{"a":{long},"b":"\u00e4","c":[{long}]}}"#));
         let json = Json::parse_shared(&document).unwrap();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_nobody_looks_into_stays_in_its_document() {
+    fn an_unread_message_borrows_its_document() {
         let message = format!(r#"{{ "role": "user", "content": "\u00e4{}" }}"#, "x".repeat(80));
         let document = Bytes::from(format!(r#"{{"messages":[{message},{message}],"user":"u"}}"#));
         let body = Json::parse_shared(&document).unwrap();
@@ -498,7 +498,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_and_writes_as_serde_json_does(value in json()) {
+        fn parsing_and_writing_agree_with_serde_json(value in json()) {
             let text = serde_json::to_string(&value).unwrap();
             prop_assert_eq!(Json::parse(text.as_bytes()).unwrap().to_string(), text);
             let pretty = serde_json::to_vec_pretty(&value).unwrap();
@@ -507,7 +507,7 @@ mod tests {
 
         /// The property also covers objects of plain values in lists.
         #[test]
-        fn what_nobody_read_is_the_same(objects in prop::collection::vec(r#"\{("(a|b|role|\\u0061)": ?("[a-z\\"u0-9é]{0,40}"|-?[0-9.e]{1,4}|true|null|\[\]|\{\}),? ?){0,4}\}"#, 0..4), key in "(a|b|c|role)") {
+        fn unread_values_equal_read_ones(objects in prop::collection::vec(r#"\{("(a|b|role|\\u0061)": ?("[a-z\\"u0-9é]{0,40}"|-?[0-9.e]{1,4}|true|null|\[\]|\{\}),? ?){0,4}\}"#, 0..4), key in "(a|b|c|role)") {
             let text = format!("[{}]", objects.join(","));
             match (Json::parse(text.as_bytes()), shared(&text)) {
                 (Ok(read), Ok(kept)) => {
@@ -532,7 +532,7 @@ mod tests {
 
         /// The property covers long strings with all escapes, read at once or later.
         #[test]
-        fn what_stays_in_its_document_says_the_same(text in r#"\["([a-z ]{0,40}|é|\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4}|\\u[dD][89a-bA-B][0-9a-f]{2}\\u[dD][c-fC-F][0-9a-f]{2}){0,12}"\]"#) {
+        fn borrowed_values_equal_owned_ones(text in r#"\["([a-z ]{0,40}|é|\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4}|\\u[dD][89a-bA-B][0-9a-f]{2}\\u[dD][c-fC-F][0-9a-f]{2}){0,12}"\]"#) {
             match (Json::parse(text.as_bytes()), shared(&text)) {
                 (Ok(read), Ok(kept)) => {
                     prop_assert_eq!(&Json::parse(kept.to_string().as_bytes()).unwrap(), &read, "written unread");
@@ -543,7 +543,7 @@ mod tests {
         }
 
         #[test]
-        fn never_disagrees_about_what_json_is(text in r#"[\[\]{}:,"\\a-f0-9eE.+\- u]{0,24}"#) {
+        fn the_parser_accepts_exactly_what_serde_json_accepts(text in r#"[\[\]{}:,"\\a-f0-9eE.+\- u]{0,24}"#) {
             // Except for surrogates and depth, both accept the same documents.
             prop_assert_eq!(Json::parse(text.as_bytes()).is_ok(), accepted(text.as_bytes()), "{}", text);
             prop_assert_eq!(shared(&text).is_ok(), accepted(text.as_bytes()), "{}", text);

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_no_deeper_than_values_nest() {
+    fn a_path_is_bounded_by_the_nesting_limit() {
         let body = Json::object();
         assert_eq!(body.ensure_path(&"a.".repeat(MAX_DEPTH + 1), Json::Null), Err(MisplacedValue::TooDeep));
         assert_eq!(body.to_string(), "{}");

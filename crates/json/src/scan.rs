@@ -108,14 +108,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_look_at_each_byte_finds(bytes in prop::collection::vec(any::<u8>(), 0..64), plain_text in "[a-zäß]{0,32}") {
+        fn the_scan_agrees_with_a_bytewise_search(bytes in prop::collection::vec(any::<u8>(), 0..64), plain_text in "[a-zäß]{0,32}") {
             let bytes = [plain_text.as_bytes(), &bytes].concat();
             let slow = bytes.iter().position(|&byte| is_special(byte)).unwrap_or(bytes.len());
             prop_assert_eq!(plain(&bytes), slow);
         }
 
         #[test]
-        fn finds_the_ends_of_strings_and_what_is_no_string(pieces in prop::collection::vec(PIECES, 0..12), rest in "[ -~]{0,40}") {
+        fn the_scan_finds_string_ends_and_invalid_strings(pieces in prop::collection::vec(PIECES, 0..12), rest in "[ -~]{0,40}") {
             let text = format!("\"{}\"{rest}", pieces.concat());
             let whole = serde_json::Deserializer::from_str(&text).into_iter::<String>().next();
             let slow = whole.and_then(Result::ok).map(|_| ());

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_many_places_is_walked_through_once() {
+    fn a_shared_value_is_visited_once() {
         let (list, body) = (laughs(), Json::object());
         body.set("list", list.clone()).unwrap();
         let copy = body.deep_clone();
@@ -406,7 +406,7 @@ mod tests {
 
     /// The list occurs as often as it is long; visiting each occurrence would take hours.
     #[test]
-    fn a_long_list_in_many_places_is_looked_through_once() {
+    fn a_shared_long_list_is_visited_once() {
         let (long, body) = (Json::from(vec![Json::Null; 500_000]), Json::object());
         let many = Json::from(vec![long; 500_000]);
         body.set("many", many.clone()).unwrap();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_wherever_a_container_stands() {
+    fn depth_counts_containers_at_every_position() {
         let nested = |depth| (0..depth).fold(Json::array(), |inner, _| vec![inner].into());
         let deep = nested(MAX_DEPTH - 3);
         assert_eq!(Json::array().as_array().unwrap().push(vec![deep.clone(), deep.clone()].into()), Ok(()));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_deep_to_be_copied_and_compared() {
+    fn the_deepest_value_can_be_copied_and_compared() {
         let (root, depth) = (Json::array(), 1_000_000);
         let mut inner = root.clone();
         for _ in 0..depth {

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_is_written_as_serde_json_writes_it() {
+    fn every_character_is_escaped_like_serde_json() {
         let all: String = (0..0x300_u32).filter_map(char::from_u32).collect();
         let rows = ["\u{1}\"\\\n\u{1f}\u{8}\u{c}".repeat(9), format!("\"{all}\u{0}x{all}"), all];
         for text in rows.iter().map(String::as_str).chain(["", "\"", "a\u{7f}"]) {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_in_many_places_is_written_in_each_within_reason() {
+    fn a_shared_value_is_written_at_each_place_up_to_a_limit() {
         let long = Json::from(vec![Json::from("x".repeat(1 << 20))]);
         let twice = Json::from(vec![long.clone(), long.clone()]);
         assert_eq!(twice.encode().unwrap().len(), 2 * (1 << 20) + 2 * 4 + 3);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_written_than_requested() {
+    fn writing_stops_at_the_requested_length() {
         let value = Json::from(vec![Json::from("12345"), Json::array()]);
         assert_eq!(value.encode_within(12).unwrap(), br#"["12345",[]]"#);
         assert_eq!(value.encode_within(11), Err(Unwritable::TooLarge(11)));

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_at_the_same_time_are_all_kept() {
+    fn concurrent_approvals_are_all_stored() {
         let folder = tempfile::tempdir().unwrap();
         let approve = |number: usize| {
             let own = server("https://shop.example/mcp");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_approved_text_and_schema_of_the_same_server_stand() {
+    fn a_pin_holds_only_for_the_same_server_text_and_schema() {
         let (own, mut pins) = (server("https://shop.example/mcp"), Pins::default());
         assert_eq!(pins.standing(&own, &seen()), PinStatus::New);
         pins.approve(&own, &seen());

@@ -58,7 +58,7 @@ mod tests {
     use super::linux::unwritten;
 
     #[test]
-    fn only_code_and_the_constants_before_it_are_given_back() {
+    fn only_code_and_preceding_constants_are_released() {
         let lines = [
             ("1000-3000 r--p 00000000 fe:00 12                 /opt/my host", Some(0x1000..0x3000)),
             ("3000-9000 r-xp 00002000 fe:00 12                 /opt/my host", Some(0x3000..0x9000)),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_was_given_back_still_runs() {
+    fn released_code_still_runs() {
         super::give_back_code();
         assert_eq!("a,b".split(',').map(str::to_uppercase).collect::<Vec<_>>(), ["A", "B"]);
     }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_connection_names_address_reason_and_remedy_but_no_credentials() {
+    async fn a_refused_connection_names_address_reason_and_fix_but_no_credentials() {
         // The port is bound, but not listened on.
         let down = tokio::net::TcpSocket::new_v4().unwrap();
         down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_a_timeout() {
+    async fn a_silent_server_causes_a_timeout() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = Url::parse(&format!("http://{}/", silent.local_addr().unwrap())).unwrap();
         let timeouts = Timeouts { answer: Duration::from_millis(50), ..Timeouts::default() };
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_fits_no_header_is_an_error_without_the_key() {
+    async fn a_key_that_is_invalid_in_a_header_is_an_error_without_the_key() {
         let url = Url::parse("http://127.0.0.1:1/").unwrap();
         let call = || HttpCall::get(url.clone()).bearer(&Secret::from("sk-\nsecret"));
         let (message, _) = failure(Client::new().unwrap().send(call()).await);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_limit_for_a_whole_call_holds_for_its_head_and_for_its_body() {
+    async fn the_total_timeout_covers_head_and_body() {
         for begun in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"] {
             let url = answering(begun.into()).await;
             let call = HttpCall::get(url).within(Duration::from_millis(100));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unrequested_encoding_is_decoded_and_a_damaged_one_is_an_error() {
+    async fn an_unrequested_encoding_is_decoded_and_a_corrupt_one_is_an_error() {
         use async_compression::futures::bufread::{BrotliEncoder, GzipEncoder, ZlibEncoder};
         let text = "hello, hello, hello ".repeat(5_000);
         let (mut gzip, mut zlib, mut brotli) = (Vec::new(), Vec::new(), Vec::new());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_known_in_all_its_spellings() {
+    fn loopback_is_recognized_in_every_notation() {
         for (text, loopback) in [
             ("http://localhost:1/", true),
             ("http://127.8.0.1/", true),

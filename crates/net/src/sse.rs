@@ -238,26 +238,26 @@ mod tests {
     }
 
     #[test]
-    fn all_three_line_ends_end_lines() {
+    fn all_three_line_endings_are_read() {
         for text in ["data: a\n\ndata: b\n\n", "data: a\r\n\r\ndata: b\r\n\r\n", "data: a\r\rdata: b\r\r"] {
             assert_eq!(data(text), ["a", "b"], "{text:?}");
         }
     }
 
     #[test]
-    fn comments_unknown_fields_and_events_without_data_are_passed_over() {
+    fn comments_unknown_fields_and_events_without_data_are_ignored() {
         let text = ": PROCESSING\n\nid: 7\nretry: 10\nevent: ping\n\ndata:a\ncolour: red\n\n";
         assert_eq!(read(&[text.as_bytes()]), [Ok((None, "a".into()))]);
     }
 
     #[test]
-    fn names_spaces_and_several_lines() {
+    fn event_names_spaces_and_multiline_data_are_parsed() {
         let text = "\u{feff}event: error\ndata:  {\ndata\ndata:}\n\n";
         assert_eq!(read(&[text.as_bytes()]), [Ok((Some("error".into()), " {\n\n}".into()))]);
     }
 
     #[test]
-    fn what_is_written_is_read_again_line_ends_included() {
+    fn written_events_are_read_back_with_their_line_endings() {
         for (written, read_again) in
             [("", ""), ("{\n}", "{\n}"), ("a\r\nb\rc\n", "a\nb\nc\n"), (" x: y", " x: y")]
         {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_an_error_and_not_a_growing_buffer() {
+    fn an_endless_line_is_an_error() {
         let long = vec![b'x'; MAX_LINE + 1];
         assert_eq!(
             read(&[b"data: a\n\ndata: ", &long, b"\n\n"]),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_single_cut_gives_the_same_events() {
+    fn cutting_the_stream_anywhere_gives_the_same_events() {
         let text =
             "\u{feff}: hi\r\n\r\nevent: a\r\ndata: grüße\r\n\r\ndata: b\rdata:c\r\r\ndata\n\n\ndata: end";
         let whole = read(&[text.as_bytes()]);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_many_each_yields_once_and_two_that_alternate_never() {
+    async fn tasks_yield_once_each_unless_two_alternate() {
         let (mut all, ends): (Vec<_>, Vec<_>) = std::iter::repeat_with(connection).take(3).unzip();
         for _ in 0..3 {
             assert_eq!(all.iter_mut().map(tries).collect::<Vec<_>>(), [2, 2, 2]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_yields_comes_again_by_itself_after_those_who_are_ready() {
+    async fn a_yielding_task_resumes_after_the_ready_ones() {
         use std::sync::{Arc, Mutex};
         let (done, mut tasks) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
         for id in 0..3 {

@@ -62,7 +62,7 @@ async fn there(text: &str) {
 }
 
 #[tokio::test]
-async fn a_program_says_what_it_says_and_how_it_ended() {
+async fn the_result_has_the_output_and_the_exit_status() {
     let output = sh("echo out; echo err >&2; exit 3").await;
     assert_eq!((output.code, output.signal), (Some(3), None));
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
@@ -76,7 +76,7 @@ async fn a_program_says_what_it_says_and_how_it_ended() {
 }
 
 #[tokio::test]
-async fn only_what_is_granted_runs() {
+async fn only_granted_programs_run() {
     let some = granted(&["printf", "/usr/bin/env"]);
     let all = Programs::new(&Grant::Everything, &[]);
     let run = |programs: &Programs, what: Command| {
@@ -127,7 +127,7 @@ async fn a_program_sees_nothing_of_the_host() {
 }
 
 #[tokio::test]
-async fn it_starts_in_a_granted_folder_or_in_an_empty_one() {
+async fn a_program_starts_in_a_granted_or_an_empty_folder() {
     let dir = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> = ["data", "notes"].map(|name| dir.path().join(name)).to_vec();
     for folder in &folders {
@@ -154,7 +154,7 @@ async fn it_starts_in_a_granted_folder_or_in_an_empty_one() {
 }
 
 #[tokio::test]
-async fn what_it_reads_may_be_long_and_need_not_be_read() {
+async fn stdin_may_be_long_and_stay_unread() {
     let reading = |text: &str, stdin: String| {
         let options = Options { stdin: Some(stdin), ..within(20_000) };
         let text = text.to_owned();
@@ -170,7 +170,7 @@ async fn what_it_reads_may_be_long_and_need_not_be_read() {
 }
 
 #[tokio::test]
-async fn too_much_output_is_cut_and_the_program_goes_on() {
+async fn output_over_the_limit_is_cut_and_the_program_continues() {
     let output =
         shell("head -c 50000000 /dev/zero | tr '\\0' x; echo end >&2; exit 5", within(60_000)).await.unwrap();
     assert_eq!((output.code, output.stderr.as_str()), (Some(5), "end\n"));
@@ -181,7 +181,7 @@ async fn too_much_output_is_cut_and_the_program_goes_on() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_ended() {
+async fn a_program_over_its_time_limit_is_killed() {
     let time = own_time();
     let began = Instant::now();
     let output = shell(&format!("echo begun; sleep {time}"), within(300)).await.unwrap();
@@ -207,7 +207,7 @@ const LEAVING: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn nothing_is_left_after_the_end() {
+async fn no_child_process_remains_after_the_end() {
     for leaving in LEAVING {
         let time = own_time();
         let text = format!("{}; sleep 0.05; echo done", leaving.replace("TIME", &time));
@@ -220,7 +220,7 @@ async fn nothing_is_left_after_the_end() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_the_time_is_over() {
+async fn no_child_process_remains_after_a_timeout() {
     for leaving in LEAVING {
         let time = own_time();
         let text = format!("{}; wait; sleep {time}", leaving.replace("TIME", &time));
@@ -231,7 +231,7 @@ async fn nothing_is_left_after_the_time_is_over() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_when_nobody_waits_any_more() {
+async fn no_child_process_remains_after_the_caller_leaves() {
     for leaving in
         ["sleep TIME & wait", "setsid sleep TIME & wait", "(setsid sh -c 'sleep TIME & wait' &); sleep TIME"]
     {
@@ -245,7 +245,7 @@ async fn nothing_is_left_when_nobody_waits_any_more() {
 }
 
 #[tokio::test]
-async fn who_never_stands_still_is_found_too() {
+async fn a_process_that_keeps_forking_is_killed() {
     let time = own_time();
     // Each process continues as a new one in a new session, and ends.
     let dir = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ async fn who_never_stands_still_is_found_too() {
 }
 
 #[tokio::test]
-async fn an_output_held_open_by_somebody_else_holds_up_nobody() {
+async fn an_output_pipe_held_open_by_another_process_does_not_block() {
     let time = own_time();
     let began = Instant::now();
     let output = sh(&format!("setsid sleep {time} & echo quick")).await;
@@ -270,7 +270,7 @@ async fn an_output_held_open_by_somebody_else_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn runs_at_the_same_time_end_only_their_own() {
+async fn concurrent_runs_kill_only_their_own_processes() {
     let time = own_time();
     let text = format!("sleep {time} & wait");
     let long = tokio::spawn(async move { shell(&text, within(3_000)).await.unwrap() });

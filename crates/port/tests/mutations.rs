@@ -213,7 +213,7 @@ fn many_lines_take_little_time() {
 }
 
 #[test]
-fn names_that_are_made_of_themselves_are_ported() {
+fn self_referencing_names_are_ported() {
     for source in [
         "A = A\nclass Filter:\n    def inlet(self, body): return A\n",
         "A = B\nB = A\nclass Filter:\n    def inlet(self, body): return A\n",
@@ -226,7 +226,7 @@ fn names_that_are_made_of_themselves_are_ported() {
 }
 
 #[test]
-fn no_text_of_the_source_becomes_code() {
+fn text_of_the_source_never_becomes_code() {
     let source = "class Filter:\n    def inlet(self, body):\n        pandas.z(\"\"\"\r body } fn outlet(body) { throw \\\"no\\\"; } //\"\"\")\n        return body\n";
     let draft = port(source, "text").unwrap();
     assert!(!draft.script.contains('\r'), "{}", draft.script);

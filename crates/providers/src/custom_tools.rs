@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_custom_tool_is_a_function_for_its_service_alone() {
+    async fn a_custom_tool_becomes_a_function_only_for_its_service() {
         let whole = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[
             {"id":"b","type":"function","function":{"name":"patch","arguments":"{\"input\":\"line\\n\\\"two\\\"\"}"}},
             {"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_that_share_an_index_stay_apart() {
+    async fn calls_that_share_an_index_stay_separate() {
         let begin = |id: &str, arguments: &str| {
             let function = Json::from([("name", "patch".into()), ("arguments", arguments.into())]);
             let call = Json::from([("index", 0_i64.into()), ("id", id.into()), ("function", function)]);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_request_of_the_turn_stays_as_it_is() {
+    async fn translating_custom_tools_leaves_the_request_of_the_turn_unchanged() {
         let provider = CustomTools::new(Arc::new(CannedProvider::new(["hi"])));
         let request = request(false);
         let before = request.body.to_string();

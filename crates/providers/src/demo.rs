@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn it_repeats_the_message_and_introduces_itself() {
+    fn the_demo_model_repeats_the_message_and_introduces_itself() {
         let body = body(vec![message::system("be kind"), message::user("Hello there")]);
         assert_eq!(
             answer_text(&body),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_two_rounds_calls_then_calls_again_then_quotes() {
+    fn the_demo_model_calls_tools_in_two_rounds_and_quotes_the_results() {
         let mut messages = vec![message::user(
             "/get_weather {\"city\":\"Bonn\"}\n/todo_add {\"text\":\n\"tea\"}\n\nthen:\n/get_weather {\"city\":\"Rome\"}",
         )];
@@ -312,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_left_alone_when_the_request_says_so() {
+    fn tool_choice_none_keeps_the_demo_model_from_calling_tools() {
         let body = body(vec![message::user("/get_weather {}")]);
         body.set("tool_choice", "none").unwrap();
         assert!(called(&body).is_empty());
     }
 
     #[test]
-    fn it_embeds_texts_the_same_way_each_time() {
+    fn demo_embeddings_are_deterministic() {
         let body = br#"{"model":"demo","input":["red apples","green apples","invoices"]}"#;
         let answer = embeddings(body, "demo").unwrap();
         assert_eq!(answer, embeddings(body, "demo").unwrap());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_streams_word_by_word() {
+    async fn the_demo_model_streams_word_by_word() {
         let body = Json::parse(
             br#"{"model":"demo","messages":[{"role":"user","content":"a b"}],"stream_options":{"include_usage":true}}"#,
         )

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_that_can_answers_and_is_named() {
+    async fn the_first_available_fallback_answers_and_is_named() {
         let (canned, all) = fallback(["one".into(), "two".into(), "three".into()]);
         let (text, served) = ask(&all).await;
         assert_eq!((text.unwrap().as_str(), served.as_deref()), ("one", Some("a/model-a")));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_callers_mistake_goes_to_no_other_model() {
+    async fn a_client_error_is_not_sent_to_a_fallback() {
         for status in [400, 403, 404, 413, 422] {
             let (canned, all) = fallback([answered(status).into(), "two".into(), "three".into()]);
             assert!(matches!(ask(&all).await.0, Err(Error::Answered { .. })));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_nobody_can_answer_the_first_ones_reason_counts() {
+    async fn if_every_model_fails_the_first_error_is_returned() {
         let down = Error::Unanswered { message: "down".into(), sent: false, timeout: false };
         let (canned, all) = fallback([answered(429).into(), down.into(), answered(500).into()]);
         assert!(matches!(ask(&all).await.0, Err(Error::Answered { status: 429, .. })));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_wire_is_passed_on_as_the_first_ones_bytes() {
+    async fn a_passthrough_request_uses_the_bytes_of_the_first_provider() {
         let (_, all) = fallback(["one".into(), Reply::chunks(["o", "ne"]), "three".into()]);
         let body = Json::parse(br#"{"model":"m"}"#).unwrap();
         let forwarded = all.others[0].forwarded(body.deep_clone(), true, &Exchange::default()).await.unwrap();

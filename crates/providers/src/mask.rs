@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_key_is_masked_wherever_a_body_is_cut() {
+    async fn the_key_is_masked_across_chunk_boundaries() {
         let text = format!("data: {{\"a\":\"{KEY}\",\"b\":\"sk-{KEY}{KEY}\"}}\n\nsk-sk-0123 sk-");
         let masked = text.replace(KEY, "***");
         for size in 1..=text.len() {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_holds_no_key_goes_on_as_it_came() {
+    async fn a_body_without_the_key_passes_unchanged() {
         let text = "data: one\n\n".repeat(5);
         assert_eq!(passed(&text, 11).await, (text.clone(), 5), "nothing waits for what comes next");
     }

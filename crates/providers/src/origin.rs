@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_known_in_all_their_shapes() {
+    fn error_bodies_of_every_shape_are_recognized() {
         for (text, error) in [
             (r#"{"error":{"message":"m"}}"#, true),
             (r#"{"code":"c","error":"text"}"#, true),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_inside_the_error_is_used_when_it_is_one() {
+    fn a_valid_status_inside_the_error_is_used() {
         let origin = Origin { provider: "p".into(), address: "http://p".into(), key: Some("sk-1".into()) };
         for (text, expected) in [
             (r#"{"error":{"status_code":400,"code":"tool_use_failed"}}"#, 400),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_known_by_its_beginning() {
+    fn the_start_of_a_body_identifies_its_format() {
         for (text, shape) in [
             ("\n{", Shape::Json),
             (": hi", Shape::Events),

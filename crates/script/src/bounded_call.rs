@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_a_few_places_is_cheap() {
+    fn a_function_with_bounded_work_is_proven_cheap() {
         for body in [
             "body",
             "body.seen = true; body",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_take_long_is_not_proven() {
+    fn a_function_with_loops_or_calls_is_not_proven_cheap() {
         for body in [
             "for m in body.messages { m.seen = true; }",
             "loop { break; }",

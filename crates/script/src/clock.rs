@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_that_the_clock_slept_through_counts() {
+    fn the_clock_catches_up_after_a_sleep() {
         want();
         let before = now();
         std::thread::sleep(Duration::from_millis(30));

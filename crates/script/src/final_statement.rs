@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_for_its_effect_gives_nothing_on_every_way() {
+    fn a_final_call_with_a_semicolon_returns_nothing() {
         for (source, expected) in [
             (
                 "fn inlet(body) { body.messages.keep_last(9); }",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_to_be_given_stays() {
+    fn a_meaningful_final_value_is_returned() {
         for source in [
             "fn inlet(body) { body.messages.keep_last(9) }",
             "fn inlet(body) { body; }",

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_that_grow_with_each_line_are_refused() {
+    fn constants_that_grow_exponentially_are_rejected() {
         for value in [
             "[A, A]",
             "`${A}${A}`",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_constant_may_be_used_often_and_not_endlessly() {
+    fn uses_of_a_large_constant_are_limited() {
         let table = format!("const TABLE = [{}];\n", "\"word\",".repeat(2_000));
         let uses = |count: usize| format!("{table}fn f() {{ {} }}", "TABLE.len();".repeat(count));
         assert!(!is_refused(&uses(500)));

@@ -339,7 +339,7 @@ mod tests {
     const CODE: &str = "fn inlet(body) { body }";
 
     #[test]
-    fn a_guard_says_so_in_its_opening_comment() {
+    fn the_opening_comment_declares_a_guard() {
         for head in [
             "/*\nsecurity: true\n*/",
             "\u{feff}\r\n/*\r\nsecurity: true\r\n*/",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_wants_to_be_a_guard_claims_it() {
+    fn misspelled_guard_declarations_still_claim_to_be_a_guard() {
         let heads = [
             "/*\nsecurity: yes\n*/",
             "/*\nsecurity: on\n*/",
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_filters_claim_nothing() {
+    fn ordinary_filters_do_not_claim_to_be_a_guard() {
         for text in [
             CODE,
             "/*\ntitle: Security: what it does\n*/",

@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn module_names_cannot_leave_the_folder() {
         for good in ["words", "_words", "lib/words", "lib/a-b/C_1"] {
             assert!(is_name(good), "{good}");
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_seen_however_they_are_laid_out() {
+    fn imports_are_found_in_any_layout() {
         let text = "import \"a\" as a;\nimport\n  `b` as b; important \"c\"; reimport \"d\"";
         assert_eq!(named_in(text).into_iter().collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -170,7 +170,7 @@ mod tests {
     use crate::engine;
 
     #[test]
-    fn findings_about_names_that_a_script_makes_up_are_not_kept() {
+    fn dynamic_function_names_are_not_cached() {
         let engine = engine::new();
         let text = "fn few() { 1 + 1 } fn many() { for i in 0..5_000 { for twice in 0..2 { try { Fn(`f${i}`).call(); } catch { } } } }";
         let ast = engine.compile(text).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_call_is_left_for_the_next_however_it_ended() {
+    fn a_call_leaves_no_state_for_the_next_one() {
         let engine = engine::new();
         let text =
             "fn f(a, b) { let c = [a]; let a = || c; if b > 1 { f(a, b - 1) } if b == 0 { throw a } a }";
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_may_call_one_another_as_deep_as_rhai_would_let_them() {
+    fn function_calls_nest_as_deep_as_in_rhai() {
         let code = "fn f(n) { if n > 0 { f(n - 1) } }";
         let mut engine = engine::new();
         let ast = engine.compile(code).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_for_some_types_is_not_taken_for_others() {
+    fn cached_functions_are_looked_up_per_argument_types() {
         let (engine, interpreter) = (engine::new(), Interpreter::default());
         let ast = engine.compile("fn f(a, b) { `${a + b}/${a.len}` }\nfn g(a) { a.len() }").unwrap();
         for _ in 0..4 {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_reported_as_one_of_the_function_itself() {
+    fn an_error_is_attributed_to_the_function_that_raised_it() {
         let error = call(&Interpreter::default(), "fn f() { nothing() }", Vec::new()).unwrap_err();
         assert!(matches!(*error, EvalAltResult::ErrorFunctionNotFound(..)), "{error:?}");
         let error =

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_come_off_again() {
+    fn module_prefixes_are_removed_from_names() {
         assert_eq!(split("__m12__shout"), Some((12, "shout")));
         assert_eq!(split("shout"), None);
         assert_eq!(as_written("not found: __m0__a (i64), __m1__b, __mx"), "not found: a (i64), b, __mx");

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
+    fn a_native_call_far_over_its_memory_is_abandoned() {
         let script = script();
         assert_eq!(takes_too_much(&script).as_deref(), Some("exceeded its memory limit of 64 MB"));
         assert!(matches!(script.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_runs_while_a_file_is_loaded_is_abandoned_like_a_call_wherever_that_is() {
+    async fn code_that_runs_during_loading_is_abandoned_like_a_call() {
         let abandoned = Some("exceeded its memory limit of 64 MB".to_owned());
         assert_eq!(lists_too_much(), abandoned);
         assert_eq!(tokio::task::block_in_place(lists_too_much), abandoned);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_is_one_on_a_lane_which_goes_on_with_others() {
+    async fn an_abandoned_call_leaves_its_lane_usable() {
         let ended = executor::run(executor::Workload::Blocking, || takes_too_much(&script())).await;
         assert!(matches!(ended, Err(executor::ExecutorError::Abandoned)), "{ended:?}");
         assert_eq!(executor::run(executor::Workload::Blocking, || 5).await.unwrap(), 5);
@@ -381,7 +381,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_hook_that_is_stuck_in_one_native_is_left_behind_and_not_called_again() {
+    async fn a_hook_stuck_in_a_native_function_is_abandoned_and_not_called_again() {
         valvehouse_core::executor::set_max_stuck(std::time::Duration::from_secs(3));
         let ends = Arc::new(AtomicBool::new(false));
         let filter = |id: &str, text: &str| {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_and_within_the_budget_is_allocated() {
+    fn a_large_allocation_within_the_budget_succeeds() {
         let script = script();
         let (result, _) = script.within(script.settings.hook, "inlet", &Turn::default(), || {
             Ok(Dynamic::from(vec![1_u8; 60 << 20].len() as i64))

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_texts_are_no_code() {
+    fn comments_and_texts_are_not_code() {
         for (source, code) in [
             ("a // b\nc", "a c"),
             ("a /* b /* c */ d */ e", "a e"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_is_whole() {
+    fn closed_input_is_complete() {
         for text in [
             "1 + 1",
             "let a = [1, 2];",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_goes_on_in_the_next_line() {
+    fn open_input_continues_on_the_next_line() {
         for text in [
             "fn f(x) {",
             "#{ a: [1,",

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closure_is_still_called_by_its_own_word() {
+    fn closures_are_still_called_with_call() {
         let engine = engine::new();
         assert_eq!(engine.eval::<i64>("let f = |x| x + 1; f.call(1) + call(f, 2)").unwrap(), 5);
     }

@@ -78,7 +78,7 @@ async fn tools_are_functions_and_the_last_value_is_the_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_see_each_inner_call_and_may_refuse_it() {
+async fn filters_see_each_inner_call_and_may_reject_it() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = seen.clone();
     let guard = filter::pre_invocation("guard", move |ctx| {
@@ -97,7 +97,7 @@ async fn filters_see_each_inner_call_and_may_refuse_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_of_a_model_reaches_nothing_but_tools_and_sends_nothing_past_the_filters() {
+async fn code_of_a_model_reaches_only_tools_and_passes_the_filters() {
     let kernel = tools().build();
     for (code, says) in [
         (r#"http::get("http://127.0.0.1:1")"#, "line 1: `http` is not allowed in code of a model"),
@@ -159,7 +159,7 @@ async fn hostile_code_ends_within_its_budget() {
 
 /// Runs code on which a parser could take too long or exceed its stack.
 #[tokio::test(flavor = "multi_thread")]
-async fn code_of_any_shape_ends_in_a_value_or_an_error() {
+async fn random_code_returns_a_value_or_an_error() {
     let kernel = tools().build();
     let most = 32 << 10;
     for (before, part, after) in [
@@ -205,7 +205,7 @@ async fn code_of_any_shape_ends_in_a_value_or_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_cannot_catch_what_ends_the_turn() {
+async fn code_cannot_catch_errors_that_end_the_turn() {
     let kernel = tools().build();
     let code = "try { shop_ends() } catch { } try { shop_plus(#{}) } catch { } \"went on\"";
     match run(&kernel, code).await {

@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_known_by_name_or_value() {
+    fn credentials_are_recognized_by_name_or_value() {
         let is = |name: &str, value: &'static str| {
             is_credential(&name.parse().unwrap(), &HeaderValue::from_static(value))
         };

@@ -112,7 +112,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_finish_a_head_is_let_go() {
+    async fn connections_without_a_complete_head_are_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, |_| std::future::ready(Response::default()), std::future::pending()));

@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_copy_holds_every_row_sealed_with_its_own_key() {
+    async fn a_copied_store_holds_every_row_sealed_with_its_own_key() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
         let store = open_sql(&first).await.unwrap();
@@ -568,7 +568,7 @@ mod tests {
 
     #[cfg(all(unix, feature = "postgres"))]
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_copy_goes_to_a_server_and_back_and_both_go_on_from_there() {
+    async fn a_store_is_copied_to_postgres_and_back() {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_cannot_be_copied_is_said_and_leaves_nothing() {
+    async fn a_failed_copy_is_reported_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
         let missing = copy(&first, &second).await.unwrap_err().to_string();
@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_table_and_column_is_copied_or_left_on_purpose() {
+    async fn every_sqlite_table_and_column_is_copied_or_excluded_explicitly() {
         let folder = tempfile::tempdir().unwrap();
         let store = open_sql(&sqlite(folder.path(), "a.db")).await.unwrap();
         let columns = "SELECT one.name || '.' || info.name FROM sqlite_schema AS one
@@ -639,7 +639,7 @@ mod tests {
 
     #[cfg(all(unix, feature = "postgres"))]
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_table_and_column_of_a_server_is_copied_or_left_on_purpose() {
+    async fn every_postgres_table_and_column_is_copied_or_excluded_explicitly() {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let address = StoreAddress::Postgres(Secret::new(&server.database()));
         let store = open_sql(&StoreSettings::at(address, key())).await.unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_tells_nothing_of_its_text_without_the_key() {
+    fn an_id_reveals_nothing_of_its_text_without_the_key() {
         let (word, text) = (random_word(), "my dog is called Rex");
         let key = SealKey::of(&word).unwrap();
         let id = key.id_of(text, "user/ann");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_value_opens_with_its_key_as_what_it_is_about_and_not_otherwise() {
+    fn a_sealed_value_opens_only_with_its_key_and_context() {
         let (key, text) = (SealKey::of(&random_word()).unwrap(), r#"{"token":"grün"}"#);
         let sealed = key.seal(text, "valves of one");
         assert!(is_sealed(&sealed) && !sealed.contains("token"), "{sealed}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_random_words_are_alike() {
+    fn random_words_are_unique() {
         let words: std::collections::HashSet<String> = (0..1_000).map(|_| random_word()).collect();
         assert_eq!(words.len(), 1_000);
         assert!(words.iter().all(|word| word.len() == 43), "{words:?}");

@@ -164,7 +164,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn files_are_written_together_or_not_at_all() {
+    fn several_files_are_written_atomically() {
         let folder = Folder::new("together");
         let (first, link) = (folder.file("a", "before"), folder.0.join("link"));
         std::os::unix::fs::symlink(&first, &link).unwrap_or_else(|error| panic!("{error}"));

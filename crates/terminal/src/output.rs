@@ -321,7 +321,7 @@ mod tests {
     use valvehouse_core::text::count;
 
     #[test]
-    fn columns_stand_under_each_other_with_colours_too() {
+    fn columns_align_with_colors() {
         let paint = Paint { colours: true };
         let rows = [vec!["id".into(), "state".into()], vec!["turn_limit".into(), paint.green("live")]];
         assert_eq!(table(&rows), "id          state\nturn_limit  \u{1b}[32mlive\u{1b}[0m");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_during_a_question_waits_for_its_end() {
+    fn output_during_a_question_is_deferred() {
         let held = Arc::new(Mutex::new(WaitingLines { questions: 2, waiting: Vec::new() }));
         let (one, two) = (Quiet(held.clone()), Quiet(held.clone()));
         Log(held.clone()).write_all(b"first").unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_steers_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(clean("a\u{1b}[2Jb\r\nc\td"), "a\u{fffd}[2Jb\u{fffd}\nc\td");
         assert_eq!((count(1, "file"), count(0, "file")), ("1 file".into(), "0 files".into()));
     }

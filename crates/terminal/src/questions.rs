@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_shown_with_all_that_helps_to_answer_it() {
+    fn a_question_is_shown_with_choices_and_defaults() {
         let shown = |text: &str| question(text).shown(PLAIN);
         let input = r#"{"type": "input", "data": {"title": "City", "message": "Which\u001b one?", "choices": ["Oslo", 7]}}"#;
         assert_eq!(shown(input), "\n[input] City\n  Which\u{fffd} one?\n  1) Oslo\n  2) 7\n  > ");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_the_question_wants_it() {
+    fn an_answer_line_is_parsed_by_the_kind_of_question() {
         let confirm = question(r#"{"type": "confirmation"}"#);
         assert_eq!(confirm.meant("Yes"), Some(true.into()));
         assert_eq!(confirm.meant("n"), Some(false.into()));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_it_is_plain_text() {
+    fn a_report_without_colors_is_plain_text() {
         let text = shown(&problem(), Paint { colours: false });
         assert_eq!(
             text,
@@ -192,7 +192,7 @@ mod tests {
 
     #[cfg(feature = "drawn")]
     #[test]
-    fn at_a_terminal_it_is_drawn_with_the_line_and_its_number() {
+    fn a_terminal_report_shows_the_source_line_with_its_number() {
         let text = shown(&problem(), Paint { colours: true });
         assert!(text.contains("unknown word") && text.contains("filters/x.rhai:3:9"), "{text}");
         assert!(text.contains("let ä = wrong;") && text.contains("write another"), "{text}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_every_part() {
+    fn a_json_report_has_every_field() {
         let json = as_json(&problem());
         assert_eq!(json.at_path("column").as_i64(), Some(9));
         assert_eq!(json.text("severity").as_deref(), Some("error"));

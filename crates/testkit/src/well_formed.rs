@@ -135,7 +135,7 @@ fn ensure(is_so: bool, otherwise: &str) -> Result<(), String> {
 }
 
 #[test]
-fn the_checker_finds_what_is_wrong() {
+fn the_checker_finds_malformed_streams() {
     let chunk = |choices: &str| {
         let text = format!(r#"{{"id":"c","object":"chat.completion.chunk","choices":[{choices}]}}"#);
         serde_json::from_str::<Value>(&text).unwrap()

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_a_message_may_hold_counts_and_nothing_breaks_the_count() {
+    fn every_part_of_a_message_counts_and_malformed_ones_are_accepted() {
         let count = |text: &str| of_messages(&[message(text)], "gpt-4o");
         let hello = count(r#"{"role":"user","content":"hello world"}"#);
         assert_eq!(hello, Count { tokens: 9, is_estimate: false });
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn another_services_model_is_estimated() {
+    fn tokens_of_other_models_are_estimated() {
         let texts = [message(r#"{"role":"user","content":"hello world"}"#)];
         assert_eq!(of_messages(&texts, "claude-3"), Count { tokens: 3 + 3 + 1 + 3, is_estimate: true });
     }

@@ -60,7 +60,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn packed_vocabularies_count_as_those_of_openai() {
+    fn packed_vocabularies_count_like_those_of_openai() {
         let texts = [
             "",
             "hello world",

@@ -335,7 +335,7 @@ fn few_try_nothing(not_called: usize, ran: usize) -> bool {
 }
 
 #[test]
-fn every_function_is_known_to_the_corpus() {
+fn the_corpus_covers_every_function() {
     let (reached, missing) = cases::coverage();
     assert!(reached > 400, "{reached}");
     assert!(
@@ -345,7 +345,7 @@ fn every_function_is_known_to_the_corpus() {
 }
 
 #[test]
-fn no_function_with_hostile_arguments_hurts_its_host() {
+fn functions_with_hostile_arguments_do_not_harm_the_host() {
     let all = cases::all();
     let whole = all.len();
     let cases = chosen(all);
@@ -400,7 +400,7 @@ const COPIES: &[&str] = &[
 ];
 
 #[test]
-fn a_copy_of_all_that_a_call_holds_stays_within_its_memory() {
+fn copying_all_values_of_a_call_stays_within_its_memory_limit() {
     let held = |count: usize| {
         format!("let v = cycle; let a = []; a.pad(90_000, 0); for i in 0..{count} {{ a[i] = v; }}")
     };

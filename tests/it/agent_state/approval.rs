@@ -55,7 +55,7 @@ async fn results(host: &TestHost, chat: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_person_approves_rejects_or_changes_what_a_tool_may_do() {
+async fn a_person_approves_rejects_or_changes_a_tool_call() {
     let host = host().await;
     for (decision, words) in [
         (json!({"decision": "approve"}), "\"paid\":5"),
@@ -78,7 +78,7 @@ async fn a_person_approves_rejects_or_changes_what_a_tool_may_do() {
 }
 
 #[tokio::test]
-async fn changed_arguments_are_checked_as_the_models_are() {
+async fn changed_arguments_are_validated_like_those_of_the_model() {
     let host = host().await;
     let run = waits(&host, "c").await;
     let wrong = decide(&host, &run, &json!({"decision": "approve", "arguments": "all"})).await;
@@ -92,7 +92,7 @@ async fn changed_arguments_are_checked_as_the_models_are() {
 }
 
 #[tokio::test]
-async fn a_decision_waits_for_the_next_process_as_well() {
+async fn a_decision_can_be_made_in_another_process() {
     let mut host = host().await;
     let run = waits(&host, "c").await;
     host.restart().await;
@@ -116,7 +116,7 @@ fn inlet(body, state) { state.args = (); body }
 "#;
 
 #[tokio::test]
-async fn no_callback_of_a_script_changes_what_was_approved() {
+async fn callbacks_cannot_change_approved_arguments() {
     let mut host = TestHost::new().tool("pay", PAY).filter("changes", CHANGES).config(CONFIG).start().await;
     host.upstream.script(model);
     for restarts in [false, true] {
@@ -131,7 +131,7 @@ async fn no_callback_of_a_script_changes_what_was_approved() {
 }
 
 #[tokio::test]
-async fn what_a_script_changes_before_an_approval_is_what_a_person_reads() {
+async fn a_person_sees_the_arguments_as_changed_by_scripts() {
     let doubles = "const Valves = #{ priority: 9997 };\nfn pre_invocation(ctx) { ctx.args.amount *= 2; ctx }";
     let host = TestHost::new().tool("pay", PAY).filter("doubles", doubles).config(CONFIG).start().await;
     host.upstream.script(model);

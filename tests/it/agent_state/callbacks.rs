@@ -58,7 +58,7 @@ fn failing() -> Tool {
 }
 
 #[tokio::test]
-async fn a_run_is_reported_in_order_and_each_event_once() {
+async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
     let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end on_text on_agent_finish \
         on_turn_end on_chain_end";
@@ -70,7 +70,7 @@ async fn a_run_is_reported_in_order_and_each_event_once() {
 }
 
 #[tokio::test]
-async fn on_chain_start_tells_what_a_run_begins_with() {
+async fn on_chain_start_reports_the_input_of_a_run() {
     let events = events("on_chain_start").await;
     assert_eq!(
         (events.len(), lines_of(&events[0].get("input").unwrap())),
@@ -79,24 +79,24 @@ async fn on_chain_start_tells_what_a_run_begins_with() {
 }
 
 #[tokio::test]
-async fn on_turn_start_tells_the_same() {
+async fn on_turn_start_reports_the_input_of_a_run() {
     assert_eq!(events("on_turn_start").await, events("on_chain_start").await);
 }
 
 #[tokio::test]
-async fn on_chain_end_tells_the_answer() {
+async fn on_chain_end_reports_the_answer() {
     let events = events("on_chain_end").await;
     let text = events[0].at_path("result.choices.0.message.content");
     assert_eq!((events.len(), text), (1, "warm".into()));
 }
 
 #[tokio::test]
-async fn on_turn_end_tells_the_same() {
+async fn on_turn_end_reports_the_answer() {
     assert_eq!(events("on_turn_end").await[0].at_path("result.choices.0.message.content"), "warm".into());
 }
 
 #[tokio::test]
-async fn on_chain_error_tells_why_a_run_failed() {
+async fn on_chain_error_reports_why_a_run_failed() {
     let log = log_of(vec![down()], |builder| builder).await;
     let events = of(&log, "on_chain_error");
     assert_eq!((events.len(), events[0].text("error").unwrap().contains("down")), (1, true));
@@ -104,7 +104,7 @@ async fn on_chain_error_tells_why_a_run_failed() {
 }
 
 #[tokio::test]
-async fn on_turn_error_tells_the_same() {
+async fn on_turn_error_reports_why_a_run_failed() {
     let log = log_of(vec![down()], |builder| builder).await;
     assert_eq!(of(&log, "on_turn_error"), of(&log, "on_chain_error"));
 }
@@ -117,28 +117,28 @@ async fn on_llm_start_reports_the_messages_for_the_model_once_a_round() {
 }
 
 #[tokio::test]
-async fn on_llm_call_tells_it_behind_all_filters_with_the_model() {
+async fn on_llm_call_reports_the_request_after_all_filters_with_the_model() {
     let events = events("on_llm_call").await;
     assert_eq!((events.len(), events[0].text("model").unwrap().as_str()), (2, "a-1"));
     assert_eq!(lines_of(&events[0].get("messages").unwrap()), ["user: how is it?"]);
 }
 
 #[tokio::test]
-async fn on_llm_end_tells_the_answer_once_a_round() {
+async fn on_llm_end_reports_the_answer_once_a_round() {
     let events = events("on_llm_end").await;
     let reasons = events.iter().map(|data| data.at_path("response.choices.0.finish_reason"));
     assert_eq!(reasons.collect::<Vec<_>>(), ["tool_calls".into(), "stop".into()]);
 }
 
 #[tokio::test]
-async fn on_llm_error_tells_why_there_is_no_answer() {
+async fn on_llm_error_reports_why_the_model_call_failed() {
     let log = log_of(vec![down()], |builder| builder).await;
     assert_eq!(of(&log, "on_llm_error").len(), 1);
     assert!(of(&log, "on_llm_end").is_empty());
 }
 
 #[tokio::test]
-async fn on_llm_new_token_tells_each_piece_of_text_of_a_stream() {
+async fn on_llm_new_token_reports_each_text_chunk_of_a_stream() {
     let (callbacks, log) = all();
     let mut agent = agent([Reply::chunks(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
@@ -156,49 +156,49 @@ async fn on_llm_new_token_tells_each_piece_of_text_of_a_stream() {
 }
 
 #[tokio::test]
-async fn on_token_tells_nothing_of_an_answer_that_does_not_stream() {
+async fn on_token_reports_nothing_for_an_answer_that_is_not_streamed() {
     assert!(events("on_token").await.is_empty());
 }
 
 #[tokio::test]
-async fn on_text_tells_each_text_the_model_says() {
+async fn on_text_reports_each_text_of_the_model() {
     let texts: Vec<_> = events("on_text").await.iter().map(|data| data.text("text").unwrap()).collect();
     assert_eq!(texts, ["let me see", "warm"]);
 }
 
 #[tokio::test]
-async fn on_agent_action_tells_what_the_model_wants_done() {
+async fn on_agent_action_reports_the_tool_calls_of_the_model() {
     let events = events("on_agent_action").await;
     assert_eq!((events.len(), events[0].at_path("tool_calls.0.function.name")), (1, "weather".into()));
 }
 
 #[tokio::test]
-async fn on_agent_finish_tells_the_final_text_once() {
+async fn on_agent_finish_reports_the_final_text_once() {
     let events = events("on_agent_finish").await;
     assert_eq!(Json::from(events).to_string(), r#"[{"text":"warm"}]"#);
 }
 
 #[tokio::test]
-async fn on_tool_start_tells_which_tool_is_next() {
+async fn on_tool_start_reports_the_next_tool() {
     let events = events("on_tool_start").await;
     let expected = r#"[{"tool":"weather","args":{"city":"Oslo"},"tool_call_id":"call_0"}]"#;
     assert_eq!(Json::from(events).to_string(), expected);
 }
 
 #[tokio::test]
-async fn on_tool_call_tells_it_behind_all_filters() {
+async fn on_tool_call_reports_the_call_after_all_filters() {
     let events = events("on_tool_call").await;
     assert_eq!(Json::from(events).to_string(), r#"[{"tool":"weather","args":{"city":"Oslo"}}]"#);
 }
 
 #[tokio::test]
-async fn on_tool_end_tells_the_result_as_the_model_reads_it() {
+async fn on_tool_end_reports_the_result_as_the_model_reads_it() {
     let events = events("on_tool_end").await;
     assert_eq!((events.len(), events[0].text("result").unwrap().as_str()), (1, "sunny in Oslo"));
 }
 
 #[tokio::test]
-async fn on_tool_error_tells_why_there_is_none() {
+async fn on_tool_error_reports_why_a_tool_failed() {
     let log = log_of(looks(), |builder| builder.tool(failing())).await;
     let events = of(&log, "on_tool_error");
     assert_eq!((events.len(), events[0].text("error").unwrap().contains("no sky")), (1, true));
@@ -206,21 +206,21 @@ async fn on_tool_error_tells_why_there_is_none() {
 }
 
 #[tokio::test]
-async fn on_retriever_start_tells_of_tools_that_look_something_up() {
+async fn on_retriever_start_reports_calls_of_retrieval_tools() {
     let log = log_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
     assert_eq!(of(&log, "on_retriever_start"), of(&log, "on_tool_start"));
     assert!(events("on_retriever_start").await.is_empty(), "and of no others");
 }
 
 #[tokio::test]
-async fn on_retriever_end_tells_what_they_found() {
+async fn on_retriever_end_reports_the_retrieved_documents() {
     let log = log_of(looks(), |builder| builder.tool(weather().tag("retriever"))).await;
     assert_eq!((of(&log, "on_retriever_end").len(), of(&log, "on_retriever_error").len()), (1, 0));
     assert_eq!(of(&log, "on_retriever_end"), of(&log, "on_tool_end"));
 }
 
 #[tokio::test]
-async fn on_retriever_error_tells_that_they_failed() {
+async fn on_retriever_error_reports_failed_retrievals() {
     let log = log_of(looks(), |builder| builder.tool(failing())).await;
     assert_eq!((of(&log, "on_retriever_end").len(), of(&log, "on_retriever_error").len()), (0, 1));
 }
@@ -239,7 +239,7 @@ async fn on_retry_reports_that_a_model_is_called_again() {
 }
 
 #[tokio::test]
-async fn on_custom_event_reports_the_events_of_the_agents_owner() {
+async fn on_custom_event_reports_events_of_the_application() {
     let (callbacks, log) = all();
     let agent = agent(["hi"]).0.callbacks(callbacks).build().unwrap();
     agent.emit_custom_event("lunch", &json(r#"{"at":12}"#));
@@ -267,7 +267,7 @@ async fn over_a_pause(decision: Decision, elsewhere: bool) -> Log {
 }
 
 #[tokio::test]
-async fn on_interrupt_tells_what_a_run_waits_for_and_nothing_is_finished() {
+async fn on_interrupt_reports_the_pending_question_without_finishing_the_run() {
     let log = log_of(looks(), asking).await;
     let events = of(&log, "on_interrupt");
     assert_eq!((events.len(), events[0].at_path("pending.question.data.tool")), (1, "weather".into()));
@@ -275,7 +275,7 @@ async fn on_interrupt_tells_what_a_run_waits_for_and_nothing_is_finished() {
 }
 
 #[tokio::test]
-async fn on_resume_tells_what_was_decided() {
+async fn on_resume_reports_the_decision() {
     let log = over_a_pause(Decision::Reject { reason: Some("no".into()) }, false).await;
     let events = of(&log, "on_resume");
     let expected = r#"[{"decision":{"decision":"reject","reason":"no"}}]"#;
@@ -283,7 +283,7 @@ async fn on_resume_tells_what_was_decided() {
 }
 
 #[tokio::test]
-async fn over_a_pause_each_event_is_reported_once_here_and_elsewhere() {
+async fn each_event_is_reported_once_across_a_pause() {
     let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_interrupt on_resume on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end \
         on_text on_agent_finish on_turn_end on_chain_end";

@@ -62,7 +62,7 @@ async fn a_preset_limits_a_model_and_its_options_can_be_overridden_one_by_one() 
 }
 
 #[tokio::test]
-async fn call_limit_counts_each_run_by_itself() {
+async fn call_limit_counts_each_run_separately() {
     let host = host("middleware = { call_limit = { max_model_calls = 2 } }").await;
     calling(&host, "x", 1);
     for _ in 0..3 {
@@ -72,7 +72,7 @@ async fn call_limit_counts_each_run_by_itself() {
 }
 
 #[tokio::test]
-async fn model_fallback_asks_the_other_models_of_the_host_by_their_names() {
+async fn model_fallback_calls_other_models_of_the_host_by_name() {
     let other = "[[models]]\nname = \"spare\"\nprovider = \"mock\"\nmodel = \"mock-2\"";
     let lines = format!("middleware = {{ model_fallback = {{ models = [\"spare\"] }} }}\n{other}");
     let host = host(&lines).await;
@@ -85,7 +85,7 @@ async fn model_fallback_asks_the_other_models_of_the_host_by_their_names() {
 }
 
 #[tokio::test]
-async fn pii_keeps_addresses_from_the_model_and_leaves_the_stored_messages() {
+async fn pii_redacts_for_the_model_and_keeps_the_stored_messages() {
     let host = host("middleware = { pii = { strategy = \"redact\" } }").await;
     assert_eq!(host.chat(&says("write to ann@example.com")).await.status, 200);
     assert_eq!(host.upstream.last().last_text(), "write to [email]");
@@ -94,7 +94,7 @@ async fn pii_keeps_addresses_from_the_model_and_leaves_the_stored_messages() {
 }
 
 #[tokio::test]
-async fn pii_that_blocks_refuses_and_the_model_is_not_called() {
+async fn blocking_pii_rejects_without_calling_the_model() {
     let host = host("middleware = { pii = { strategy = \"block\" } }").await;
     let refused = host.chat(&says("write to ann@example.com")).await;
     assert!((400..500).contains(&refused.status), "{}", refused.body());
@@ -102,7 +102,7 @@ async fn pii_that_blocks_refuses_and_the_model_is_not_called() {
 }
 
 #[tokio::test]
-async fn context_editing_takes_old_results_from_the_model_and_leaves_them_in_the_conversation() {
+async fn context_editing_hides_old_results_from_the_model_and_keeps_them_stored() {
     let long = "long ".repeat(2000);
     let long: &'static str = Box::leak(long.into_boxed_str());
     let host = host("middleware = { context_editing = {} }").await;
@@ -118,7 +118,7 @@ async fn context_editing_takes_old_results_from_the_model_and_leaves_them_in_the
 }
 
 #[tokio::test]
-async fn a_summary_of_a_configured_model_is_written_by_itself() {
+async fn a_configured_model_summarizes_automatically() {
     let options = "{ window_size = 2, compress_threshold = 3, summarize = true }";
     let host = host(&format!("middleware = {{ summarization = {options} }}")).await;
     for text in ["one", "two", "three"] {
@@ -164,7 +164,7 @@ fn wrong(lines: &str) -> String {
 }
 
 #[test]
-fn a_slip_in_a_preset_a_middleware_or_an_option_is_reported_at_the_start() {
+fn typos_in_presets_middleware_and_options_are_reported_at_startup() {
     for (lines, expected) in [
         ("preset = \"minimum\"", ["unknown preset \"minimum\"", "did you mean `minimal`"]),
         ("middleware = { cal_limit = {} }", ["unknown middleware \"cal_limit\"", "call_limit"]),

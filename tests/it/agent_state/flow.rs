@@ -12,7 +12,7 @@ fn looks() -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn the_diagram_of_the_flow_holds_step_by_step() {
+async fn an_agent_run_follows_the_documented_flow() {
     let (_folder, store) = store().await;
     let (builder, model) = agent(looks());
     let builder = builder.tool(weather()).middleware(("summarization", window(2)));
@@ -39,7 +39,7 @@ async fn the_diagram_of_the_flow_holds_step_by_step() {
 }
 
 #[tokio::test]
-async fn compression_is_for_the_model_only() {
+async fn compression_affects_only_the_messages_for_the_model() {
     let (builder, model) = agent(["yes"]);
     let last = filter::pre_chat("last", |ctx| {
         ctx.set_messages(vec![message::user("short")]);
@@ -56,7 +56,7 @@ async fn compression_is_for_the_model_only() {
 }
 
 #[tokio::test]
-async fn the_whole_history_stays_whatever_is_left_out_for_the_model() {
+async fn the_whole_history_is_stored_regardless_of_compression() {
     let (_folder, store) = store().await;
     let (builder, _) = agent(["yes"]);
     let builder =
@@ -72,7 +72,7 @@ async fn the_whole_history_stays_whatever_is_left_out_for_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_new_goes_to_both_tracks() {
+async fn new_messages_are_added_to_both_tracks() {
     let mut agent = agent(looks()).0.tool(weather()).build().unwrap();
     agent.run("how is it?").await.unwrap();
     let graph = agent.graph_state();
@@ -82,7 +82,7 @@ async fn what_is_new_goes_to_both_tracks() {
 }
 
 #[tokio::test]
-async fn a_restored_checkpoint_has_the_whole_history_and_is_shortened_anew() {
+async fn a_restored_checkpoint_has_the_whole_history_and_is_compressed_again() {
     let (_folder, store) = store().await;
     let make = || {
         let (builder, model) = agent(["yes"]);
@@ -102,7 +102,7 @@ async fn a_restored_checkpoint_has_the_whole_history_and_is_shortened_anew() {
 }
 
 #[tokio::test]
-async fn going_back_begins_a_branch_and_who_stays_on_the_first_line_stays_there() {
+async fn restoring_a_checkpoint_starts_a_branch_and_keeps_the_original() {
     let (_folder, store) = store().await;
     let make = || {
         let (builder, model) = agent(["yes"]);
@@ -141,7 +141,7 @@ async fn the_same_message_twice_is_stored_twice() {
 }
 
 #[test]
-fn the_defaults_of_the_summarization_are_the_seeds() {
+fn summarization_has_its_documented_defaults() {
     let default = Summarization::default();
     let numbers =
         [default.window_size, default.max_tokens, default.compress_threshold, default.token_threshold];
@@ -150,7 +150,7 @@ fn the_defaults_of_the_summarization_are_the_seeds() {
 }
 
 #[tokio::test]
-async fn the_example_of_the_seed_is_taken_and_summarizes_beyond_thirty_messages() {
+async fn the_documented_summarization_example_summarizes_beyond_thirty_messages() {
     let options = json(
         r#"{"window_size":20,"max_tokens":4000,"summarize":true,"compress_threshold":30,
             "token_threshold":3000,"preserve_system":true}"#,
@@ -170,7 +170,7 @@ async fn the_example_of_the_seed_is_taken_and_summarizes_beyond_thirty_messages(
 }
 
 #[tokio::test]
-async fn streaming_asks_the_model_once_and_says_the_same() {
+async fn streaming_calls_the_model_once_and_gives_the_same_answer() {
     let (builder, model) = agent(looks());
     let tokens = Arc::new(Mutex::new(String::new()));
     let token_log = tokens.clone();
@@ -184,7 +184,7 @@ async fn streaming_asks_the_model_once_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn an_imported_agent_goes_on_in_a_storage_without_its_data() {
+async fn an_imported_agent_continues_in_an_empty_store() {
     for waits in [false, true] {
         let (_folder, first_store) = store().await;
         let (_other_folder, second_store) = store().await;

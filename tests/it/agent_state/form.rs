@@ -54,7 +54,7 @@ async fn a_wrong_answer_is_retried_and_only_the_right_one_is_returned_and_stored
 }
 
 #[tokio::test]
-async fn a_model_that_never_fits_is_a_502_of_its_own_code() {
+async fn a_model_that_never_matches_the_schema_is_a_502_with_its_own_code() {
     for (format, answers) in [(object(), &["three"]), (price(), &["{}"])] {
         let host = host(answers).await;
         let answer = host.chat(&asks(&format, false)).await;
@@ -67,7 +67,7 @@ async fn a_model_that_never_fits_is_a_502_of_its_own_code() {
 }
 
 #[tokio::test]
-async fn the_conversation_goes_on_after_an_answer_that_never_fitted() {
+async fn a_conversation_continues_after_an_answer_that_never_matched() {
     let host = host(&["three", "three", "three", "fine"]).await;
     assert_eq!(host.chat(&asks(&object(), false)).await.status, 502);
     let mut next = asks(&object(), false);

@@ -31,7 +31,7 @@ async fn row(name: &str, step: &str) -> Json {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
+async fn the_state_has_exactly_the_documented_fields() {
     let mut rows =
         "messages full_messages system_prompt tools max_iterations iteration scratchpad callbacks \
         callback_meta last_response last_content tool_calls tool_results finish_reason context \
@@ -49,7 +49,7 @@ async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn graph_state_messages_are_what_the_model_sees_of_the_conversation() {
+async fn graph_state_messages_are_those_visible_to_the_model() {
     let seen = row("messages", "tool").await;
     let expected = ["user: how is it?", "assistant: calls weather", "tool: sunny in Oslo"];
     assert_eq!(lines_of(&seen), expected);
@@ -71,18 +71,18 @@ async fn graph_state_full_messages_are_the_whole_conversation() {
 }
 
 #[tokio::test]
-async fn graph_state_system_prompt_is_the_agents() {
+async fn graph_state_system_prompt_is_that_of_the_agent() {
     assert_eq!(row("system_prompt", "model").await, "Be brief.".into());
 }
 
 #[tokio::test]
-async fn graph_state_tools_are_what_the_model_reads_of_them() {
+async fn graph_state_tools_are_the_schemas_for_the_model() {
     let tools = row("tools", "model").await;
     assert_eq!(tools.at_path("0.function.name"), "weather".into());
 }
 
 #[tokio::test]
-async fn graph_state_max_iterations_is_the_agents() {
+async fn graph_state_max_iterations_is_that_of_the_agent() {
     let (_folder, agent) = ran(|builder| builder.max_iterations(7)).await;
     assert_eq!(agent.graph_state().get("max_iterations"), Some(7_i64.into()));
 }
@@ -95,13 +95,13 @@ async fn graph_state_iteration_counts_the_model_calls_so_far() {
 }
 
 #[tokio::test]
-async fn graph_state_scratchpad_tells_what_was_done_so_far() {
+async fn graph_state_scratchpad_lists_the_steps_so_far() {
     assert_eq!(row("scratchpad", "model").await.items().len(), 0);
     assert_eq!(row("scratchpad", "tool").await.at_path("0.name"), "weather".into());
 }
 
 #[tokio::test]
-async fn graph_state_callbacks_say_who_listens_to_what() {
+async fn graph_state_callbacks_list_listeners_and_their_events() {
     let listens = Callbacks::new().on_tool_start(|_| ());
     let (_folder, agent) = ran(|builder| builder.callbacks(listens)).await;
     let callbacks = agent.graph_state().get("callbacks").unwrap();
@@ -109,7 +109,7 @@ async fn graph_state_callbacks_say_who_listens_to_what() {
 }
 
 #[tokio::test]
-async fn graph_state_callback_meta_says_whose_run_it_is() {
+async fn graph_state_callback_meta_names_the_run() {
     let (_folder, agent) = ran(|builder| builder).await;
     let meta = agent.graph_state().get("callback_meta").unwrap();
     let run = agent.state().run_id.clone().unwrap();
@@ -119,21 +119,21 @@ async fn graph_state_callback_meta_says_whose_run_it_is() {
 }
 
 #[tokio::test]
-async fn graph_state_last_response_is_the_models_latest_answer() {
+async fn graph_state_last_response_is_the_latest_answer_of_the_model() {
     assert!(row("last_response", "begin").await.is_null());
     let answer = row("last_response", "tool").await;
     assert_eq!(answer.text("object").as_deref(), Some("chat.completion"));
 }
 
 #[tokio::test]
-async fn graph_state_last_content_is_its_text() {
+async fn graph_state_last_content_is_the_text_of_the_latest_answer() {
     assert!(row("last_content", "begin").await.is_null());
     assert_eq!(row("last_content", "tool").await, "let me see".into());
     assert_eq!(row("last_content", "end").await, "warm".into());
 }
 
 #[tokio::test]
-async fn graph_state_tool_calls_are_those_that_wait_to_be_run() {
+async fn graph_state_tool_calls_are_the_pending_calls() {
     let calls = row("tool_calls", "model").await;
     assert_eq!(calls.at_path("0.function.name"), "weather".into());
     assert!(row("tool_calls", "tool").await.is_empty());
@@ -146,13 +146,13 @@ async fn graph_state_tool_results_are_those_of_the_latest_answer() {
 }
 
 #[tokio::test]
-async fn graph_state_finish_reason_says_why_the_model_stopped() {
+async fn graph_state_finish_reason_is_that_of_the_latest_answer() {
     assert_eq!(row("finish_reason", "tool").await, "tool_calls".into());
     assert_eq!(row("finish_reason", "end").await, "stop".into());
 }
 
 #[tokio::test]
-async fn graph_state_context_is_what_tools_and_filters_know() {
+async fn graph_state_context_is_shared_with_tools_and_filters() {
     let counts = |builder: AgentBuilder| {
         let variables = json(r#"{"user_id":"u123"}"#);
         builder.variables(variables)
@@ -162,14 +162,14 @@ async fn graph_state_context_is_what_tools_and_filters_know() {
 }
 
 #[tokio::test]
-async fn graph_state_compression_applied_says_whether_the_model_saw_less() {
+async fn graph_state_compression_applied_is_true_after_compression() {
     assert_eq!(row("compression_applied", "end").await, false.into());
     let (_folder, agent) = ran(|builder| builder.middleware(("summarization", window(1)))).await;
     assert_eq!(agent.graph_state().get("compression_applied"), Some(true.into()));
 }
 
 #[tokio::test]
-async fn graph_state_conversation_summary_is_what_stands_for_the_old_messages() {
+async fn graph_state_conversation_summary_replaces_the_old_messages() {
     assert!(row("conversation_summary", "end").await.is_null());
     // The canned model writes the summary in its third reply.
     let options = json(r#"{"window_size":1,"compress_threshold":4,"summarize":true}"#);
@@ -183,7 +183,7 @@ async fn graph_state_conversation_summary_is_what_stands_for_the_old_messages() 
 }
 
 #[tokio::test]
-async fn a_run_that_waits_shows_what_it_waits_for() {
+async fn a_paused_run_shows_its_pending_action() {
     let (_folder, mut agent) = ran(asking).await;
     let state = agent.graph_state();
     assert_eq!(state.at_path("tool_calls.0.function.name"), "weather".into());

@@ -89,7 +89,7 @@ fn names(events: &[Value]) -> String {
 }
 
 #[tokio::test]
-async fn a_script_receives_a_run_in_order_and_each_event_once() {
+async fn a_script_receives_each_event_of_a_run_once_and_in_order() {
     let host = host().await;
     assert_eq!(host.chat(&says("look tea", false)).await.text(), "all done");
     let events = events_until(&host, "on_chain_end").await;
@@ -136,7 +136,7 @@ async fn a_script_receives_failures() {
 }
 
 #[tokio::test]
-async fn a_script_receives_a_pause_and_nothing_twice() {
+async fn a_script_receives_a_pause_once() {
     let host = host().await;
     let waits = host.chat(&says("look secret", false)).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();

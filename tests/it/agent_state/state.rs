@@ -18,7 +18,7 @@ fn looks() -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
+async fn the_state_has_exactly_the_documented_fields() {
     let rows = "id name system_prompt tools tool_handlers llm_config graph max_iterations messages buffer_config \
         scratchpad pending_action response_format callbacks middlewares middleware_chain storage \
         auto_checkpoint run_id";
@@ -29,7 +29,7 @@ async fn every_row_of_the_table_is_there_under_its_name_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn state_id_is_whose_conversation_it_is() {
+async fn state_id_identifies_the_agent() {
     let (_folder, store) = store().await;
     let (builder, _) = agent(["hi"]);
     let mut agent = builder.storage(store.clone()).auto_checkpoint(true).build().unwrap();
@@ -40,7 +40,7 @@ async fn state_id_is_whose_conversation_it_is() {
 }
 
 #[tokio::test]
-async fn state_name_is_the_name_in_callbacks_and_the_id_without_one() {
+async fn state_name_is_used_in_callbacks_and_defaults_to_the_id() {
     assert_eq!(agent(["hi"]).0.build().unwrap().state().name, "a-1");
     let agent_name = Arc::new(Mutex::new(String::new()));
     let name_log = agent_name.clone();
@@ -65,7 +65,7 @@ async fn state_system_prompt_is_sent_first_and_never_stored() {
 }
 
 #[tokio::test]
-async fn state_tools_are_what_the_model_reads_of_them() {
+async fn state_tools_are_the_schemas_for_the_model() {
     let (builder, model) = agent(["hi"]);
     let mut agent = builder.tool(weather()).build().unwrap();
     agent.add_tool(crate::kernel::echo()).unwrap();
@@ -89,7 +89,7 @@ async fn state_tool_handlers_run_when_the_model_calls_them() {
 }
 
 #[tokio::test]
-async fn state_llm_config_goes_along_with_every_request() {
+async fn state_llm_config_is_sent_with_every_request() {
     let (builder, model) = agent(looks());
     let config = json(r#"{"model":"m-1","temperature":0.5,"stop":["x"]}"#);
     let mut agent = builder.tool(weather()).llm_config(config.clone()).build().unwrap();
@@ -103,7 +103,7 @@ async fn state_llm_config_goes_along_with_every_request() {
 }
 
 #[tokio::test]
-async fn state_graph_names_the_steps_and_what_may_follow_each() {
+async fn state_graph_lists_the_steps_and_their_transitions() {
     let (_folder, store) = store().await;
     let mut agent =
         agent(looks()).0.tool(weather()).storage(store.clone()).auto_checkpoint(true).build().unwrap();
@@ -118,7 +118,7 @@ async fn state_graph_names_the_steps_and_what_may_follow_each() {
 }
 
 #[tokio::test]
-async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
+async fn state_max_iterations_limits_the_model_calls_of_a_run() {
     let (builder, model) = agent([calls("", &[("weather", r#"{"city":"Oslo"}"#)])]);
     let mut agent = builder.tool(weather()).max_iterations(3).build().unwrap();
     let error = agent.run("for ever").await.unwrap_err();
@@ -127,7 +127,7 @@ async fn state_max_iterations_is_how_often_one_run_may_ask_the_model() {
 }
 
 #[tokio::test]
-async fn state_messages_are_the_whole_conversation_however_little_the_model_sees() {
+async fn state_messages_are_the_whole_conversation() {
     let (builder, model) = agent(["yes"]);
     let mut agent = builder.middleware(("summarization", window(2))).build().unwrap();
     for text in ["one", "two", "three", "four"] {
@@ -142,7 +142,7 @@ async fn state_messages_are_the_whole_conversation_however_little_the_model_sees
 }
 
 #[tokio::test]
-async fn state_buffer_config_cuts_what_a_run_begins_with_stored_or_not() {
+async fn state_buffer_config_limits_the_initial_messages_of_a_run() {
     let (_folder, store) = store().await;
     for storage in [None, Some(store)] {
         let (mut builder, model) = agent(["yes"]);
@@ -161,7 +161,7 @@ async fn state_buffer_config_cuts_what_a_run_begins_with_stored_or_not() {
 }
 
 #[tokio::test]
-async fn state_scratchpad_tells_what_was_done_on_the_way() {
+async fn state_scratchpad_lists_the_steps_of_a_run() {
     let mut agent = agent(looks()).0.tool(weather()).build().unwrap();
     agent.run("hello").await.unwrap();
     let entries = Json::from(agent.state().scratchpad.clone()).to_string();
@@ -172,7 +172,7 @@ async fn state_scratchpad_tells_what_was_done_on_the_way() {
 }
 
 #[tokio::test]
-async fn state_pending_action_is_what_a_person_has_to_decide() {
+async fn state_pending_action_is_the_decision_to_make() {
     let mut agent = asking(agent(looks()).0.tool(weather())).build().unwrap();
     let answer = agent.run("hello").await.unwrap();
     let pending = agent.state().pending_action.clone().unwrap();
@@ -183,7 +183,7 @@ async fn state_pending_action_is_what_a_person_has_to_decide() {
 }
 
 #[tokio::test]
-async fn state_response_format_is_kept_to() {
+async fn state_response_format_is_enforced() {
     let (builder, model) = agent(["three", r#"{"price":3}"#]);
     let mut agent = builder.response_format(json(SCHEMA)).build().unwrap();
     assert_eq!(agent.run("how much?").await.unwrap().text(), r#"{"price":3}"#);
@@ -193,7 +193,7 @@ async fn state_response_format_is_kept_to() {
 }
 
 #[tokio::test]
-async fn state_callbacks_are_named_in_what_is_written_of_it() {
+async fn state_callbacks_are_named_in_the_exported_state() {
     let listens = Callbacks::new().on_tool_start(|_| ()).on_chain_end(|_| ());
     let agent = agent(["hi"]).0.callbacks(listens).build().unwrap();
     let names = agent.state().to_json().get("callbacks").unwrap();
@@ -201,7 +201,7 @@ async fn state_callbacks_are_named_in_what_is_written_of_it() {
 }
 
 #[tokio::test]
-async fn state_middlewares_are_listed_with_their_options() {
+async fn state_middlewares_lists_names_and_options() {
     let options = json(r#"{"max_model_calls":1}"#);
     let builder = agent(looks()).0.tool(weather()).middleware(("call_limit", options.clone()));
     let mut agent = builder.build().unwrap();
@@ -210,7 +210,7 @@ async fn state_middlewares_are_listed_with_their_options() {
 }
 
 #[tokio::test]
-async fn state_middleware_chain_is_made_of_all_filters_in_running_order() {
+async fn state_middleware_chain_lists_all_filters_in_running_order() {
     let mine = filter::pre_chat("mine", |_| Ok(Continue));
     let builder = agent(["hi"]).0.middleware(("summarization", Json::object())).filter(mine);
     let agent = builder.middleware(("call_limit", Json::object())).build().unwrap();
@@ -219,7 +219,7 @@ async fn state_middleware_chain_is_made_of_all_filters_in_running_order() {
 }
 
 #[tokio::test]
-async fn state_storage_has_the_conversation_for_the_next_process() {
+async fn state_storage_keeps_the_conversation_for_the_next_process() {
     let (_folder, store) = store().await;
     let one = |replies: Vec<Reply>| {
         let (builder, model) = agent(replies);
@@ -253,7 +253,7 @@ async fn state_auto_checkpoint_stores_every_step_and_without_it_only_on_request(
 }
 
 #[tokio::test]
-async fn state_run_id_is_of_the_latest_run() {
+async fn state_run_id_identifies_the_latest_run() {
     let mut agent = asking(agent(looks()).0.tool(weather())).build().unwrap();
     assert_eq!(agent.state().run_id, None);
     let waits = agent.run("hello").await.unwrap();
@@ -295,7 +295,7 @@ async fn an_imported_agent_has_the_whole_state_of_the_exported_one() {
 }
 
 #[tokio::test]
-async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
+async fn an_agent_rejects_an_incompatible_export_and_stays_unchanged() {
     let (_folder, store) = store().await;
     let mut whole = agent(looks()).0.tool(weather()).build().unwrap();
     whole.run("how is it?").await.unwrap();
@@ -332,7 +332,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_take_effect_are_refused() {
+async fn settings_without_effect_are_rejected() {
     let beyond = Summarization { max_tokens: 100, ..Summarization::default() };
     let cases = [
         (agent(["hi"]).0.max_iterations(0), ".max_iterations(0)"),

@@ -16,7 +16,7 @@ fn number(agent: &Agent) -> Option<Json> {
 }
 
 #[tokio::test]
-async fn tools_pass_the_context_on_from_call_to_call_and_from_run_to_run() {
+async fn tools_pass_the_context_to_later_calls_and_runs() {
     let (_folder, store) = store().await;
     for storage in [None, Some(store)] {
         let (mut builder, model) = agent(counts());
@@ -33,7 +33,7 @@ async fn tools_pass_the_context_on_from_call_to_call_and_from_run_to_run() {
 }
 
 #[tokio::test]
-async fn the_caller_may_set_a_variable_between_two_runs() {
+async fn the_caller_sets_variables_between_runs() {
     let mut agent = agent(counts()).0.tool(counter()).variables(json(r#"{"counter":10}"#)).build().unwrap();
     agent.run("count").await.unwrap();
     assert_eq!(number(&agent), Some(12_i64.into()));
@@ -43,7 +43,7 @@ async fn the_caller_may_set_a_variable_between_two_runs() {
 }
 
 #[tokio::test]
-async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
+async fn a_filter_rejects_a_chat_based_on_variables() {
     let auth = || {
         filter::pre_chat("auth", |ctx| {
             let may = ctx.context().get_or("permissions", Json::array()).items().contains(&"chat".into());
@@ -59,7 +59,7 @@ async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
 }
 
 #[tokio::test]
-async fn a_tool_reads_whose_agent_it_is() {
+async fn a_tool_reads_the_owner_of_its_agent() {
     let tool = Tool::from_json_fn_with_context("who", |_, context| Ok(context.get_or("user_id", "").into()));
     let (builder, model) = agent([calls("", &[("who", "{}")]), "done".into()]);
     let mut agent = builder.tool(tool).variables(json(r#"{"user_id":"u123"}"#)).build().unwrap();

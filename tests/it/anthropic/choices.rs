@@ -157,7 +157,7 @@ fn response_of(answer: &Answer) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() {
+async fn messages_and_responses_contain_only_the_first_choice() {
     let host = host().await;
     for (order, (filter, _)) in ORDERS.iter().flat_map(|order| FILTERS.map(|filter| (order, filter))) {
         let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };
@@ -193,7 +193,7 @@ async fn a_message_and_a_response_are_the_first_choice_and_nothing_of_another() 
 }
 
 #[tokio::test]
-async fn a_filter_sees_the_choice_that_a_client_does_not_get() {
+async fn a_filter_sees_choices_that_the_client_does_not_receive() {
     let host = host().await;
     for order in ORDERS {
         let prompt = format!("{order}: it is forbidden");
@@ -210,7 +210,7 @@ async fn a_filter_sees_the_choice_that_a_client_does_not_get() {
 }
 
 #[tokio::test]
-async fn an_answer_without_the_first_choice_is_an_error_of_its_service() {
+async fn an_answer_without_the_first_choice_is_a_provider_error() {
     let host = host().await;
     let words = "has no choice with index 0";
     for filter in ["none", "window", "held"] {
@@ -237,7 +237,7 @@ async fn lines(host: &TestHost, model: &str, text: &str, stream: bool) -> (u16, 
 }
 
 #[tokio::test]
-async fn ollamas_clients_get_the_first_choice_or_the_error_of_its_service() {
+async fn ollama_clients_receive_the_first_choice_or_the_provider_error() {
     let host = host().await;
     for (order, (filter, _)) in ORDERS.iter().flat_map(|order| FILTERS.map(|filter| (order, filter))) {
         let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };

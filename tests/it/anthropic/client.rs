@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn anthropics_own_client_chats_streams_calls_thinks_and_sees_its_own_errors() {
+async fn the_anthropic_sdk_chats_streams_calls_tools_thinks_and_reads_errors() {
     let Some(python) = python() else { return };
     let has_client = Command::new(&python).args(["-c", "import anthropic"]).output();
     if !has_client.is_ok_and(|output| output.status.success()) {

@@ -91,7 +91,7 @@ fn names(answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools() {
+async fn an_openai_client_uses_anthropic_models_through_filters_and_tools() {
     let (claude, config) = claude::start().await;
     let host =
         TestHost::new().config(&config).tool("get_weather", WEATHER).filter("loud", LOUD).start().await;
@@ -125,7 +125,7 @@ async fn an_openai_client_talks_to_anthropics_models_through_filters_and_tools()
 }
 
 #[tokio::test]
-async fn errors_of_anthropics_reach_an_openai_client() {
+async fn anthropic_errors_reach_an_openai_client() {
     let (_claude, config) = claude::start().await;
     let host = TestHost::new().config(&config).start().await;
     for body in [saying("claude-1", "busy"), streaming("claude-1", "busy")] {
@@ -141,7 +141,7 @@ async fn errors_of_anthropics_reach_an_openai_client() {
 }
 
 #[tokio::test]
-async fn a_client_of_anthropics_talks_to_any_model_through_filters_and_tools() {
+async fn an_anthropic_client_uses_any_model_through_filters_and_tools() {
     let host = TestHost::new()
         .config(crate::tools::HELPER)
         .tool("counters", crate::tools::COUNTERS)
@@ -169,7 +169,7 @@ async fn a_client_of_anthropics_talks_to_any_model_through_filters_and_tools() {
 }
 
 #[tokio::test]
-async fn other_services_never_see_what_only_anthropic_knows() {
+async fn other_services_receive_no_anthropic_fields() {
     let host = TestHost::new().start().await;
     let cached = json!({"type": "ephemeral"});
     let body = json!({"model": MODEL, "max_tokens": 9, "thinking": {"type": "enabled", "budget_tokens": 1024}, "top_k": 4,
@@ -191,7 +191,7 @@ async fn other_services_never_see_what_only_anthropic_knows() {
 }
 
 #[tokio::test]
-async fn from_anthropic_to_anthropic_nothing_is_lost() {
+async fn anthropic_requests_reach_anthropic_without_loss() {
     let (claude, config) = claude::start().await;
     let host = TestHost::new().config(&config).start().await;
     let expected = json!(claude::search());
@@ -227,7 +227,7 @@ async fn from_anthropic_to_anthropic_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn errors_have_anthropics_shape_and_the_right_status() {
+async fn errors_have_the_shape_of_anthropic_and_the_right_status() {
     let refuse = r#"fn inlet(body) { throw #{ status: 429, message: "slowly", retry_after: 2 } }"#;
     let host = TestHost::new().config("[server]\nkeys = [\"sk-ann\"]").filter("refuse", refuse).start().await;
     let ask = |key: &'static str, body: String| {
@@ -259,7 +259,7 @@ async fn errors_have_anthropics_shape_and_the_right_status() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_ends_with_an_error_and_nothing_else() {
+async fn an_interrupted_stream_ends_with_one_error() {
     let host = TestHost::new().start().await;
     host.upstream.reply(Reply::begun(["half an "]).then_cut());
     let answer = host.message(&streamed(question(MODEL, "hi"))).await;
@@ -269,7 +269,7 @@ async fn a_stream_that_breaks_off_ends_with_an_error_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_models_work() {
+async fn a_disconnected_client_ends_the_model_call() {
     let (claude, config) = claude::start().await;
     let host = TestHost::new().config(&config).start().await;
     let start = r#"data: {"type":"message_start","message":{"id":"m","model":"m","usage":{}}}"#;
@@ -283,7 +283,7 @@ async fn a_client_that_goes_away_ends_the_models_work() {
 }
 
 #[tokio::test]
-async fn what_plugins_emit_reaches_those_who_ask_for_it() {
+async fn emitted_events_reach_clients_that_request_them() {
     let emit = r#"fn inlet(body) { emit(#{ type: "status", data: "working" }); body }"#;
     let host = TestHost::new().filter("emit", emit).start().await;
     let request = host.request("POST", "/v1/messages").header("x-valvehouse-events", "1");
@@ -295,7 +295,7 @@ async fn what_plugins_emit_reaches_those_who_ask_for_it() {
 }
 
 #[tokio::test]
-async fn models_are_listed_in_the_words_of_who_asks() {
+async fn models_are_listed_in_the_format_of_the_client() {
     // A second provider, so that an unknown model has no default.
     let host = TestHost::new().config(AWAY).start().await;
     let list = |version: bool, path: &'static str| {

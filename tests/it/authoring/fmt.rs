@@ -10,7 +10,7 @@ fn read(project: &Project, path: &str) -> String {
 }
 
 #[test]
-fn scripts_modules_and_tests_are_formatted_once_and_stay() {
+fn formatting_scripts_modules_and_tests_is_idempotent() {
     let project = Project::new()
         .with("filters/a.rhai", DRAFT)
         .with("filters/lib/b.rhai", "fn b(){1}\n")
@@ -34,7 +34,7 @@ fn scripts_modules_and_tests_are_formatted_once_and_stay() {
 }
 
 #[test]
-fn what_cannot_be_formatted_stays_as_it_is_and_is_named() {
+fn unformattable_files_are_reported_and_unchanged() {
     let open = "fn inlet(body) {\n    body.x = (1;\n}\n";
     let project = Project::new().with("filters/a.rhai", open).with("filters/b.rhai", DRAFT);
     project
@@ -59,7 +59,7 @@ fn stdin_is_formatted_to_stdout() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_not_written_through() {
+fn fmt_does_not_write_through_links() {
     let elsewhere = Project::new().with("shared.rhai", DRAFT).with("scripts/b.rhai", DRAFT);
     let project = Project::new().with("filters/a.rhai", FORMATTED);
     let link = |from: &str, to: &str| {

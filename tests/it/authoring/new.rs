@@ -5,7 +5,7 @@ use std::path::Path;
 use valvehouse::json::Json;
 
 #[test]
-fn what_is_made_loads_without_a_word_of_complaint() {
+fn new_plugins_load_without_warnings() {
     let project = Project::new();
     for hook in ["inlet", "stream", "pre_chat", "pre_invocation"] {
         project
@@ -35,7 +35,7 @@ fn what_is_made_loads_without_a_word_of_complaint() {
 }
 
 #[test]
-fn an_empty_folder_becomes_a_project_that_answers() {
+fn new_makes_a_working_project_in_an_empty_folder() {
     let project = Project::new();
     let made = project.run("new project gateway --format json").ends(0).json();
     assert_eq!(made.get("files").unwrap().items().len(), 7, "{made}");
@@ -48,7 +48,7 @@ fn an_empty_folder_becomes_a_project_that_answers() {
 }
 
 #[test]
-fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
+fn a_host_in_an_empty_folder_loads_a_project_made_there() {
     let project = Project::new();
     let server = project.serve("");
     server.wait_for_line("empty project:  valvehouse new project");
@@ -67,7 +67,7 @@ fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
 }
 
 #[test]
-fn what_is_there_is_replaced_only_on_demand() {
+fn existing_files_are_replaced_only_with_force() {
     let own = "fn inlet(body) { body }\n";
     let project = Project::new().filter("mine", own);
     project.run("new filter mine").ends(2).says("filters/mine.rhai already exists").says("--force");
@@ -82,7 +82,7 @@ fn what_is_there_is_replaced_only_on_demand() {
 }
 
 #[test]
-fn a_name_that_cannot_be_one_is_answered_with_one_that_can() {
+fn an_invalid_name_is_answered_with_a_valid_suggestion() {
     let project = Project::new();
     project.run_with(&["new", "filter", "Turn Limit!"], "").ends(2).says("valvehouse new filter turn_limit");
     project.run("new tool filters/Mask.rhai").ends(2).says("valvehouse new tool mask");
@@ -108,7 +108,7 @@ fn a_shipped_script_is_copied_under_another_name() {
 }
 
 #[test]
-fn what_comes_along_is_listed_with_what_it_does() {
+fn shipped_scripts_are_listed_with_descriptions() {
     // The command works without a valid project.
     let project = Project::new().with("valvehouse.toml", "[[[");
     project.run("new --list").ends(0).prints("filters\n").prints("tools\n").prints("  redact ");

@@ -13,7 +13,7 @@ fn pipe(body) {
 ";
 
 #[test]
-fn a_pipe_answers_a_text_or_a_body() {
+fn a_pipe_returns_a_text_or_a_body() {
     let project = Project::new().with("filters/echo.rhai", ECHO);
     project.run("run pipe echo --text hello").ends(0).prints("loud: hello").says("dry run");
     project
@@ -26,7 +26,7 @@ fn a_pipe_answers_a_text_or_a_body() {
 }
 
 #[test]
-fn what_a_pipe_fails_with_is_shown_with_its_place() {
+fn a_failing_pipe_is_reported_with_its_position() {
     let project =
         Project::new().with("filters/echo.rhai", ECHO).with("filters/plain.rhai", "fn inlet(body) { body }");
     project.run("run pipe echo --text no").ends(1).says("not today");

@@ -264,7 +264,7 @@ fn what_is_not_a_plugin_is_refused() {
 }
 
 #[test]
-fn a_folder_is_measured_without_writing() {
+fn port_reports_on_a_folder_without_writing() {
     let project = Project::new();
     project.write("plugins/a.py", FILTER);
     project.write("plugins/more/b.py", TOOLS);
@@ -286,7 +286,7 @@ fn a_folder_is_measured_without_writing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_reason() {
+fn unreadable_files_are_reported_with_the_reason() {
     let project = Project::new().with("plugins/a.txt", "");
     project.run("port plugins").ends(65).says("cannot read plugins: it is a folder; name a text file");
     project.run("port none.py").ends(65).says("cannot read none.py: ");
@@ -298,7 +298,7 @@ fn what_cannot_be_read_is_named_with_its_reason() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_place_of_a_file_holds_up_no_command() {
+fn a_named_pipe_in_place_of_a_file_does_not_block_commands() {
     let project = Project::new().with("filters/x.rhai", "fn inlet(body) { body }");
     let pipe = |path: &str| {
         std::fs::create_dir_all(project.path(path).parent().unwrap()).unwrap();

@@ -31,7 +31,7 @@ fn typed(project: &Project, words: &str, lines: &[&str]) -> CommandOutput {
 }
 
 #[test]
-fn what_lines_declare_stays() {
+fn declarations_persist_between_lines() {
     let project = Project::new();
     typed(
         &project,
@@ -54,7 +54,7 @@ fn what_lines_declare_stays() {
 }
 
 #[test]
-fn body_is_a_conversation_that_lines_work_on() {
+fn body_is_a_conversation_for_the_lines() {
     let project = Project::new().with("other.json", "{\"messages\": [], \"seed\": 7}");
     typed(
         &project,
@@ -75,7 +75,7 @@ fn body_is_a_conversation_that_lines_work_on() {
 }
 
 #[test]
-fn a_mistake_is_shown_at_its_place_and_the_session_goes_on() {
+fn an_error_is_shown_at_its_position_and_the_session_continues() {
     let project = Project::new();
     typed(
         &project,
@@ -96,7 +96,7 @@ fn a_mistake_is_shown_at_its_place_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_line_without_end_is_ended() {
+fn an_endless_line_is_stopped() {
     let project = Project::new();
     typed(&project, "", &["let kept = 7;", "let n = 0; loop { n += 1; }", "kept"])
         .ends(1)
@@ -105,7 +105,7 @@ fn a_line_without_end_is_ended() {
 }
 
 #[test]
-fn lines_stand_in_the_place_of_a_script() {
+fn lines_run_in_the_context_of_a_script() {
     let project = Project::new().filter("greets", GREETS);
     typed(
         &project,
@@ -133,7 +133,7 @@ fn lines_stand_in_the_place_of_a_script() {
 }
 
 #[test]
-fn what_the_host_offers_is_explained() {
+fn help_explains_the_functions_of_the_host() {
     let project = Project::new().filter("greets", GREETS);
     typed(&project, "", &[":help", ":functions regex::find", ":doc regex::find", ":plugins", ":variables"])
         .ends(0)
@@ -146,7 +146,7 @@ fn what_the_host_offers_is_explained() {
 }
 
 #[test]
-fn nothing_is_kept_unless_it_is_live() {
+fn writes_are_kept_only_with_live() {
     let project = Project::new().filter("greets", GREETS);
     let count = |words: &str| typed(&project, words, &["kv::incr(\"seen\")"]).ends(0).out;
     assert_eq!(count("--plugin greets"), "1\n");
@@ -188,7 +188,7 @@ impl Drop for Session {
 }
 
 #[test]
-fn a_saved_script_is_taken_up_with_the_next_line() {
+fn a_saved_script_is_loaded_before_the_next_line() {
     let project = Project::new().filter("greets", GREETS);
     let mut session = Session::begin(&project, &["--plugin", "greets"]);
     assert_eq!(session.answers("let mine = 1; greeting(\"Ann\")"), "\"hello Ann!\"");
@@ -252,7 +252,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 #[cfg(unix)]
 #[test]
-fn at_a_terminal_lines_are_edited_given_up_and_remembered() {
+fn at_a_terminal_lines_are_edited_canceled_and_kept_in_history() {
     let Some(python) = crate::python::python() else { return };
     let project = Project::new();
     let mut command = std::process::Command::new(python);

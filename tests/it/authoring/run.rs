@@ -67,7 +67,7 @@ fn the_body_comes_from_a_file_from_stdin_or_from_the_line_itself() {
 }
 
 #[test]
-fn valves_and_metadata_are_given_for_one_run() {
+fn valves_and_metadata_can_be_set_for_one_run() {
     let project = project();
     let words = ["run", "inlet", "shout", "--text", "hi", "--print", "text", "--valves", "mark=?"];
     project.run_with(&[&words[..], &["--metadata", "{\"more\": \"#\"}"]].concat(), "").ends(0).prints("HI?#");
@@ -77,7 +77,7 @@ fn valves_and_metadata_are_given_for_one_run() {
 }
 
 #[test]
-fn an_answer_of_its_own_a_refusal_and_a_mistake_are_distinguished() {
+fn an_early_answer_a_rejection_and_an_error_are_distinguished() {
     let project = project();
     project.run("run pre_chat shout --text hi").ends(0).prints("skipped with no need to ask");
     project.run("run outlet shout --text hi").ends(1).says("refused (451) by shout: not like this");
@@ -89,7 +89,7 @@ fn an_answer_of_its_own_a_refusal_and_a_mistake_are_distinguished() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_what_is() {
+fn unknown_names_are_answered_with_the_available_ones() {
     let project = project();
     project.run("run inlet shuot --text hi").ends(2).says("did you mean `shout`?");
     project.run("run stream shout --text hi").ends(2).says("it has inlet, pre_chat");
@@ -99,7 +99,7 @@ fn what_is_not_there_is_answered_with_what_is() {
 }
 
 #[test]
-fn a_stream_is_shown_event_by_event_however_it_is_given() {
+fn a_stream_is_shown_event_by_event_in_every_input_format() {
     let masks = "fn stream(event, state) { stream::window(event, state, 20, |text| text::replace(text, \"secret\", \"***\")); event }";
     let recorded = concat!(
         ": a comment\n\n",
@@ -126,7 +126,7 @@ fn a_stream_is_shown_event_by_event_however_it_is_given() {
 }
 
 #[test]
-fn a_tool_call_is_looked_at_before_and_after() {
+fn a_tool_call_is_shown_before_and_after() {
     let guard = "fn pre_invocation(ctx) { if ctx.tool.name == \"pay\" { throw \"no money\"; } ctx }\nfn post_invocation(ctx) { ctx.result += \"!\"; ctx }";
     let project = Project::new().filter("guard", guard);
     let call = "{\"tool\": \"pay\", \"args\": {\"amount\": 3}}";
@@ -141,7 +141,7 @@ fn a_tool_call_is_looked_at_before_and_after() {
 }
 
 #[test]
-fn what_is_run_dry_leaves_nothing_behind_and_what_is_live_does() {
+fn a_dry_run_leaves_nothing_behind_and_a_live_run_does() {
     let project = Project::new().filter("counts", COUNTS);
     let count = |more: &str| {
         let words = format!("run inlet counts --text hi --print value {more}");

@@ -38,7 +38,7 @@ fn report(problems: &[Diagnostic]) -> String {
 }
 
 #[test]
-fn each_broken_script_gets_the_report_that_is_stored_beside_it() {
+fn each_broken_script_has_its_expected_report() {
     let update = std::env::var_os("UPDATE_EXPECTED").is_some();
     let mut wrong = String::new();
     for path in scripts() {
@@ -55,7 +55,7 @@ fn each_broken_script_gets_the_report_that_is_stored_beside_it() {
 }
 
 #[test]
-fn each_report_has_the_place_the_cause_and_a_way_out() {
+fn each_report_has_position_cause_and_help() {
     let scripts = scripts();
     assert!(scripts.len() >= 40, "{} broken scripts", scripts.len());
     for path in scripts {

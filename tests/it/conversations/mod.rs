@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_does_what_a_simple_one_in_memory_does(
+    fn the_store_agrees_with_a_simple_in_memory_model(
         actions in prop::collection::vec(action(), 1..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

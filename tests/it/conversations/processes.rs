@@ -54,7 +54,7 @@ async fn given_store() -> Option<SqlStore> {
 }
 
 #[tokio::test]
-async fn a_run_whose_process_was_killed_goes_on_in_another() {
+async fn a_run_of_a_killed_process_resumes_in_another() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
     let store = SqlStore::sqlite(&file).await.unwrap();
@@ -91,7 +91,7 @@ async fn works_until_it_is_killed() {
 }
 
 #[tokio::test]
-async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() {
+async fn processes_that_alternate_on_a_run_do_each_step_once() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
     let store = SqlStore::sqlite(&file).await.unwrap();

@@ -8,7 +8,7 @@ use serde_json::json;
 const WRITERS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_twenty_writers_at_once_each_leaves_a_version_and_the_last_one_runs() {
+async fn concurrent_writers_each_create_a_version_and_the_last_one_runs() {
     let host = TestHost::new().filter("shouts", says("first")).start().await;
     let writes = (0..WRITERS).map(|number| {
         let body = json!({"content": says(&format!("word {number}"))});
@@ -32,7 +32,7 @@ async fn of_twenty_writers_at_once_each_leaves_a_version_and_the_last_one_runs()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_twenty_who_saw_the_same_text_one_may_change_it() {
+async fn one_of_twenty_concurrent_conditional_updates_succeeds() {
     let host = TestHost::new().filter("shouts", says("first")).start().await;
     let seen = host.api_get("/id/shouts").await["hash"].clone();
     let writes = (0..WRITERS).map(|number| {
@@ -53,7 +53,7 @@ async fn of_twenty_who_saw_the_same_text_one_may_change_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_even_number_of_switches_leaves_a_function_as_it_was() {
+async fn an_even_number_of_concurrent_toggles_leaves_a_function_unchanged() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     let switches = (0..WRITERS).map(|_| host.api_post("/id/shouts/toggle", &serde_json::Value::Null));
     let answers = join_all(switches).await;

@@ -5,7 +5,7 @@ use crate::host::TestHost;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_function_is_live_when_its_creation_answers() {
+async fn a_created_function_is_live_when_the_response_arrives() {
     let host = TestHost::new().start().await;
     let made = host.api_post("/create", &new("shouts", SHOUTS)).await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi");
@@ -50,7 +50,7 @@ async fn all_functions_are_listed_and_exported_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn an_update_is_live_when_it_answers_and_keeps_the_place_and_the_mode_of_its_file() {
+async fn an_update_is_live_at_its_response_and_keeps_path_and_mode_of_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     let deep = host.folder().join("filters/team/deep.rhai");
@@ -70,7 +70,7 @@ async fn an_update_is_live_when_it_answers_and_keeps_the_place_and_the_mode_of_i
 }
 
 #[tokio::test]
-async fn what_does_not_load_is_refused_with_everything_that_is_wrong_and_its_place() {
+async fn an_invalid_function_is_rejected_with_all_problems_and_positions() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     let refusal = host.api("POST", "/id/shouts/update", &json!({"content": BROKEN})).await;
     let refusal = refusal.denied(422, "filters/shouts.rhai:2:14");
@@ -95,7 +95,7 @@ async fn what_does_not_load_is_refused_with_everything_that_is_wrong_and_its_pla
 }
 
 #[tokio::test]
-async fn a_text_that_no_longer_fits_what_is_set_is_refused() {
+async fn an_update_that_conflicts_with_stored_valves_is_rejected() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 3, "token": "canary-2"})).await;
     let less = SHOUTS.replace("maximum: 3", "maximum: 2");
@@ -152,7 +152,7 @@ async fn invalid_requests_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
+async fn an_update_based_on_an_old_version_is_rejected() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     let update = |word: &str, hash: &str| json!({"content": says(word), "expected_hash": hash});
@@ -170,7 +170,7 @@ async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_saved_by_hand_a_moment_before_an_update_is_not_lost() {
+async fn a_manual_save_just_before_an_update_is_not_lost() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     host.save("shouts", BROKEN);
     host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
@@ -214,7 +214,7 @@ async fn links_are_written_through_within_the_folder_and_never_out_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_when_it_answers_with_what_was_set_for_it() {
+async fn a_deleted_function_and_its_valves_are_gone_at_the_response() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
     host.api_post("/id/shouts/toggle/global", &Value::Null).await;
@@ -228,7 +228,7 @@ async fn what_is_deleted_is_gone_when_it_answers_with_what_was_set_for_it() {
 }
 
 #[tokio::test]
-async fn a_guard_is_deleted_only_by_who_says_so_and_leaves_no_gap() {
+async fn a_guard_is_deleted_only_on_confirmation_and_without_a_gap() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     let host = TestHost::new().filter("guard", guard).start().await;
     host.api("DELETE", "/id/guard/delete", &Value::Null).await.denied(409, "?confirm=true");
@@ -246,7 +246,7 @@ async fn a_guard_is_deleted_only_by_who_says_so_and_leaves_no_gap() {
 }
 
 #[tokio::test]
-async fn a_function_is_switched_off_and_on_and_for_models_that_do_not_list_it() {
+async fn the_active_and_global_flags_of_a_function_can_be_toggled() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     let off = host.api_post("/id/shouts/toggle", &Value::Null).await;
     assert_eq!((&off["is_active"], &off["is_global"]), (&json!(false), &json!(true)));
@@ -260,7 +260,7 @@ async fn a_function_is_switched_off_and_on_and_for_models_that_do_not_list_it() 
 }
 
 #[tokio::test]
-async fn a_tool_is_made_changed_and_deleted_in_the_same_way() {
+async fn a_tool_is_created_updated_and_deleted_like_a_function() {
     let tool = |answer: i64| format!("fn handler(args) {{ {answer} }}");
     let host = TestHost::new().start().await;
     let made = host.api_post("/create", &json!({"id": "counts", "content": tool(1)})).await;
@@ -276,7 +276,7 @@ async fn a_tool_is_made_changed_and_deleted_in_the_same_way() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_shown_with_its_text_and_mended() {
+async fn a_broken_file_is_shown_with_its_text_and_can_be_fixed() {
     let host = TestHost::new().filter("shouts", says("one")).filter("never", BROKEN).start().await;
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;

@@ -22,7 +22,7 @@ async fn answer_for(host: &TestHost, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_the_operators_key_nothing_is_shown_and_nothing_is_changed() {
+async fn without_the_operator_key_nothing_is_shown_or_changed() {
     let host = keyed().start().await;
     for key in ["", "sk-plain", "sk-ann", "sk-wrong"] {
         for (method, path, body) in [
@@ -58,7 +58,7 @@ async fn without_the_operators_key_nothing_is_shown_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn users_see_and_set_their_own_valves_and_nobody_elses() {
+async fn users_read_and_set_only_their_own_valves() {
     let host = keyed().start().await;
     let spec = host.api_with("sk-ann", "GET", "/id/shouts/valves/user/spec", &Value::Null).await.ok();
     assert_eq!(spec["properties"]["loud"]["type"], "boolean");
@@ -95,7 +95,7 @@ async fn operators_set_the_valves_of_a_user_they_name() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_changes_nothing_where_no_key_is_needed() {
+async fn another_site_cannot_change_a_host_without_keys() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     for path in ["/id/shouts/toggle", "/id/shouts/valves/user/update?user=ann"] {
         let request = host.request("POST", &format!("/api/v1/functions{path}"));

@@ -8,7 +8,7 @@ const VALVES: &str = "/id/shouts/valves";
 const UPDATE: &str = "/id/shouts/valves/update";
 
 #[tokio::test]
-async fn values_are_replaced_coerced_and_live_when_the_update_answers() {
+async fn updated_values_are_coerced_and_live_at_the_response() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     assert_eq!(host.api_get(VALVES).await, json!({}), "what is stored, not what is in force");
     let saved = host.api_post(UPDATE, &json!({"times": "2", "word": "ho", "unknown": 1})).await;
@@ -22,7 +22,7 @@ async fn values_are_replaced_coerced_and_live_when_the_update_answers() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothing() {
+async fn invalid_values_are_rejected_by_field_and_rule_and_change_nothing() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post(UPDATE, &json!({"times": 2})).await;
     for (sent, expected) in [
@@ -41,7 +41,7 @@ async fn what_does_not_fit_is_refused_by_field_rule_and_value_and_changes_nothin
 }
 
 #[tokio::test]
-async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_back() {
+async fn a_secret_is_write_only_and_survives_a_masked_form() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     let saved = host.api_post(UPDATE, &json!({"token": "canary-3", "times": 2})).await;
     assert_eq!(saved, json!({"token": "********", "times": 2}));
@@ -80,7 +80,7 @@ async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_bac
 }
 
 #[tokio::test]
-async fn what_was_stored_as_a_secret_is_never_shown_and_counts_for_nothing_once_it_is_none() {
+async fn a_value_stored_as_a_secret_is_dropped_when_the_valve_stops_being_secret() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post(UPDATE, &json!({"token": "canary-9", "times": 2})).await;
     host.api_post("/id/shouts/valves/user/update?user=ann", &json!({"pin": "canary-9"})).await;
@@ -118,7 +118,7 @@ async fn what_was_stored_as_a_secret_is_never_shown_and_counts_for_nothing_once_
 }
 
 #[tokio::test]
-async fn what_is_in_force_says_where_it_comes_from() {
+async fn effective_values_name_their_source() {
     let host = TestHost::new()
         .filter("shouts", SHOUTS)
         .config("[filters.shouts]\nvalves = { times = 2, word = \"ho\" }")
@@ -139,7 +139,7 @@ async fn what_is_in_force_says_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn forms_are_drawn_from_a_schema_and_without_valves_there_is_none() {
+async fn forms_come_from_the_schema_of_the_valves() {
     let host =
         TestHost::new().filter("shouts", SHOUTS).filter("plain", "fn inlet(body) { body }").start().await;
     let spec = host.api_get("/id/shouts/valves/spec").await;

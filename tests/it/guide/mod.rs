@@ -16,92 +16,92 @@ const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide");
 const ADDRESS: &str = "127.0.0.1:9099";
 
 #[test]
-fn a_first_filter_is_written_as_its_page_says() {
+fn the_guide_page_on_a_first_filter_works() {
     follow("first-filter");
 }
 
 #[test]
-fn a_function_is_ported_as_its_page_says() {
+fn the_guide_page_on_porting_works() {
     follow("porting");
 }
 
 #[test]
-fn valves_are_declared_and_turned_as_their_page_says() {
+fn the_guide_page_on_valves_works() {
     follow("valves");
 }
 
 #[test]
-fn streams_are_changed_as_their_page_says() {
+fn the_guide_page_on_streams_works() {
     follow("streams");
 }
 
 #[test]
-fn tools_are_written_and_called_as_their_page_says() {
+fn the_guide_page_on_tools_works() {
     follow("tools");
 }
 
 #[test]
-fn buttons_are_written_and_pressed_as_their_page_says() {
+fn the_guide_page_on_actions_works() {
     follow("actions");
 }
 
 #[test]
-fn things_are_remembered_as_their_page_says() {
+fn the_guide_page_on_storage_works() {
     follow("state");
 }
 
 #[test]
-fn records_of_users_are_found_as_their_page_says() {
+fn the_guide_page_on_records_of_users_works() {
     follow("records");
 }
 
 #[test]
-fn other_machines_answer_as_their_page_says() {
+fn the_guide_page_on_http_works() {
     follow("http");
 }
 
 #[test]
-fn bytes_are_fetched_kept_and_sent_as_their_page_says() {
+fn the_guide_page_on_bytes_works() {
     follow("bytes");
 }
 
 #[test]
-fn scripts_wait_try_again_and_ask_several_as_their_page_says() {
+fn the_guide_page_on_waiting_and_retries_works() {
     follow("waiting");
 }
 
 #[test]
-fn lists_are_fetched_and_ticks_run_as_their_page_says() {
+fn the_guide_page_on_lists_and_ticks_works() {
     follow("schedule");
 }
 
 #[test]
-fn models_are_called_chosen_and_written_as_their_page_says() {
+fn the_guide_page_on_models_works() {
     follow("models");
 }
 
 #[test]
-fn tests_are_written_as_their_page_says() {
+fn the_guide_page_on_tests_works() {
     follow("testing");
 }
 
 #[test]
-fn mistakes_are_found_as_their_page_says() {
+fn the_guide_page_on_finding_errors_works() {
     follow("debugging");
 }
 
 #[test]
-fn filters_move_over_from_open_webui_as_their_page_says() {
+fn the_guide_page_on_moving_from_open_webui_works() {
     follow("from-open-webui");
 }
 
 #[test]
-fn scripts_are_shared_as_their_page_says() {
+fn the_guide_page_on_sharing_scripts_works() {
     follow("sharing");
 }
 
 #[test]
-fn the_first_five_minutes_of_the_readme_go_as_it_says() {
+fn the_first_five_minutes_of_the_readme_work() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     let text = std::fs::read_to_string(path).unwrap();
     let begins = text.find("## Five minutes to a first filter").unwrap();
@@ -128,7 +128,7 @@ fn the_first_five_minutes_of_the_readme_go_as_it_says() {
 }
 
 #[test]
-fn every_page_is_followed_and_every_link_leads_somewhere() {
+fn every_guide_page_is_tested_and_every_link_is_valid() {
     let source =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/guide/mod.rs")).unwrap();
     let index = std::fs::read_to_string(Path::new(GUIDE).join("README.md")).unwrap();

@@ -116,7 +116,7 @@ pub(super) fn line_fits(shown: &str, actual: &str) -> bool {
 }
 
 #[test]
-fn an_output_fits_where_only_what_is_left_out_differs() {
+fn an_output_matches_if_only_elided_parts_differ() {
     assert!(fits("one\ntwo …\n…\nend\n", "one\ntwo and a half\n\nthree\nend\n\n"));
     assert!(fits("…\nend", "end") && fits("a…c…e", "abcde"));
     assert!(!fits("one\n", "one\ntwo\n") && !fits("a…c", "abcd") && !fits("…\nend", "end of it"));

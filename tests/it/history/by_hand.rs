@@ -9,7 +9,7 @@ fn version(number: u64, by: &str, action: &str) -> (u64, String, String) {
 }
 
 #[tokio::test]
-async fn edits_by_hand_are_versions_as_soon_as_they_load() {
+async fn manual_edits_become_versions_once_they_load() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     host.update("shouts", &says("two")).await;
     host.save("shouts", BROKEN);
@@ -24,7 +24,7 @@ async fn edits_by_hand_are_versions_as_soon_as_they_load() {
 }
 
 #[tokio::test]
-async fn a_restart_changes_no_history_and_finds_what_happened_meanwhile() {
+async fn a_restart_keeps_history_and_finds_offline_edits() {
     let mut host = TestHost::new().filter("shouts", SHOUTS).filter("other", says("one")).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
     host.restart().await;
@@ -40,7 +40,7 @@ async fn a_restart_changes_no_history_and_finds_what_happened_meanwhile() {
 
 /// Leaves the state of a host that died between the two writes.
 #[tokio::test]
-async fn a_file_that_was_written_and_not_written_down_is_found_by_the_next_look() {
+async fn an_unrecorded_write_is_found_by_the_next_scan() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     host.save_by_rename("shouts", &says("two"));
     host.app().host.reload().await;
@@ -50,7 +50,7 @@ async fn a_file_that_was_written_and_not_written_down_is_found_by_the_next_look(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hosts_on_one_folder_write_each_change_down_once() {
+async fn two_hosts_on_one_folder_record_each_change_once() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     let other = host.another().await;
     host.update("shouts", &says("two")).await;

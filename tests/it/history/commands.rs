@@ -5,7 +5,7 @@ use crate::cli::Project;
 const ONE: &str = "/*\ntitle: One\n*/\nconst Valves = #{ times: 1, token: #{ value: \"\", secret: true } };\nfn inlet(body) { body }\n";
 
 #[test]
-fn commands_leave_their_mark_and_versions_are_listed_shown_and_put_back() {
+fn commands_are_recorded_and_versions_are_listed_shown_and_restored() {
     let project = Project::new().filter("one", ONE);
     project.run("valves set one times=2 token=canary-9").ends(0);
     project.run("history one").ends(0).prints("file").prints("valves").prints("cli").prints("times, token");
@@ -39,7 +39,7 @@ fn commands_leave_their_mark_and_versions_are_listed_shown_and_put_back() {
 }
 
 #[test]
-fn a_host_that_runs_follows_a_rollback() {
+fn a_running_host_applies_a_rollback() {
     let project = Project::new().filter("one", ONE);
     let _server = project.serve("");
     project.run("valves set one times=2").ends(0).prints("live on 1 host");

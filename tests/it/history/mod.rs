@@ -40,7 +40,7 @@ async fn every_change_is_listed_with_author_time_and_content() {
 }
 
 #[tokio::test]
-async fn a_version_says_how_it_differs_from_the_one_before_and_from_what_is_now() {
+async fn a_version_shows_its_difference_from_the_previous_and_the_current_one() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     let longer = SHOUTS.replace("maximum: 3", "maximum: 9");
     host.api_post("/id/shouts/update", &json!({"content": longer})).await;

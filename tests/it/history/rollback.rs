@@ -5,7 +5,7 @@ use crate::host::TestHost;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
+async fn a_rollback_restores_every_byte_and_the_valves() {
     let odd = format!("\u{feff}{}  \t\r\n\r\n", SHOUTS.replace('\n', "\r\n"));
     let host = TestHost::new().filter("shouts", &odd).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2, "token": "canary-8"})).await;
@@ -35,7 +35,7 @@ async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
 }
 
 #[tokio::test]
-async fn a_stale_function_is_mended_by_going_back_and_what_was_broken_is_kept() {
+async fn a_rollback_fixes_a_stale_function_and_keeps_the_broken_version() {
     let host = TestHost::new().filter("shouts", says("one")).start().await;
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;
@@ -46,7 +46,7 @@ async fn a_stale_function_is_mended_by_going_back_and_what_was_broken_is_kept() 
 }
 
 #[tokio::test]
-async fn what_was_deleted_comes_back_where_it_was() {
+async fn a_rollback_restores_a_deleted_function_in_place() {
     let host = TestHost::new().start().await;
     let deep = host.folder().join("filters/team/shouts.rhai");
     std::fs::create_dir_all(deep.parent().unwrap()).unwrap();
@@ -73,7 +73,7 @@ async fn what_was_deleted_comes_back_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_missed_comes_back() {
+async fn a_rollback_restores_a_missing_guard() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     let host = TestHost::new().filter("guard", guard).start().await;
     host.delete("guard");
@@ -84,7 +84,7 @@ async fn a_guard_that_is_missed_comes_back() {
 }
 
 #[tokio::test]
-async fn a_version_that_would_not_load_any_more_is_refused_with_the_reason() {
+async fn a_rollback_to_an_unloadable_version_is_rejected() {
     let lists = "/*\nrequirements: env\n*/\nfn inlet(body) { env::get(\"HOME\"); body }";
     let host = TestHost::new().filter("lists", says("one")).start().await;
     let grants = valvehouse::json::Json::parse(br#"{"env": ["HOME"]}"#).unwrap();
@@ -101,7 +101,7 @@ async fn a_version_that_would_not_load_any_more_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_rollback_to_a_missing_version_is_refused() {
+async fn a_rollback_to_a_missing_version_is_rejected() {
     let host =
         TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
     host.api("POST", "/id/shouts/rollback", &json!({"version": 7}))

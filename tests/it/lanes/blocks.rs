@@ -150,7 +150,7 @@ pub(super) fn answers() -> Vec<Vec<Json>> {
 }
 
 #[tokio::test]
-async fn blocks_that_no_filter_changed_come_as_they_are() {
+async fn unchanged_blocks_pass_as_they_are() {
     for answer in answers() {
         for length in 1..12 {
             let events = events(&answer, length);
@@ -191,7 +191,7 @@ async fn a_changed_block_loses_its_signature_and_the_others_keep_theirs() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_custom_tool_is_a_call_for_anthropics_clients_too() {
+async fn anthropic_clients_receive_custom_tool_calls() {
     let events =
         super::events_of(&[super::Speech::Calls(vec![super::Call::custom("f2", "any text")])], 2, true);
     let mut writer = Writer::default();

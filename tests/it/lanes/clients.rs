@@ -116,7 +116,7 @@ fn script(path: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_python_client_puts_filtered_streams_together() {
+async fn the_openai_python_sdk_assembles_filtered_streams() {
     let Some(python) = crate::python::python() else { return };
     let mut client = Command::new(python);
     client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/lanes.py"));
@@ -124,7 +124,7 @@ async fn openais_python_client_puts_filtered_streams_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_javascript_client_puts_filtered_streams_together() {
+async fn the_openai_javascript_sdk_assembles_filtered_streams() {
     let Some(mut client) = crate::javascript::node() else { return };
     client.arg(script("tests/javascript/lanes.cjs"));
     check(client).await;

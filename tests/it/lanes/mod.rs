@@ -165,7 +165,7 @@ fn check(shape: Shape, given: &[Json], got: &[Json]) -> Result<(), String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(u32::try_from(crate::sdk::cases(150)).unwrap()))]
     #[test]
-    fn a_stream_put_together_is_what_was_sent_with_the_filter_applied_to_each_text(events in speeches()) {
+    fn an_assembled_stream_equals_the_original_with_each_text_filtered(events in speeches()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for shape in Shape::ALL {
             let got = runtime.block_on(through(shape, &events));
@@ -191,7 +191,7 @@ fn all_kinds() -> [Speech; 3] {
 }
 
 #[tokio::test]
-async fn texts_come_in_their_order_wherever_they_are_cut() {
+async fn texts_keep_their_order_wherever_they_are_cut() {
     for events in cut_everywhere(&all_kinds()) {
         for shape in Shape::ALL {
             let got = through(shape, &events).await;
@@ -204,7 +204,7 @@ async fn texts_come_in_their_order_wherever_they_are_cut() {
 }
 
 #[tokio::test]
-async fn recorded_streams_keep_all_they_say() {
+async fn recorded_streams_keep_all_content() {
     for recording in crate::recordings::all() {
         if !recording.is("chat.") || !recording.is_stream() || recording.fails() {
             continue;
@@ -219,7 +219,7 @@ async fn recorded_streams_keep_all_they_say() {
 }
 
 #[tokio::test]
-async fn what_a_broken_stream_withheld_comes_before_its_error() {
+async fn text_held_back_in_a_failed_stream_precedes_the_error() {
     let error = || Error::Provider { message: "it broke off".into(), timeout: false };
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, false);
     let kernel =
@@ -232,7 +232,7 @@ async fn what_a_broken_stream_withheld_comes_before_its_error() {
 }
 
 #[tokio::test]
-async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
+async fn a_text_interrupted_by_a_call_is_still_filtered() {
     let piece = |delta: &str| {
         json(&format!(r#"{{"id":"c","choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#))
     };
@@ -250,7 +250,7 @@ async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
 }
 
 #[tokio::test]
-async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
+async fn a_held_answer_is_collected_from_a_stream_and_sent_complete() {
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, true);
     let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     let (builder, model) = asking([Reply::chunks(events)]);
@@ -261,7 +261,7 @@ async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
 }
 
 #[tokio::test]
-async fn calls_of_custom_tools_survive_a_filter_that_does_nothing() {
+async fn calls_of_custom_tools_pass_an_idle_filter() {
     let events = events_of(&[Speech::Calls(vec![Call::custom("f2", "any text\nat all")])], 2, true);
     let kernel = asking([Reply::chunks(events)]).0.filter(script("idle", "fn outlet(body) { }")).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"custom","custom":{"name":"f2"}}]}"#;

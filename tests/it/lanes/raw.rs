@@ -520,7 +520,7 @@ async fn recorded_streams_are_the_same_wherever_their_bytes_are_cut() {
 }
 
 #[tokio::test]
-async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
+async fn hostile_filters_cannot_break_a_stream() {
     let hosts = hosts(made()).await;
     for (number, stream) in hosts.streams.iter().enumerate() {
         let whole = chat_of(&hosts.chat("Identity", number, WHOLE).await, true);
@@ -638,7 +638,7 @@ fn script(path: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_python_clients_read_the_same_wherever_a_stream_is_cut() {
+async fn python_sdks_read_the_same_wherever_a_stream_is_cut() {
     let Some(python) = crate::python::python() else { return };
     let mut client = Command::new(python);
     client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/raw.py"));
@@ -646,7 +646,7 @@ async fn official_python_clients_read_the_same_wherever_a_stream_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_javascript_clients_read_the_same_wherever_a_stream_is_cut() {
+async fn javascript_sdks_read_the_same_wherever_a_stream_is_cut() {
     let Some(mut client) = crate::javascript::node() else { return };
     client.arg(script("tests/javascript/raw.cjs"));
     clients(client).await;

@@ -37,7 +37,7 @@ fn shown(name: &str, hash: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
+async fn an_approval_covers_only_the_version_shown_to_the_operator() {
     let Some(toml) = python_toml("shop", "tools = [\"pay*\", \"become\"]") else { return };
     let host = TestHost::new().config(&toml).config(&format!("[admin]\nkey = \"{KEY}\"")).start().await;
     let first = server(&host, "the server is listed", |server| server["state"] == "connected").await;
@@ -121,7 +121,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_and_approvals_are_for_operators_and_a_server_that_is_away_says_why() {
+async fn server_routes_are_for_operators_and_show_why_a_server_is_down() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let toml = format!(
         "[admin]\nkey = \"{KEY}\"\n[[mcp]]\nname = \"far\"\nurl = \"http://ann:canary@127.0.0.1:{closed}/mcp?key=canary\"\n"
@@ -140,7 +140,7 @@ async fn servers_and_approvals_are_for_operators_and_a_server_that_is_away_says_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn approvals_at_the_command_line_and_over_http_at_the_same_time_are_all_kept() {
+async fn concurrent_approvals_by_command_and_http_are_all_stored() {
     let far = fixtures::host().await;
     let toml = format!("[admin]\nkey = \"{KEY}\"\n[[mcp]]\nname = \"far\"\nurl = \"{}\"\n", far.url("/mcp"));
     let host = TestHost::new().config(&toml).start().await;

@@ -43,7 +43,7 @@ async fn prompts(host: &TestHost) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved() {
+async fn approved_prompts_and_resources_of_a_server_are_offered() {
     let mut far = fixtures::host().await;
     let toml = format!("[[mcp]]\nname = \"far\"\nurl = \"{}\"\ntools = [\"nothing\"]\n", far.url("/mcp"));
     let guard = "/*\nsecurity: true\n*/\nfn pre_invocation(ctx) { if \"resource\" in ctx.tool.tags && ctx.args.uri == \"test://static-binary\" { error(\"no images\") } else { ctx } }\nfn post_invocation(ctx) { if \"prompt\" in ctx.tool.tags { ctx.result.messages[0].content.text += \" (seen)\"; } ctx }";
@@ -151,7 +151,7 @@ async fn prompts_and_resources_of_a_server_are_offered_on_as_they_were_approved(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_with_sessions_has_its_prompts_and_resources_offered_on_in_both_eras() {
+async fn a_server_with_sessions_has_its_prompts_and_resources_offered_in_both_eras() {
     let Some(node) = node_with("@modelcontextprotocol/sdk") else { return };
     let modules = node.get_envs().find(|(name, _)| *name == "NODE_PATH").unwrap().1.unwrap().to_owned();
     let toml = format!(

@@ -33,7 +33,7 @@ fn names(listed: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_filter_is_an_interceptor_unless_the_settings_say_so() {
+async fn filters_are_interceptors_only_if_configured() {
     let host = TestHost::new().filter("upper", UPPER).start().await;
     for method in ["interceptors/list", "interceptor/invoke"] {
         let refused = rpc(&host, method, json!({})).await;
@@ -68,7 +68,7 @@ async fn no_filter_is_an_interceptor_unless_the_settings_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_it() {
+async fn another_host_calls_configured_filters_as_interceptors() {
     let toml = "[interceptors.upper]\n[interceptors.deny]\ntype = \"validation\"\n\
                 [interceptors.watch]\nmode = \"audit\"\n[interceptors.guard]\n[interceptors.gone]\n\
                 [interceptors.veto]\ntype = \"validation\"\n[interceptors.off]";
@@ -199,7 +199,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace() {
+async fn an_interceptor_call_has_the_budget_grants_and_trace_of_the_filter() {
     let endless = "fn pre_invocation(ctx) { loop {} }";
     let reaches =
         "/*\nrequirements: http\n*/\nfn pre_invocation(ctx) { http::get(\"http://127.0.0.1:9/\"); ctx }";
@@ -239,7 +239,7 @@ async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payload_that_an_endpoint_would_refuse_reaches_no_filter_and_one_that_breaks_it_closes_no_chat() {
+async fn an_invalid_interceptor_payload_reaches_no_filter_and_opens_no_breaker() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) {\n\
         if body.messages[-1].content == \"break\" { let x = 1 / 0; }\n\
         body\n}\nfn outlet(body) { body.messages[-1].content.len(); body }\nfn pre_invocation(ctx) { ctx.args.x = 1; ctx }";

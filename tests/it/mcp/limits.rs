@@ -62,7 +62,7 @@ fn refusal(answer: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_that_a_session_would_keep_is_bounded_wherever_a_client_names_one() {
+async fn texts_stored_in_a_session_are_bounded() {
     let host = TestHost::new().tool("notes", NOTES).start().await;
     let (status, client) = Client::begin(&host, "none", "t").await;
     assert_eq!(status, 200);
@@ -107,7 +107,7 @@ async fn a_text_that_a_session_would_keep_is_bounded_wherever_a_client_names_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_begins_sessions_without_end_takes_none_of_another_key() {
+async fn a_key_that_starts_many_sessions_evicts_only_its_own() {
     let keys = "[server]\nkeys = [\"sk-ann\", \"sk-bob\"]";
     let host = TestHost::new().tool("notes", NOTES).config(keys).start().await;
     let (_, ann) = Client::begin(&host, "sk-ann", "t").await;
@@ -142,7 +142,7 @@ async fn a_key_that_begins_sessions_without_end_takes_none_of_another_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_cannot_be_read_is_a_bad_request() {
+async fn an_unreadable_message_is_a_bad_request() {
     let host = TestHost::new().tool("notes", NOTES).start().await;
     let client = Client { host: &host, key: "none", session: String::new() };
     let deep = format!(

@@ -163,7 +163,7 @@ async fn a_person_logs_in_while_the_host_runs_and_the_host_refreshes_the_token()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_that_is_refused_says_why() {
+async fn a_rejected_login_states_the_reason() {
     let (server, issued) = guarded().await;
     let project = tempfile::tempdir().unwrap();
     let toml = format!("[[mcp]]\nname = \"far\"\nurl = \"{}\"\nauth = \"oauth\"", server.url("/mcp"));

@@ -124,7 +124,7 @@ async fn tools_of_a_server_are_offered_once_they_are_approved_and_pass_the_filte
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_changes_its_words_its_schema_or_its_name_is_offered_to_nobody() {
+async fn a_tool_with_changed_name_text_or_schema_is_not_offered() {
     let Some(toml) = python_toml("shop", "tools = [\"pay*\", \"refund\", \"become\"]") else { return };
     let host = TestHost::new().config(&toml).start().await;
     until("the server is listed", || !quarantined(&host).is_empty()).await;
@@ -171,7 +171,7 @@ async fn the_same_tool_of_another_server_is_not_the_approved_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_server_blocks_nothing_and_is_tried_again() {
+async fn a_dead_server_blocks_nothing_and_is_retried() {
     let Some(toml) = python_toml("shop", "tools = [\"add\"]") else { return };
     let mut host = TestHost::new().config(&toml).start().await;
     until("the server is listed", || !quarantined(&host).is_empty()).await;
@@ -191,7 +191,7 @@ async fn a_dead_server_blocks_nothing_and_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_in_typescript_is_read_page_by_page_and_names_are_made_to_fit() {
+async fn a_typescript_server_is_read_page_by_page_and_names_are_adapted() {
     let Some(node) = node_with("@modelcontextprotocol/sdk") else { return };
     let modules = node.get_envs().find(|(name, _)| *name == "NODE_PATH").unwrap().1.unwrap().to_owned();
     let toml = format!(
@@ -207,7 +207,7 @@ async fn a_server_in_typescript_is_read_page_by_page_and_names_are_made_to_fit()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() {
+async fn an_http_server_is_mounted_and_a_stdio_server_ends_with_its_children() {
     let Some(python) = python_with_mcp() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Command::new(&python).arg(python_server()).arg(port.to_string()).spawn().unwrap();
@@ -255,7 +255,7 @@ impl Drop for KillOnDrop<'_> {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_ends_with_its_host_however_that_is_ended() {
+async fn a_stdio_server_ends_with_its_host() {
     for (command, signal, in_order) in [
         (&["serve", "--port", "0"][..], "-KILL", false),
         (&["serve", "--port", "0"], "-TERM", true),

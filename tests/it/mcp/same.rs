@@ -55,7 +55,7 @@ pub(super) async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one_chain() {
+async fn a_tool_gives_the_same_result_by_chat_agent_invoke_and_mcp() {
     let host = TestHost::new()
         .tool("plus", TOOL)
         .filter("shift", FILTER)
@@ -112,7 +112,7 @@ async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_sees_and_calls_its_own_tools_and_no_session_of_another_key() {
+async fn a_key_uses_its_own_tools_and_sessions_only() {
     let keys = "[server]\nkeys = [\"sk-all\", { key = \"sk-few\", user = { id = \"ann\" }, mcp_tools = [\"plus\"] }]";
     let host = TestHost::new()
         .tool("plus", TOOL)
@@ -155,7 +155,7 @@ async fn a_key_sees_and_calls_its_own_tools_and_no_session_of_another_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_of_a_model_that_a_tool_asks_waits_at_the_host_where_its_client_has_no_forms() {
+async fn an_approval_inside_a_tool_waits_at_the_host_if_the_client_has_no_forms() {
     let asks = "/*\nrequirements: llm\n*/\n\
         fn handler(args) { llm::chat(#{ model: \"clerk\", messages: [#{ role: \"user\", content: \"pay\" }] }).content }";
     let host = TestHost::new()

@@ -204,7 +204,7 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_of_a_model_calls_no_tool_that_is_hidden_quarantined_or_refused_by_a_guard() {
+async fn model_code_cannot_call_hidden_quarantined_or_rejected_tools() {
     let renamed = Arc::new(AtomicBool::new(false));
     let server = many_tools(renamed.clone()).await;
     let guard = "/*\nsecurity: true\n*/\nfn pre_invocation(ctx) { if ctx.tool.name == \"pay\" && ctx.caller == \"run_script\" { error(\"no payments by scripts\") } else { ctx } }";
@@ -244,7 +244,7 @@ async fn a_script_of_a_model_calls_no_tool_that_is_hidden_quarantined_or_refused
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_mcp_find_tools_with_their_parameters_and_call_them() {
+async fn mcp_clients_find_tools_with_parameters_and_call_them() {
     let server = many_tools(Arc::default()).await;
     let host = TestHost::new()
         .config(&mount(&server, "always"))
@@ -287,7 +287,7 @@ async fn clients_of_mcp_find_tools_with_their_parameters_and_call_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_by_a_script_of_a_model_waits_for_approval_and_nothing_runs_twice() {
+async fn a_call_by_model_code_waits_for_approval_and_runs_once() {
     let tick = "/*\ndescription: Counts\nrequirements: kv\n*/\nfn handler(args) { kv::incr(\"n\") }";
     let host = TestHost::new()
         .config(&model("clerk", "tool_search = true\nmemory = true"))

@@ -104,7 +104,7 @@ fn order(folder: &Path, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_and_again_after_it_was_away() {
+async fn a_resource_of_a_server_with_sessions_is_subscribed_once_and_again_after_an_outage() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -171,7 +171,7 @@ async fn a_resource_of_a_server_with_sessions_is_followed_once_for_all_clients_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resource_of_a_server_without_sessions_is_followed_by_one_stream_for_all_clients() {
+async fn a_resource_of_a_server_without_sessions_is_followed_by_one_shared_stream() {
     let notes = "fn resources() { [#{ uri: \"notes://all\", name: \"All\" }, #{ uriTemplate: \"notes://{id}\", name: \"One\" }] }\n\
                  fn resource(uri) { uri }";
     let touch = "/*\ndescription: Touches a note\n*/\n\

@@ -80,7 +80,7 @@ fn challenge(response: &reqwest::Response) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_of_an_authorization_server_names_the_user_and_keys_go_on_working() {
+async fn a_token_of_an_authorization_server_names_the_user_and_keys_still_work() {
     let issuer = Issuer::start().await;
     let oauth = format!(
         "[oauth]\nauthorization_servers = [\"{}\"]\nresource = \"{RESOURCE}\"\nscopes = [\"tools\"]",
@@ -130,7 +130,7 @@ async fn a_token_of_an_authorization_server_names_the_user_and_keys_go_on_workin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_only_its_authorization_server_can_read_is_checked_there() {
+async fn an_opaque_token_is_checked_at_its_authorization_server() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = is_away.clone();
     let endpoint = Server::start(move |request| {
@@ -178,7 +178,7 @@ async fn a_token_that_only_its_authorization_server_can_read_is_checked_there() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standing_stream_ends_with_its_token_and_those_of_others_go_on() {
+async fn an_open_stream_ends_with_its_token_and_others_continue() {
     let issuer = Issuer::start().await;
     let oauth = format!(
         "[oauth]\nauthorization_servers = [\"{}\"]\nresource = \"{RESOURCE}\"",
@@ -248,7 +248,7 @@ async fn a_standing_stream_ends_with_its_token_and_those_of_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guesses_at_keys_have_to_wait_where_tokens_are_taken_too() {
+async fn key_guesses_are_limited_where_tokens_are_accepted() {
     let oauth = format!(
         "[oauth]\nauthorization_servers = [\"http://127.0.0.1:9\"]\nresource = \"{RESOURCE}\"\n[server]\nkeys = [\"sk-own\"]"
     );
@@ -262,7 +262,7 @@ async fn guesses_at_keys_have_to_wait_where_tokens_are_taken_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_takes_no_tokens_says_so_where_their_metadata_would_be() {
+async fn a_host_without_tokens_returns_404_for_their_metadata() {
     let host = TestHost::new().tool("me", TOOL).start().await;
     for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
         crate::host::Answer::of(host.request("GET", path))

@@ -34,7 +34,7 @@ async fn the_description_is_valid() {
 }
 
 #[tokio::test]
-async fn every_reference_leads_somewhere_and_every_part_is_used() {
+async fn every_reference_is_valid_and_every_component_is_used() {
     let document = TestHost::new().start().await.get("/openapi.json").await.json();
     let text = document.to_string();
     for (kind, parts) in document["components"].as_object().unwrap() {
@@ -94,7 +94,7 @@ async fn types_describe_the_input_and_the_answer_of_a_route() {
 }
 
 #[test]
-fn every_figure_is_explained_and_no_other() {
+fn the_docs_explain_exactly_the_existing_metrics() {
     let guide =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));

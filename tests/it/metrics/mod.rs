@@ -37,7 +37,7 @@ async fn scraped(host: &TestHost) -> Scrape {
 }
 
 #[tokio::test]
-async fn what_was_done_moves_the_figures_and_nothing_else_does() {
+async fn requests_change_exactly_their_metrics() {
     let host = TestHost::new()
         .filter("ways", ALL_WAYS)
         .filter("ignored", FORGIVEN)
@@ -85,7 +85,7 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn reloads_and_problems_are_counted_as_they_come() {
+async fn reloads_and_problems_are_counted() {
     let host = TestHost::new().filter("good", "fn inlet(body) { body }").start().await;
     let before = scraped(&host).await;
     host.update("good", "fn inlet(body) { body.seen = true; body }").await;
@@ -103,7 +103,7 @@ async fn reloads_and_problems_are_counted_as_they_come() {
 }
 
 #[tokio::test]
-async fn a_stream_is_open_until_it_ends_or_its_reader_goes_away() {
+async fn a_stream_counts_as_open_until_it_ends_or_its_reader_disconnects() {
     for source in [None, Some("fn stream(event) { event }")] {
         let setup = TestHost::new();
         let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
@@ -147,7 +147,7 @@ async fn tools_and_fallbacks_are_counted() {
 }
 
 #[tokio::test]
-async fn labels_stay_the_same_whatever_clients_make_up() {
+async fn clients_cannot_create_metric_labels() {
     let host = TestHost::new().filter("ways", ALL_WAYS).start().await;
     host.ask("hi").await.text();
     host.stream("hi").await.text();
@@ -171,7 +171,7 @@ async fn labels_stay_the_same_whatever_clients_make_up() {
 }
 
 #[tokio::test]
-async fn figures_are_for_operators() {
+async fn metrics_are_for_operators() {
     let host = TestHost::new().config("[admin]\nkey = \"admin-key\"").start().await;
     host.get("/metrics").await.refused(401, "for operators");
     let answer = Answer::of(host.request("GET", "/metrics").bearer_auth("admin-key")).await;
@@ -179,7 +179,7 @@ async fn figures_are_for_operators() {
 }
 
 #[tokio::test]
-async fn prometheus_own_tool_finds_nothing_to_complain_about() {
+async fn promtool_accepts_the_metrics() {
     let named = std::env::var_os("VALVEHOUSE_PROMTOOL").unwrap_or_else(|| "promtool".into());
     let host = TestHost::new().filter("ways", ALL_WAYS).filter("ignored", FORGIVEN).start().await;
     host.ask("hi").await.text();

@@ -10,7 +10,7 @@ fn check<'a>(ready: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn a_host_that_is_ready_says_how_everything_stands_to_who_wants_to_know() {
+async fn a_ready_host_reports_details_on_request() {
     let host = TestHost::new().filter("good", "fn inlet(body) { body }").start().await;
     assert_eq!(host.get("/livez").await.status, 200);
     let short = host.ready().await;
@@ -31,7 +31,7 @@ async fn a_host_that_is_ready_says_how_everything_stands_to_who_wants_to_know() 
 }
 
 #[tokio::test]
-async fn without_the_operators_key_readiness_shows_little() {
+async fn without_the_operator_key_readiness_shows_no_details() {
     let host = TestHost::new()
         .filter("good", "fn inlet(body) { body }")
         .config("[admin]\nkey = \"admin-key\"")
@@ -44,7 +44,7 @@ async fn without_the_operators_key_readiness_shows_little() {
 }
 
 #[tokio::test]
-async fn without_its_store_a_host_is_not_ready_and_says_why() {
+async fn a_host_without_its_store_is_not_ready_and_gives_the_reason() {
     let host = TestHost::new().start().await;
     host.store().close().await;
     until("it is not ready", || async { host.get("/readyz").await.status == 503 }).await;
@@ -84,7 +84,7 @@ async fn while_another_process_locks_the_store_writes_fail_and_the_host_is_not_r
 }
 
 #[tokio::test]
-async fn a_host_that_stops_finishes_its_streams_and_sends_everybody_else_away() {
+async fn a_stopping_host_finishes_streams_and_rejects_new_requests() {
     let mut host = TestHost::new().start().await;
     let gate = Gate::closed();
     let end = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";

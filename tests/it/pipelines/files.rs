@@ -19,7 +19,7 @@ async fn ids(host: &TestHost) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_uploaded_filter_is_live_when_the_answer_is_there_and_can_be_deleted() {
+async fn an_uploaded_filter_is_live_at_the_response_and_can_be_deleted() {
     let host = TestHost::new().start().await;
     let done = upload(&host, "loud.rhai", "fn inlet(body) { throw `loud` }").await;
     assert_eq!(done.json(), json!({"status": true, "detail": "Pipeline uploaded successfully: loud"}));
@@ -39,7 +39,7 @@ async fn an_uploaded_filter_is_live_when_the_answer_is_there_and_can_be_deleted(
 }
 
 #[tokio::test]
-async fn what_does_not_load_or_has_no_name_for_a_plugin_changes_nothing() {
+async fn an_invalid_upload_changes_nothing() {
     let host = TestHost::new().filter("kept", "fn inlet(body) { body }").start().await;
     let before = std::fs::read(host.path_of("kept")).unwrap();
     detail(&upload(&host, "kept.rhai", "fn inlet(body) {").await, 422, "nothing was changed");
@@ -58,7 +58,7 @@ async fn what_does_not_load_or_has_no_name_for_a_plugin_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_guard_is_not_deleted_in_passing() {
+async fn a_guard_is_not_deleted_without_confirmation() {
     let host =
         TestHost::new().filter("guard", "/*\nsecurity: true\n*/\nfn inlet(body) { body }").start().await;
     let refused = call(&host, "DELETE", "/v1/pipelines/delete", None, Some(&json!({"id": "guard"}))).await;
@@ -67,7 +67,7 @@ async fn a_guard_is_not_deleted_in_passing() {
 }
 
 #[tokio::test]
-async fn an_address_is_fetched_only_for_a_script_and_never_within_the_own_network() {
+async fn a_script_url_is_fetched_only_from_public_addresses() {
     let host = TestHost::new().start().await;
     let add = async |url: &str| post(&host, "/pipelines/add", &json!({"url": url})).await;
     detail(&add("https://example.com/filter.py").await, 400, "Only Rhai scripts");

@@ -48,7 +48,7 @@ async fn a_hook_runs_on_the_body_and_the_answer_is_the_body() {
 }
 
 #[tokio::test]
-async fn a_filter_sees_who_asks_what_and_where() {
+async fn a_filter_sees_user_model_and_chat() {
     let tells = r#"const UserValves = #{ bonus: 1 };
         fn inlet(body, __user__, __metadata__, __model__, __chat_id__, __message_id__, __request__) {
             body.seen = #{ user: __user__.id, email: __user__.email, bonus: __user__.valves.bonus,
@@ -74,7 +74,7 @@ async fn a_filter_sees_who_asks_what_and_where() {
 }
 
 #[tokio::test]
-async fn refusals_and_breakage_have_a_status_and_a_detail() {
+async fn rejections_and_failures_have_a_status_and_a_detail() {
     let host = TestHost::new()
         .filter("throws", "fn inlet(body) { throw `Too long` }")
         .filter("later", "fn inlet(body) { emit(#{type: `status`, data: #{done: true}}); throw #{status: 429, message: `Slow down`, retry_after: 3} }")
@@ -105,7 +105,7 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
 }
 
 #[tokio::test]
-async fn what_cannot_run_lets_everything_by_unless_it_is_a_guard() {
+async fn a_filter_that_cannot_run_is_skipped_unless_it_is_a_guard() {
     let host = TestHost::new()
         .filter("off", "fn inlet(body) { throw `off` }")
         .filter("broken", "fn inlet(body) {")
@@ -137,7 +137,7 @@ async fn what_cannot_run_lets_everything_by_unless_it_is_a_guard() {
 }
 
 #[tokio::test]
-async fn a_filter_that_handles_files_takes_them_out() {
+async fn a_filter_that_handles_files_removes_them() {
     let host = TestHost::new()
         .filter("files", "const file_handler = true;\nfn inlet(body) { body.seen = body.files.len(); body }")
         .start()
@@ -151,7 +151,7 @@ async fn a_filter_that_handles_files_takes_them_out() {
 }
 
 #[tokio::test]
-async fn the_key_says_who_asks_where_the_request_does_not() {
+async fn the_key_names_the_user_if_the_request_does_not() {
     let host = TestHost::new()
         .filter("tells", "fn inlet(body, __user__) { body.seen = __user__.id; body }")
         .config("[server]\nkeys = [{ key = \"sk-bob\", user = { id = \"bob\" } }]")
@@ -166,7 +166,7 @@ async fn the_key_says_who_asks_where_the_request_does_not() {
 }
 
 #[tokio::test]
-async fn each_hook_is_written_down() {
+async fn each_hook_call_has_a_trace() {
     let host = TestHost::new().filter("marks", MARKS).start().await;
     let answer = post(&host, "/marks/filter/inlet", &new_chat("hi")).await;
     let trace = host.app().traces.find(answer.header("x-valvehouse-trace").unwrap()).unwrap();

@@ -100,7 +100,7 @@ async fn filters_can_be_hidden_from_lists_of_models() {
 }
 
 #[tokio::test]
-async fn valves_are_read_and_changed_as_open_webui_does_it() {
+async fn valves_are_read_and_changed_with_the_api_of_open_webui() {
     let host =
         TestHost::new().filter("marks", MARKS).filter("plain", "fn inlet(body) { body }").start().await;
     let now = host.get("/marks/valves").await.json();
@@ -147,7 +147,7 @@ async fn valves_are_read_and_changed_as_open_webui_does_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_open_to_whoever_has_no_key() {
+async fn every_pipelines_route_requires_the_key() {
     let host = TestHost::new()
         .filter("marks", MARKS)
         .config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-admin\"")

@@ -43,7 +43,7 @@ fn last(body: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn its_page_finds_our_filters_and_their_valves() {
+async fn the_pipelines_page_of_open_webui_finds_filters_and_valves() {
     let host = host().await;
     let models = again(&host, &recorded("models")).await.json();
     assert_eq!(models["pipelines"], true);
@@ -61,7 +61,7 @@ async fn its_page_finds_our_filters_and_their_valves() {
 }
 
 #[tokio::test]
-async fn a_chat_passes_each_filter_once() {
+async fn an_open_webui_chat_passes_each_filter_once() {
     let host = host().await;
     for task in ["", ".task"] {
         // Each response is the body of the next request.
@@ -99,7 +99,7 @@ async fn a_chat_passes_each_filter_once() {
 }
 
 #[tokio::test]
-async fn a_streamed_chat_carries_events_and_its_outlets_come_after() {
+async fn a_streamed_open_webui_chat_has_events_and_runs_outlets_afterwards() {
     let host = host().await;
     let stream = again(&host, &recorded("chat.completions.stream")).await;
     let events = stream.events();

@@ -43,7 +43,7 @@ async fn last_of(host: &TestHost, path: &str, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_an_inlet_keeps_is_there_for_the_outlet_of_the_same_turn() {
+async fn values_kept_by_an_inlet_reach_the_outlet_of_the_same_turn() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     assert_eq!(last_of(&host, "/counts/filter/inlet", &inlet("c1", "m1")).await, "hi [in]");
     assert_eq!(
@@ -78,7 +78,7 @@ async fn through_open_webui(host: &TestHost, key: Option<&str>, metadata: &Value
 }
 
 #[tokio::test]
-async fn a_chat_whose_inlets_ran_one_by_one_does_not_run_them_again() {
+async fn inlets_called_one_by_one_do_not_run_again_in_the_chat() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     let metadata = json!({"chat_id": "c1", "message_id": "m1"});
 
@@ -105,7 +105,7 @@ async fn a_chat_whose_inlets_ran_one_by_one_does_not_run_them_again() {
 }
 
 #[tokio::test]
-async fn an_answer_in_place_of_our_models_is_given_in_the_chat() {
+async fn an_answer_of_an_inlet_is_returned_by_the_chat() {
     let host = TestHost::new().filter("counts", "fn inlet(body) { skip(`Forty-two`) }").start().await;
     let metadata = json!({"chat_id": "c1", "message_id": "m1"});
     for stream in [true, false] {
@@ -115,7 +115,7 @@ async fn an_answer_in_place_of_our_models_is_given_in_the_chat() {
 }
 
 #[tokio::test]
-async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_the_models_place() {
+async fn an_outlet_without_an_inlet_runs_once_and_on_early_answers_only_for_guards() {
     let signs = |mark: &str| format!("fn outlet(body) {{ body.messages[-1].content += \" {mark}\"; body }}");
     let counts =
         "fn inlet(body) { if body.messages[-1].content == \"no\" { return skip(\"Forty-two\"); } body }";
@@ -154,7 +154,7 @@ async fn an_outlet_without_an_inlet_runs_once_and_only_a_guards_on_an_answer_in_
 /// Any client with a key can name users, chats and messages; only an Open WebUI with the operator's key is
 /// trusted.
 #[tokio::test]
-async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
+async fn a_client_cannot_answer_or_skip_filters_for_the_turn_of_another() {
     let host = TestHost::new()
         .filter("counts", "fn inlet(body) { skip(`Planted`) }")
         .filter("marks", "fn inlet(body) { body.messages[-1].content += ` [marked]`; body }")
@@ -184,7 +184,7 @@ async fn nobody_answers_or_spares_filters_in_the_turn_of_another() {
 }
 
 #[tokio::test]
-async fn a_service_receives_no_fields_of_the_host() {
+async fn a_service_receives_no_host_fields() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), false).await;
     let request = host.upstream.last().json();
@@ -200,7 +200,7 @@ async fn a_service_receives_no_fields_of_the_host() {
 }
 
 #[tokio::test]
-async fn a_key_to_chat_with_gets_nobody_past_a_filter() {
+async fn a_chat_key_cannot_skip_filters() {
     let host = TestHost::new()
         .filter("counts", COUNTS)
         .config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-admin\"")
@@ -218,7 +218,7 @@ async fn a_key_to_chat_with_gets_nobody_past_a_filter() {
 }
 
 #[tokio::test]
-async fn a_guard_looks_at_the_chat_whoever_had_its_inlet_run() {
+async fn a_guard_checks_the_chat_even_if_its_inlet_already_ran() {
     let guard = format!("/*\nsecurity: true\n*/\n{COUNTS}");
     let host = TestHost::new().filter("counts", guard).start().await;
     through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m1"}), true).await;
@@ -226,7 +226,7 @@ async fn a_guard_looks_at_the_chat_whoever_had_its_inlet_run() {
 }
 
 #[tokio::test]
-async fn models_with_slashes_in_their_names_have_hooks_too() {
+async fn models_with_slashes_in_their_names_run_hooks() {
     let host = TestHost::new().start().await;
     for name in ["mock/mock-1", "mock/some/thing", "v1-model"] {
         let mut body = saying(name, "hi");
@@ -240,7 +240,7 @@ async fn models_with_slashes_in_their_names_have_hooks_too() {
 }
 
 #[tokio::test]
-async fn an_open_webui_that_takes_us_for_a_pipeline_sees_events_in_the_stream() {
+async fn open_webui_as_a_pipeline_client_receives_events_in_the_stream() {
     let emits = r#"fn inlet(body) {
         emit(#{ type: "status", data: #{ description: "Looking", done: false } });
         emit(#{ type: "citation", data: #{ source: #{ name: "a" }, document: ["b"], metadata: [#{ source: "c" }] } });
@@ -276,7 +276,7 @@ fn outlet(body, state) { body.messages[-1].content += ` [other out ${state.ensur
 "#;
 
 #[tokio::test]
-async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next_one_under_its_id() {
+async fn values_of_a_removed_plugin_are_hidden_from_its_successor_within_a_turn() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     let began = ["m1", "m2", "m3"];
     for message in began {
@@ -299,7 +299,7 @@ async fn what_a_removed_plugin_kept_between_inlet_and_outlet_is_not_for_the_next
 }
 
 #[tokio::test]
-async fn a_plugin_that_was_replaced_between_inlet_and_chat_has_its_inlet_run() {
+async fn a_plugin_replaced_between_inlet_and_chat_runs_its_inlet() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     let mut body = saying(MODEL, "hi");
     body["metadata"] = json!({"chat_id": "c1", "message_id": "m1"});

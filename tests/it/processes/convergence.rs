@@ -200,7 +200,7 @@ fn summary(mut times: Vec<Duration>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn edits_at_any_host_reach_all_whole_and_in_order_whatever_fails() {
+async fn edits_at_any_host_reach_all_hosts_in_order_despite_failures() {
     let Some(database) = Postgres::start() else { return };
     let bouncer = PgBouncer::start(&database);
     let edits = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(EDITS);

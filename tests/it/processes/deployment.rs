@@ -78,7 +78,7 @@ fn check_settings(toml: &str, environment: &BTreeMap<String, String>) -> String 
 }
 
 #[test]
-fn the_manifests_for_kubernetes_fit_each_other_and_this_program() {
+fn the_kubernetes_manifests_match_each_other_and_the_program() {
     let Some(kustomization) = yaml(&["kubernetes/kustomization.yaml"]) else { return };
     let files: Vec<String> =
         words(&kustomization[0]["resources"]).iter().map(|file| format!("kubernetes/{file}")).collect();
@@ -128,7 +128,7 @@ fn the_manifests_for_kubernetes_fit_each_other_and_this_program() {
 }
 
 #[test]
-fn the_compose_file_fits_its_files_and_this_program() {
+fn the_compose_file_matches_its_files_and_the_program() {
     let Some(documents) = yaml(&["compose/compose.yaml"]) else { return };
     let services = documents[0]["services"].as_object().unwrap();
     let example = text("compose/.env.example");
@@ -188,7 +188,7 @@ fn the_compose_file_fits_its_files_and_this_program() {
 }
 
 #[test]
-fn prometheus_takes_its_settings() {
+fn prometheus_accepts_the_deployed_settings() {
     let named = std::env::var_os("VALVEHOUSE_PROMTOOL").unwrap_or_else(|| "promtool".into());
     let folder = tempfile::tempdir().unwrap();
     // The check requires that the key file exists.

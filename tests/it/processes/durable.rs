@@ -113,7 +113,7 @@ fn inlet(body) {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_whose_disk_is_full_refuses_writes_and_says_so() {
+async fn a_host_with_a_full_disk_rejects_writes_with_the_reason() {
     let upstream = Upstream::start().await;
     upstream.script(|request| Reply::fitting(request, "hi"));
     let project = Project::new(&upstream.url());

@@ -40,7 +40,7 @@ fn processor_ms(server: &Server) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_make_no_work_for_the_database() {
+async fn requests_cause_no_database_work() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(|query| Reply::text(&query.last_text()));

@@ -55,7 +55,7 @@ impl Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_goes_on_at_any_host_for_its_own_key_until_it_is_ended() {
+async fn an_mcp_session_continues_at_any_host_for_its_key() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();

@@ -50,7 +50,7 @@ async fn set(server: &Server, number: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_database_costs_no_request() {
+async fn a_valve_set_at_one_host_applies_to_all_and_a_database_outage_fails_no_request() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -121,7 +121,7 @@ async fn a_valve_turned_at_one_host_is_in_force_at_all_and_the_loss_of_the_datab
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_at_another_host() {
+async fn a_conversation_continues_at_another_host() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -140,7 +140,7 @@ async fn a_conversation_goes_on_at_another_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_in_a_file_goes_on_in_a_database() {
+async fn a_file_store_can_be_moved_to_a_database() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -191,7 +191,7 @@ fn outlet(body) { body.messages[-1].content += ` after ${kv::get(\"turns\")}`; b
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_count_together_and_share_a_limit() {
+async fn hosts_share_counters_and_rate_limits() {
     const LIMIT: usize = 60;
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
@@ -259,7 +259,7 @@ fn outlet(body, state) { kv::update(\"answered\", |list| (list ?? []) + [state.q
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_scripts_update_at_several_hosts_is_not_lost() {
+async fn script_updates_at_several_hosts_are_not_lost() {
     const QUESTIONS: usize = 12;
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
@@ -296,7 +296,7 @@ async fn what_scripts_update_at_several_hosts_is_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_share_the_requests_that_a_client_has_a_minute() {
+async fn hosts_share_the_request_limit_of_a_client() {
     const LIMIT: usize = 120;
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;

@@ -179,7 +179,7 @@ impl Load {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_back() {
+async fn hosts_run_and_start_without_their_database_and_converge_later() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -260,7 +260,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_whose_file_goes_while_the_database_is_away_is_missed() {
+async fn a_guard_file_deleted_during_an_outage_is_reported_missing() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -290,7 +290,7 @@ async fn a_guard_whose_file_goes_while_the_database_is_away_is_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_scripts_count_while_the_database_is_away_is_not_lost_by_any_crash() {
+async fn counts_made_during_an_outage_survive_crashes() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -342,7 +342,7 @@ async fn asks_often(server: &Server, requests: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_hour_of_requests_without_the_database_loses_none_and_counts_all() {
+async fn an_hour_long_outage_loses_no_request_and_no_count() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -377,7 +377,7 @@ fn refusal(project: &Project) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_host_starts_from_a_snapshot_that_is_not_its_own_or_not_whole() {
+async fn a_host_starts_only_from_its_own_complete_snapshot() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);

@@ -53,7 +53,7 @@ impl Browser {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_signs_in_at_one_host_is_signed_in_at_all_until_signing_out_at_one() {
+async fn a_page_session_is_valid_at_all_hosts_until_sign_out() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();

@@ -137,7 +137,7 @@ async fn an_approval_is_listed_at_every_host_and_answered_at_any() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_answers_that_come_at_once_to_several_hosts_one_counts() {
+async fn one_of_several_concurrent_answers_at_different_hosts_counts() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();
@@ -203,7 +203,7 @@ async fn a_question_disappears_with_its_turn_and_with_its_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_and_nobody_else() {
+async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_only() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();
@@ -272,7 +272,7 @@ async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_and_nob
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_waits_on_while_the_database_is_away() {
+async fn a_question_stays_open_during_a_database_outage() {
     let Some(mut database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     let url = database.database();

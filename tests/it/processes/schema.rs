@@ -7,7 +7,7 @@ use std::process::Command;
 use valvehouse_testkit::postgres::{PgBouncer, Postgres};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_behind_pgbouncer_waits_for_migrate_and_check_names_what_to_set() {
+async fn a_host_behind_pgbouncer_waits_for_migrate_and_check_names_the_missing_setting() {
     let Some(database) = Postgres::start() else { return };
     let Some(bouncer) = PgBouncer::start(&database) else { return };
     let upstream = Upstream::start().await;

@@ -201,14 +201,14 @@ async fn goes_round(upstream: &Upstream, database: Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_in_a_file_store_are_applied_compared_pulled_and_rolled_back() {
+async fn scripts_in_a_file_store_are_applied_diffed_pulled_and_rolled_back() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     goes_round(&upstream, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_in_postgres_are_applied_compared_pulled_and_rolled_back() {
+async fn scripts_in_postgres_are_applied_diffed_pulled_and_rolled_back() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -216,7 +216,7 @@ async fn scripts_in_postgres_are_applied_compared_pulled_and_rolled_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why() {
+async fn a_host_that_cannot_load_a_generation_keeps_the_previous_one() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);
@@ -269,7 +269,7 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_goes_with_a_generation_only_when_that_is_confirmed() {
+async fn a_generation_removes_a_guard_only_on_confirmation() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let ours = project(&upstream, None, "");
@@ -304,7 +304,7 @@ async fn a_guard_goes_with_a_generation_only_when_that_is_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_that_needs_a_later_host_is_left_to_later_hosts() {
+async fn a_generation_for_newer_hosts_is_ignored_by_older_ones() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let ours = project(&upstream, None, "");
@@ -347,7 +347,7 @@ async fn stored_sets(folder: &Path) -> Vec<(u64, Result<(), String>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_is_killed_leaves_nothing_half() {
+async fn a_killed_upload_leaves_no_partial_generation() {
     let upstream = Upstream::start().await;
     let ours = project(&upstream, None, "");
     policies(&ours, "first");
@@ -381,7 +381,7 @@ trusted comment: a set of the tests
 const SIGNED: &str = "fn outlet(body) { body.messages[-1].content += \" signed\"; body }\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_with_a_public_key_takes_signed_scripts_alone() {
+async fn a_host_with_a_public_key_accepts_only_signed_scripts() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let ours = project(&upstream, None, &format!("public_key = \"{PUBLIC_KEY}\"\n"));
@@ -421,7 +421,7 @@ l6GM/+VUU09irKIQ7f9/An+pFxhoiCeGZJeCHQZqvTggNM3NEjjI6UNKs5vNwJKy2YOO7Ro0xni70C2L
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
+async fn a_host_with_a_public_key_runs_no_unsigned_stored_version() {
     let upstream = Upstream::start().await;
     upstream.script(answers);
     let ours = project(&upstream, None, &format!("public_key = \"{READERS_KEY}\"\n"));
@@ -455,7 +455,7 @@ async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
+async fn a_host_that_loads_a_generation_partially_reports_it() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;
     upstream.script(answers);

@@ -22,7 +22,7 @@ async fn guarded() -> (Upstream, Project, Server) {
 }
 
 #[tokio::test]
-async fn a_saved_settings_file_is_in_force_without_a_restart() {
+async fn a_saved_settings_file_applies_without_a_restart() {
     let (_upstream, project, server) = guarded().await;
     assert_eq!(server.tries("b", "a riddle").await.0, 200);
     let settings = std::fs::read_to_string(project.folder().join("valvehouse.toml")).unwrap();
@@ -78,7 +78,7 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
 }
 
 #[tokio::test]
-async fn settings_that_wait_for_a_restart_are_named_and_the_others_are_in_force() {
+async fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     let (_upstream, project, server) = guarded().await;
     project.configure(
         "[server]\nmax_body_mb = 64\nkeep_alive_ms = 5\n[[models]]\nname = \"second\"\nprovider = \"mock\"\n",
@@ -90,7 +90,7 @@ async fn settings_that_wait_for_a_restart_are_named_and_the_others_are_in_force(
 }
 
 #[tokio::test]
-async fn a_save_shows_what_is_surely_not_meant() {
+async fn a_save_prints_warnings_of_the_script() {
     let (_upstream, project, server) = guarded().await;
     project.filter("odd", "fn outlet(body) { body.messages[-1].text += `\\n signed`; }");
     server.says_of_itself("odd loaded", 1).await;

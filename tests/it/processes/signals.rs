@@ -7,7 +7,7 @@ use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 
 #[tokio::test]
-async fn a_stream_under_way_ends_whole_after_sigterm_and_nobody_new_is_let_in() {
+async fn after_sigterm_a_stream_finishes_and_new_requests_are_rejected() {
     let upstream = Upstream::start().await;
     let gate = Gate::closed();
     let rest = format!("{}data: [DONE]\n\n", chunk(&json!({"content": " end"}), Some("stop")));
@@ -31,7 +31,7 @@ async fn a_stream_under_way_ends_whole_after_sigterm_and_nobody_new_is_let_in() 
 }
 
 #[tokio::test]
-async fn sighup_takes_up_other_settings_in_one_step() {
+async fn sighup_reloads_the_settings_atomically() {
     let upstream = Upstream::start().await;
     let project = Project::new(&upstream.url());
     let filters = project.folder().join("filters");
@@ -58,7 +58,7 @@ async fn sighup_takes_up_other_settings_in_one_step() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_settings_changes_nothing_and_is_reported() {
+async fn invalid_settings_on_reload_change_nothing_and_are_reported() {
     let upstream = Upstream::start().await;
     let project = Project::new(&upstream.url());
     let server = project.serve().await;

@@ -26,7 +26,7 @@ struct Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_killed_at_any_moment_loses_nothing_and_does_nothing_twice() {
+async fn a_host_killed_at_any_moment_loses_and_repeats_nothing() {
     let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_MOMENTS } else { MIN_MOMENTS };
     let began = Instant::now();
     let lanes = (0..LANES).map(|lane| {

@@ -48,7 +48,7 @@ struct Tally {
 type Ledger = Arc<Mutex<Vec<(String, String)>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_another_host_takes_over_has_every_step_once() {
+async fn a_run_taken_over_by_another_host_has_every_step_once() {
     let Some(database) = Postgres::start() else { return };
     let cases = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_CASES } else { MIN_CASES };
     let (began, database) = (Instant::now(), Arc::new(database));

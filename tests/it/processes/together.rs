@@ -38,7 +38,7 @@ async fn say_all(server: &Server, name: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hosts_that_talk_in_one_conversation_lose_and_double_nothing() {
+async fn two_hosts_share_a_conversation_without_losing_messages() {
     let upstream = Upstream::start().await;
     upstream.script(echo);
     let project = Project::new(&upstream.url());

@@ -80,7 +80,7 @@ async fn grants(host: &TestHost) -> usize {
 }
 
 #[tokio::test]
-async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is_adopted() {
+async fn another_plugin_with_an_id_reads_the_old_data_only_after_adoption() {
     for guard in [false, true] {
         for restarts in [false, true] {
             let source = match guard {
@@ -125,7 +125,7 @@ async fn another_plugin_under_an_id_reads_nothing_of_the_removed_one_until_it_is
 }
 
 #[tokio::test]
-async fn what_is_set_aside_can_be_dropped() {
+async fn data_of_a_removed_plugin_can_be_dropped() {
     let mut host = host(OWNER).await;
     remove(&host).await;
     host.save("keeps", READER);
@@ -141,7 +141,7 @@ async fn what_is_set_aside_can_be_dropped() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_comes_back_is_the_same_one() {
+async fn a_returning_plugin_keeps_its_data() {
     let host = host(OWNER).await;
     // Saved as editors do: deleted for a moment, then back with another text.
     let next = OWNER.replace("`old ", "`next ");
@@ -167,7 +167,7 @@ async fn a_plugin_that_comes_back_is_the_same_one() {
 }
 
 #[tokio::test]
-async fn the_first_plugin_of_an_id_comes_back_to_its_own_after_another_one() {
+async fn a_plugin_finds_its_own_data_after_another_used_its_id() {
     let host = host(OWNER).await;
     remove(&host).await;
     host.save("keeps", READER);
@@ -203,7 +203,7 @@ fn outlet(body, state) { body.messages[-1].text = `state: ${state.note ?? "none"
 "#;
 
 #[tokio::test]
-async fn a_run_that_waits_does_not_give_the_state_of_a_removed_plugin_to_another_one() {
+async fn a_paused_run_hides_the_state_of_a_removed_plugin_from_its_successor() {
     let model = format!(
         "[[models]]\nname = \"remembers\"\nprovider = \"mock\"\nmodel = \"{}\"\nmemory = true",
         crate::upstream::MODEL

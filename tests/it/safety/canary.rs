@@ -169,7 +169,7 @@ impl Sightings {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn no_secret_is_ever_seen_where_it_does_not_lie() {
+async fn secrets_appear_only_where_they_are_stored() {
     let upstream = Upstream::start().await;
     upstream.script(upstream_says);
     let project = project(&upstream.url());
@@ -355,7 +355,7 @@ async fn no_secret_is_ever_seen_where_it_does_not_lie() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_do_not_show_the_secrets_in_them() {
+fn errors_in_settings_do_not_show_their_secrets() {
     for toml in [
         format!("[admin]\nkey = \"{ADMIN}\n"),
         format!("[admin]\nkey = {ADMIN}\n"),

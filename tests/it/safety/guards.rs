@@ -10,7 +10,7 @@ use valvehouse::script::Severity;
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn pre_invocation(ctx) { ctx }";
 
 #[tokio::test]
-async fn a_misspelt_guard_refuses_until_it_is_corrected() {
+async fn a_misspelled_guard_rejects_until_it_is_corrected() {
     for head in ["security: yes", "security: tru", "Security: true", "secuirty: true", "security = true"] {
         let host = TestHost::new().start().await;
         host.save("guard", GUARD.replace("security: true", head));
@@ -26,7 +26,7 @@ async fn a_misspelt_guard_refuses_until_it_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_broken_file_that_becomes_a_guard_refuses_although_its_error_stays() {
+async fn a_broken_file_that_becomes_a_guard_rejects_requests() {
     let host = TestHost::new().start().await;
     let broken = |key: &str| format!("/*\n{key}: 1\n*/\nfn inlet(body) {{ this ( is never closed");
     host.save("guard", broken("tag"));
@@ -37,7 +37,7 @@ async fn a_broken_file_that_becomes_a_guard_refuses_although_its_error_stays() {
 }
 
 #[tokio::test]
-async fn a_guard_that_never_loaded_is_missed_when_it_is_deleted() {
+async fn a_guard_that_never_loaded_is_reported_missing_when_deleted() {
     for source in [
         "/*\nsecurity: true\n*/\nfn inlet(body) {",
         "/*\nsecurity: true\nrequirements: shell\n*/\nfn inlet(body) { shell::run([\"x\"]); body }",
@@ -58,7 +58,7 @@ async fn a_guard_that_never_loaded_is_missed_when_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_guard_with_a_bad_name_refuses_until_it_is_renamed() {
+async fn a_guard_with_an_invalid_name_rejects_until_it_is_renamed() {
     let host = TestHost::new().filter("Guard", GUARD).start().await;
     host.ask("good").await.refused(503, "the guard `Guard` does not load");
     std::fs::rename(host.path_of("Guard"), host.path_of("guard")).unwrap();
@@ -69,7 +69,7 @@ async fn a_guard_with_a_bad_name_refuses_until_it_is_renamed() {
 }
 
 #[tokio::test]
-async fn a_change_that_weakens_a_guard_waits_until_it_is_confirmed() {
+async fn a_change_that_weakens_a_guard_waits_for_confirmation() {
     let weaker = [
         (GUARD.replace("fn pre_invocation", "fn other"), "the hook `pre_invocation`"),
         (GUARD.replace("security: true\n", "title: x\n"), "`security: true`"),
@@ -107,7 +107,7 @@ async fn a_change_that_weakens_a_guard_waits_until_it_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_guard_is_switched_off_by_the_settings_when_that_is_confirmed() {
+async fn settings_disable_a_guard_only_on_confirmation() {
     let mut host = TestHost::new().filter("guard", GUARD).start().await;
     let off = format!("{}\n[filters.guard]\nenabled = false\n", host.settings());
     host.reconfigure(&off).await;
@@ -121,7 +121,7 @@ async fn a_guard_is_switched_off_by_the_settings_when_that_is_confirmed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_built_and_not_returned_fails_the_request() {
+async fn a_verdict_that_is_not_returned_fails_the_request() {
     for body in [
         "if bad { error(\"no\"); } body",
         "if bad { skip(\"no\"); } body",
@@ -146,7 +146,7 @@ async fn an_answer_that_is_built_and_not_returned_fails_the_request() {
 }
 
 #[tokio::test]
-async fn a_model_that_lists_a_missing_filter_refuses() {
+async fn a_model_that_lists_a_missing_filter_rejects_requests() {
     let model =
         format!("[[models]]\nname = \"m\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = [\"gaurd\"]");
     let host = TestHost::new().filter("guard", GUARD).config(&model).start().await;
@@ -157,7 +157,7 @@ async fn a_model_that_lists_a_missing_filter_refuses() {
 }
 
 #[tokio::test]
-async fn settings_for_what_is_not_there_are_problems() {
+async fn settings_for_unknown_plugins_are_problems() {
     let settings = "[filters.gaurd]\nenabled = false\n[grants.nobody]\nhttp = [\"example.com\"]\n[filters.guard]\nvalves = { wrod = 1 }";
     let host = TestHost::new().filter("guard", GUARD).config(settings).start().await;
     let problems: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
@@ -168,7 +168,7 @@ async fn settings_for_what_is_not_there_are_problems() {
 }
 
 #[tokio::test]
-async fn settings_that_miss_a_guard_by_a_slip_are_an_error_and_requests_go_on() {
+async fn a_typo_in_the_settings_of_a_guard_is_an_error_and_requests_continue() {
     let slip = "[filters.gaurd]\nvalves = { word = \"bad\" }\n";
     let host = TestHost::new().filter("guard", GUARD).config(slip).start().await;
     let problem = |host: &TestHost| {
@@ -221,7 +221,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
 }
 
 #[tokio::test]
-async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirmed() {
+async fn removing_a_guard_from_a_model_waits_for_confirmation() {
     let model = |name: &str, filters: &str| {
         format!(
             "[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = [{filters}]\n"
@@ -284,7 +284,7 @@ async fn a_guard_that_a_model_no_longer_lists_runs_for_it_until_that_is_confirme
 }
 
 #[tokio::test]
-async fn a_slip_in_the_valves_of_a_guard_never_gives_it_the_values_of_its_script() {
+async fn a_typo_in_guard_valves_does_not_fall_back_to_script_defaults() {
     let source = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"bomb\", most: 3, on: true };\nfn inlet(body, valves) { if valves.on && body.messages[-1].text.contains(valves.word) { deny(\"guarded\", 403); } body }";
     let valves = |text: &str| format!("[filters.guard]\nvalves = {{ {text} }}\n");
     let mut host =
@@ -311,7 +311,7 @@ async fn a_slip_in_the_valves_of_a_guard_never_gives_it_the_values_of_its_script
 }
 
 #[tokio::test]
-async fn a_switch_that_no_operator_turned_does_not_count_for_a_guard() {
+async fn a_guard_ignores_toggles_that_no_operator_set() {
     let mut host = TestHost::new().filter("guard", GUARD).start().await;
     // As an operator does: it takes effect at once and survives a restart.
     let toggle = async |host: &TestHost| {
@@ -334,7 +334,7 @@ async fn a_switch_that_no_operator_turned_does_not_count_for_a_guard() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
+async fn a_guard_without_a_required_value_rejects_requests() {
     let source = "/*\nsecurity: true\nneeds: word\n*/\nconst Valves = #{ word: \"\", tone: \"\" };\nfn inlet(body, valves) { if body.messages[-1].text == valves.word { deny(\"guarded\", 403); } body }";
     let mut host = TestHost::new().filter("guard", source).start().await;
     assert_eq!(host.ask("good").await.status, 200, "nobody has configured it");
@@ -354,7 +354,7 @@ async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
 }
 
 #[tokio::test]
-async fn a_guard_of_one_model_also_guards_what_that_model_is_to_its_provider() {
+async fn a_guard_of_a_model_also_covers_its_provider_name() {
     const SAFE: &str = "[[models]]\nname = \"safe\"\nprovider = \"mock\"\nmodel = \"big-1\"\nfilters = [\"guard\"]\nfallbacks = [\"mock/spare-1\"]";
     let listed = GUARD.replace("security: true", "security: true\nglobal: false");
     let mut host = TestHost::new()

@@ -11,7 +11,7 @@ fn bearer(key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_key_for_chats_opens_nothing_of_operators_and_theirs_opens_everything() {
+async fn a_chat_key_has_no_operator_access_and_the_operator_key_has_all() {
     let host = TestHost::new().config(BOTH).start().await;
     for (method, path) in [
         ("GET", "/api/v1/agents"),
@@ -36,7 +36,7 @@ async fn with_key(host: &TestHost, method: &str, path: &str, key: &str) -> Answe
 }
 
 #[tokio::test]
-async fn a_key_for_chats_or_none_answers_questions() {
+async fn a_chat_key_or_no_key_can_answer_questions() {
     let host = TestHost::new().config(BOTH).start().await;
     let path = "/api/v1/questions/none";
     Answer::of(host.request("POST", path).body("1")).await.refused(401, "missing API key");
@@ -47,7 +47,7 @@ async fn a_key_for_chats_or_none_answers_questions() {
 }
 
 #[tokio::test]
-async fn a_key_is_made_once_and_configured_by_its_hash() {
+async fn a_key_is_shown_once_and_configured_by_its_hash() {
     let made = Project::new().run("key --format json").ends(0).json();
     let (key, hash) = (made.text("key").unwrap().to_string(), made.text("hash").unwrap().to_string());
     assert!(key.len() > 40 && !hash.contains(&key), "{key}");
@@ -71,7 +71,7 @@ async fn a_key_is_made_once_and_configured_by_its_hash() {
 }
 
 #[test]
-fn an_invalid_hash_is_reported_before_anything_listens() {
+fn an_invalid_key_hash_prevents_startup() {
     for toml in ["[admin]\nkey = \"sha256:12\"\n", "[server]\nkeys = [\"sha256:zz\"]\n"] {
         let project = Project::new().with("valvehouse.toml", toml);
         project.run("list").ends(78).says("64 hexadecimal digits").says("valvehouse key");
@@ -79,7 +79,7 @@ fn an_invalid_hash_is_reported_before_anything_listens() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
+async fn key_guesses_are_limited_but_valid_keys_still_work() {
     let host = TestHost::new().config(BOTH).start().await;
     for _ in 0..50 {
         chat_with(&host, &[("x-api-key", "sk-old")]).await.refused(401, "expected one of");

@@ -8,7 +8,7 @@ use serde_json::json;
 const EVIL: &str = "https://evil.example";
 
 #[tokio::test]
-async fn no_page_of_another_site_has_a_chat_on_this_machine() {
+async fn another_site_cannot_chat_with_a_local_host() {
     let host = TestHost::new().start().await;
     let tries: [&[(&str, &str)]; 8] = [
         &[("origin", EVIL), ("content-type", "text/plain")],
@@ -57,7 +57,7 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
 }
 
 #[tokio::test]
-async fn every_endpoint_turns_other_sites_away_in_its_own_words() {
+async fn every_endpoint_rejects_other_sites_in_its_own_format() {
     let host =
         TestHost::new().config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"sk-op\"").start().await;
     for (method, path) in [
@@ -90,7 +90,7 @@ async fn every_endpoint_turns_other_sites_away_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_listed_site_has_chats_and_nothing_of_operators() {
+async fn an_allowed_site_can_chat_but_has_no_operator_access() {
     let host = TestHost::new().config("[server]\norigins = [\"https://Chat.example.com\"]").start().await;
     let site = "https://chat.example.com";
     let preflight = |path: &str| {
@@ -125,7 +125,7 @@ async fn a_listed_site_has_chats_and_nothing_of_operators() {
 }
 
 #[tokio::test]
-async fn whoever_follows_a_link_to_the_page_gets_there() {
+async fn a_link_from_another_site_opens_the_page() {
     let host = TestHost::new().start().await;
     let visit = [
         ("sec-fetch-site", "cross-site"),
@@ -140,7 +140,7 @@ async fn whoever_follows_a_link_to_the_page_gets_there() {
 }
 
 #[tokio::test]
-async fn with_keys_a_host_answers_to_its_own_names_where_they_are_listed() {
+async fn a_host_answers_only_to_its_configured_names() {
     let keys = "[server]\nkeys = [\"sk\"]\n";
     let any = TestHost::new().config(keys).start().await;
     let key = ("authorization", "Bearer sk");
@@ -167,7 +167,7 @@ async fn with_keys_a_host_answers_to_its_own_names_where_they_are_listed() {
 }
 
 #[tokio::test]
-async fn headers_that_contradict_themselves_are_refused() {
+async fn contradictory_headers_are_rejected() {
     let host = TestHost::new().config("[server]\nkeys = [\"sk\"]\n").start().await;
     for (name, one, other) in [
         ("authorization", "Bearer sk", "Bearer other"),
@@ -186,7 +186,7 @@ async fn headers_that_contradict_themselves_are_refused() {
 }
 
 #[tokio::test]
-async fn no_route_takes_more_than_the_largest_body() {
+async fn every_route_enforces_the_body_limit() {
     let host = TestHost::new().config("[server]\nmax_body_mb = 1\n").start().await;
     let large = || " ".repeat((1 << 20) + 1);
     let streamed = || {
@@ -210,7 +210,7 @@ async fn no_route_takes_more_than_the_largest_body() {
 }
 
 #[tokio::test]
-async fn paths_that_only_look_like_others_lead_nowhere() {
+async fn path_variants_do_not_bypass_routes() {
     let host = TestHost::new().config("[admin]\nkey = \"sk-op\"\n").start().await;
     for path in [
         "//api/v1/agents",
@@ -239,7 +239,7 @@ async fn status_of(address: &str, path: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn every_answer_is_safe_to_look_at_and_operators_are_not_stored() {
+async fn responses_have_security_headers_and_operator_data_is_not_cached() {
     let host = TestHost::new().start().await;
     for path in ["/", "/livez", "/readyz", "/v1/models", "/api/v1/agents", "/nowhere"] {
         let answer = host.get(path).await;

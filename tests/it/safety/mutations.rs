@@ -1154,12 +1154,12 @@ async fn all_hold(mutations: Vec<Mutation>, holds: impl AsyncFn(&Mutation)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_change_of_a_guard_lets_a_request_pass() {
+async fn changing_a_guard_lets_no_request_pass() {
     all_hold(sampled(mutations(), SAMPLE), async |mutation| holds(mutation, Reach::Every).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_slip_with_a_guard_lets_a_request_pass() {
+async fn mistakes_with_a_guard_let_no_request_pass() {
     all_hold(sampled(slips(), SAMPLE / 3), async |mutation| holds(mutation, Reach::Every).await).await;
     let shown = slips().into_iter().filter(|mutation| mutation.shows).collect();
     all_hold(sampled(shown, SAMPLE / 6), holds_anew).await;
@@ -1169,12 +1169,12 @@ async fn no_slip_with_a_guard_lets_a_request_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_change_of_a_guard_that_one_model_lists_lets_a_request_pass() {
+async fn changing_a_guard_of_one_model_lets_no_request_pass() {
     all_hold(sampled(mutations(), SAMPLE / 2), async |mutation| holds(mutation, Reach::Listed).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_change_while_a_host_is_stopped_lets_a_request_pass() {
+async fn changes_while_a_host_is_stopped_let_no_request_pass() {
     let of_files = |mutation: &Mutation| {
         !matches!(mutation.change, Change::Store { .. } | Change::Settings(_) | Change::Grants(_))
     };
@@ -1183,14 +1183,14 @@ async fn no_change_while_a_host_is_stopped_lets_a_request_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_wants_to_be_a_guard_refuses_on_a_new_store() {
+async fn a_file_that_claims_to_be_a_guard_rejects_on_a_new_store() {
     let shown = mutations().into_iter().filter(|mutation| mutation.shows).collect();
     all_hold(sampled(shown, SAMPLE), holds_anew).await;
 }
 
 /// Saves in two writes while requests are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_save_in_two_writes_lets_no_request_pass() {
+async fn saving_a_guard_in_two_writes_lets_no_request_pass() {
     use std::io::Write;
     let host = Arc::new(TestHost::new().filter("guard", GUARD).start().await);
     let done = Arc::new(AtomicBool::new(false));

@@ -46,7 +46,7 @@ async fn a_question_is_answered_by_its_user_or_an_operator() {
 }
 
 #[tokio::test]
-async fn a_trusted_header_names_the_user_whose_valves_are_meant() {
+async fn a_trusted_header_selects_the_valves_of_a_user() {
     let script = "const UserValves = #{ loud: false };\nfn inlet(body) { body }";
     let config = format!("{KEYS}\n").replace("[admin]", "trust_user_headers = true\n[admin]");
     let host = TestHost::new().config(&config).filter("shouts", script).start().await;
@@ -78,7 +78,7 @@ fn clerk() -> Setup {
 }
 
 #[tokio::test]
-async fn users_decide_on_their_own_runs_and_on_no_others() {
+async fn users_decide_only_on_their_own_runs() {
     let host = clerk().start().await;
     host.upstream.script(|request| {
         let messages = request.json()["messages"].as_array().cloned().unwrap_or_default();
@@ -109,7 +109,7 @@ async fn users_decide_on_their_own_runs_and_on_no_others() {
 }
 
 #[tokio::test]
-async fn who_guesses_keys_behind_a_trusted_proxy_waits_alone() {
+async fn key_guessing_behind_a_trusted_proxy_blocks_only_that_client() {
     let trusting = KEYS.replace("[admin]", "trusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n[admin]");
     let host = TestHost::new().config(&trusting).start().await;
     let from = async |address: &str, key: &str| {
@@ -175,7 +175,7 @@ async fn clients_do_not_see_the_address_of_a_provider() {
 }
 
 #[tokio::test]
-async fn an_id_that_no_plugin_can_have_is_refused_before_anything_is_written() {
+async fn an_invalid_plugin_id_is_rejected_before_any_write() {
     let host = TestHost::new().start().await;
     for id in ["_x", "__proto__", "_"] {
         let body = json!({"id": id, "content": "fn inlet(body) { body }"}).to_string();

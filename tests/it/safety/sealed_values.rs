@@ -32,7 +32,7 @@ fn key_of(project: &Project) -> PathBuf {
 }
 
 #[test]
-fn what_is_set_is_nowhere_in_the_stores_files_and_still_there_for_the_next_command() {
+fn stored_values_are_encrypted_on_disk_and_readable_by_the_next_command() {
     let project = project();
     project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
     project.run(&format!("valves set turns own={SECRET} --user ann")).ends(0);
@@ -49,7 +49,7 @@ fn what_is_set_is_nowhere_in_the_stores_files_and_still_there_for_the_next_comma
 }
 
 #[test]
-fn a_lost_or_wrong_key_is_reported_and_never_taken_for_empty_valves() {
+fn a_lost_or_wrong_key_is_reported_and_does_not_reset_valves() {
     let project = project();
     project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
     let key = std::fs::read_to_string(key_of(&project)).unwrap();
@@ -77,7 +77,7 @@ fn a_lost_or_wrong_key_is_reported_and_never_taken_for_empty_valves() {
 }
 
 #[test]
-fn when_the_key_is_lost_for_good_the_valves_are_forgotten_and_all_else_stays() {
+fn resetting_a_lost_key_drops_only_the_valves() {
     let project = project();
     project.run(&format!("valves set turns token={SECRET} limit=7")).ends(0);
     project.run("grant turns kv").ends(0);
@@ -90,7 +90,7 @@ fn when_the_key_is_lost_for_good_the_valves_are_forgotten_and_all_else_stays() {
 }
 
 #[test]
-fn many_commands_that_come_first_agree_on_one_key() {
+fn concurrent_first_commands_create_one_key() {
     let project = project();
     thread::scope(|scope| {
         for limit in 1..=6 {
@@ -108,7 +108,7 @@ fn many_commands_that_come_first_agree_on_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the_file() {
+async fn plain_values_of_an_earlier_version_are_sealed_and_erased() {
     let project = project();
     let file = project.path(".valvehouse/state.db");
     let store = SqlStore::sqlite(&file).await.unwrap();
@@ -143,7 +143,7 @@ async fn what_an_earlier_version_kept_in_plain_words_is_sealed_and_gone_from_the
 }
 
 #[tokio::test]
-async fn a_sealed_value_is_no_value_of_another_plugin() {
+async fn a_sealed_value_is_bound_to_its_plugin() {
     let project = project();
     project.run(&format!("valves set turns token={SECRET}")).ends(0);
     let file = project.path(".valvehouse/state.db");

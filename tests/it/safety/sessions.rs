@@ -39,7 +39,7 @@ async fn sign_in(host: &TestHost, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn an_operator_signs_in_with_the_key_once_and_out_again() {
+async fn an_operator_signs_in_with_the_key_and_signs_out() {
     let host = TestHost::new().config(ADMIN).start().await;
     let nobody = json!({"operator": false, "needs_key": true, "csrf": null, "by": null});
     assert_eq!(host.get("/api/v1/session").await.json(), nobody);
@@ -67,7 +67,7 @@ async fn an_operator_signs_in_with_the_key_once_and_out_again() {
 }
 
 #[tokio::test]
-async fn a_session_opens_no_inference_endpoint_and_lasts_no_longer_than_its_key() {
+async fn a_session_grants_no_inference_access_and_ends_with_its_key() {
     let host = TestHost::new().config("[server]\nkeys = [\"sk-chat\"]\n[admin]\nkey = \"file:admin.key\"");
     let host = {
         let started = host.start().await;
@@ -95,7 +95,7 @@ async fn a_session_opens_no_inference_endpoint_and_lasts_no_longer_than_its_key(
 }
 
 #[tokio::test]
-async fn without_a_key_the_page_of_this_machine_still_shows_that_it_is_ours() {
+async fn without_a_key_page_requests_must_come_from_the_own_page() {
     let host = TestHost::new().start().await;
     let own = host.url("");
     let answer = host.get("/api/v1/session").await;
@@ -117,7 +117,7 @@ async fn without_a_key_the_page_of_this_machine_still_shows_that_it_is_ours() {
 }
 
 #[tokio::test]
-async fn behind_tls_the_cookie_never_travels_in_the_clear() {
+async fn behind_tls_the_cookie_is_secure() {
     let host = TestHost::new().config(ADMIN).start().await;
     let sign_in = || host.request("POST", "/api/v1/session").body(json!({"key": "sk-operator"}).to_string());
     let plain = Answer::of(sign_in()).await;
@@ -127,7 +127,7 @@ async fn behind_tls_the_cookie_never_travels_in_the_clear() {
 }
 
 #[tokio::test]
-async fn two_hosts_on_one_machine_do_not_take_each_others_cookie() {
+async fn two_hosts_on_one_machine_use_separate_cookies() {
     let (one, two) = (TestHost::new().start().await, TestHost::new().start().await);
     let names = [&one, &two].map(|host| async { Page::of(&host.get("/api/v1/session").await).cookie });
     let [one, two] = names;

@@ -115,7 +115,7 @@ fn upstream_says(request: &UpstreamRequest) -> Reply {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
+async fn secret_valves_of_every_type_are_redacted_everywhere() {
     let upstream = Upstream::start().await;
     upstream.script(upstream_says);
     let url = upstream.url();
@@ -242,7 +242,7 @@ async fn secret_valves_of_every_type_and_shape_are_found_nowhere() {
 }
 
 #[test]
-fn values_too_short_to_be_redacted_are_no_secrets() {
+fn values_too_short_to_redact_are_not_secrets() {
     let script = "const Valves = #{ pin: #{ value: \"\", secret: true }, code: #{ value: 0, secret: true } };\nfn inlet(body) { body }";
     let project = Project::new().filter("teller", script);
     for value in ["pin=ab12", "code=4711"] {

@@ -74,7 +74,7 @@ fn pre_chat(ctx) {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_that_a_plugin_passes_on_are_shown_by_no_other_one() {
+async fn secrets_passed_between_plugins_are_redacted() {
     let upstream = Upstream::start().await;
     upstream.script(|request| Reply::fitting(request, "hello"));
     let toml = format!(

@@ -24,7 +24,7 @@ use valvehouse::tool::{Tool, ToolResult};
 const CASES: usize = 2_000;
 
 #[tokio::test]
-async fn streamed_and_unstreamed_turns_say_remember_and_leave_behind_the_same() {
+async fn streamed_and_unstreamed_turns_have_equal_answers_and_effects() {
     let mut wrong = Vec::new();
     let cases = crate::sdk::cases(CASES);
     for number in 0..cases {

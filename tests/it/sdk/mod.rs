@@ -32,7 +32,7 @@ pub(crate) fn cases(usual: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_python_client_sees_one_end_whatever_a_filter_does_to_whichever_event() {
+async fn the_openai_python_sdk_sees_one_end_despite_any_filter() {
     let Some(python) = crate::python::python() else { return };
     let mut client = Command::new(python);
     client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/many_streams.py"));
@@ -40,7 +40,7 @@ async fn openais_python_client_sees_one_end_whatever_a_filter_does_to_whichever_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openais_javascript_client_sees_one_end_whatever_a_filter_does_to_whichever_event() {
+async fn the_openai_javascript_sdk_sees_one_end_despite_any_filter() {
     let Some(mut client) = crate::javascript::node() else { return };
     client.arg(script("tests/javascript/many_streams.cjs"));
     check(client).await;

@@ -6,7 +6,7 @@ use crate::cli::Project;
 const TWO: &str = "fn test_few() { inlet(\"hi\"); }\nfn test_many() {\n    inlet([1, 2, 3]);\n}\n";
 
 #[test]
-fn a_failed_test_is_shown_with_its_place_the_difference_and_what_was_printed() {
+fn a_failed_test_is_shown_with_position_difference_and_output() {
     let tests = "fn test_good() { inlet(\"hi\"); }\nfn test_bad() {\n    assert_eq(outlet(\"yes\").messages[-1].content, \"yes?\");\n}\nfn test_loud() {\n    inlet(\"hi\");\n    fail(\"loud\");\n}";
     let ran = of_limit(tests).run("test").ends(1);
     let ran = ran
@@ -19,7 +19,7 @@ fn a_failed_test_is_shown_with_its_place_the_difference_and_what_was_printed() {
 }
 
 #[test]
-fn a_script_that_breaks_is_shown_where_it_does() {
+fn a_script_error_is_shown_at_its_position() {
     let project = Project::new().filter("bad", "fn inlet(body) {\n    body.x = nothing(1);\n}");
     let project = project.with("filters/bad.test.rhai", "fn test_it() {\n    inlet(\"hi\");\n}");
     let ran =
@@ -28,7 +28,7 @@ fn a_script_that_breaks_is_shown_where_it_does() {
 }
 
 #[test]
-fn tests_are_named_by_file_script_folder_id_and_part_of_their_name() {
+fn tests_are_selected_by_file_script_folder_id_or_name_part() {
     let project = of_limit(TWO)
         .with("tools/twice.rhai", "const parameters = #{};\nfn handler(args) { 2 }")
         .with("tools/twice.test.rhai", "fn test_twice() { assert_eq(invoke(#{}), 2); }")
@@ -59,7 +59,7 @@ fn tests_are_named_by_file_script_folder_id_and_part_of_their_name() {
 }
 
 #[test]
-fn files_that_cannot_be_run_are_problems_and_the_others_run() {
+fn unrunnable_test_files_are_problems_and_the_others_run() {
     let project = of_limit(TWO)
         .with("filters/gone.test.rhai", "fn test_a() { }")
         .filter("torn", "fn inlet(body) {")
@@ -76,7 +76,7 @@ fn files_that_cannot_be_run_are_problems_and_the_others_run() {
 }
 
 #[test]
-fn valves_of_operators_do_not_count_and_budgets_of_the_project_do() {
+fn tests_ignore_stored_valves_and_use_project_budgets() {
     let tests = "fn test_default() { assert_eq(throws(|| inlet([1, 2, 3])).message, \"more than 2\"); }";
     let configured = of_limit(tests).with("valvehouse.toml", "[filters.limit]\nvalves = { max = 9 }\n");
     configured.run("valves set limit max=8").ends(0);
@@ -90,7 +90,7 @@ fn valves_of_operators_do_not_count_and_budgets_of_the_project_do() {
 }
 
 #[test]
-fn tests_run_by_themselves_however_many_at_a_time() {
+fn tests_are_isolated_with_any_number_of_workers() {
     let counting = "assert_eq(kv::get(\"turns\"), ()); inlet(\"hi\"); assert_eq(kv::get(\"turns\"), 1);";
     let tests: String = (0..12).map(|n| format!("fn test_{n:02}() {{ {counting} }}\n")).collect();
     let project = of_limit(&tests);
@@ -109,6 +109,6 @@ fn tests_run_by_themselves_however_many_at_a_time() {
 }
 
 #[test]
-fn a_project_without_tests_is_no_failure() {
+fn a_project_without_tests_succeeds() {
     Project::new().filter("x", "fn inlet(body) { body }").run("test").ends(0).says("no tests found");
 }

@@ -14,7 +14,7 @@ fn list(json: &Json, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn hooks_and_lines_that_no_test_reaches_are_reported() {
+fn untested_hooks_and_lines_are_reported() {
     let project = of_limit("fn test_few() { inlet(\"hi\"); }");
     let covered = coverage_report(&project);
     assert_eq!(
@@ -28,7 +28,7 @@ fn hooks_and_lines_that_no_test_reaches_are_reported() {
 }
 
 #[test]
-fn all_tests_of_a_file_count_together_under_whatever_valves() {
+fn all_tests_of_a_file_share_one_coverage_report() {
     let tests = "fn test_few() { inlet(\"hi\"); }\nfn test_many() { valves(#{ max: 1 }); throws(|| inlet([1, 2])); }\nfn test_out() { outlet(\"yes\"); }";
     let project = of_limit(tests);
     assert_eq!(list(&coverage_report(&project), "lines_not_run"), Vec::<String>::new());
@@ -38,7 +38,7 @@ fn all_tests_of_a_file_count_together_under_whatever_valves() {
 }
 
 #[test]
-fn tools_pipes_and_callbacks_count_by_name() {
+fn coverage_counts_tools_pipes_and_callbacks_by_name() {
     let tools = "fn tools() {\n    [\n        #{ name: \"one\", description: \"One.\", parameters: #{}, handler: |args| {\n            1\n        } },\n        #{ name: \"two\", description: \"Two.\", parameters: #{}, handler: |args| {\n            2\n        } },\n    ]\n}";
     let project = Project::new()
         .with("tools/some.rhai", tools)

@@ -11,7 +11,7 @@ fn scripts(folder: &str) -> PathBuf {
 }
 
 #[test]
-fn everything_that_tests_may_call_does_what_it_says() {
+fn every_test_function_works_as_documented() {
     let folder = scripts("passing").display().to_string();
     let ran = Project::new().run_with(&["test", "--project", &folder], "").ends(0);
     let ran = ran.prints("hooks_work_on_a_copy_and_share_their_turn").prints("models_may_call_them");
@@ -20,7 +20,7 @@ fn everything_that_tests_may_call_does_what_it_says() {
 
 /// If a script reached the network, a file or a program, it would fail differently.
 #[test]
-fn a_test_fails_where_and_as_it_says() {
+fn a_failing_assertion_reports_its_position_and_message() {
     let source = std::fs::read_to_string(scripts("failing").join("filters/words.test.rhai")).unwrap();
     let lines: Vec<&str> = source.lines().collect();
     let folder = scripts("failing").display().to_string();

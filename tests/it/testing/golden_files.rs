@@ -5,7 +5,7 @@ use super::of_limit;
 const TESTS: &str = "fn test_it() { assert_golden(outlet(\"yes\")); assert_golden([1], \"list\"); }";
 
 #[test]
-fn a_golden_file_is_written_compared_and_mended() {
+fn a_golden_file_is_written_compared_and_updated() {
     let project = of_limit(TESTS);
     project
         .run("test")
@@ -32,7 +32,7 @@ fn a_golden_file_is_written_compared_and_mended() {
 }
 
 #[test]
-fn no_golden_file_leads_out_of_its_folder() {
+fn golden_files_cannot_leave_their_folder() {
     let project = of_limit("fn test_it() { assert_golden(1, \"../x\"); }");
     project.run("test --update").ends(1).prints("invalid file name `../x`");
     assert!(!project.path("filters/x.json").exists());

@@ -4,7 +4,7 @@ use super::of_limit;
 use quick_junit::{NonSuccessKind, Report, TestCaseStatus};
 
 #[test]
-fn what_came_of_tests_is_written_as_junit_reads_it() {
+fn test_results_are_written_as_junit_xml() {
     let tests = "fn test_good() { print(\"a <b> \\u001b[1m & c\"); }\nfn test_bad() {\n    fail(\"not <so> \\\"good\\\" & ]]>\");\n}";
     let project =
         of_limit(tests).filter("torn", "fn inlet(body) {").with("filters/torn.test.rhai", "fn test_a() { }");
@@ -29,7 +29,7 @@ fn what_came_of_tests_is_written_as_junit_reads_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_an_error() {
+fn an_unwritable_junit_file_is_an_error() {
     let project = of_limit("fn test_good() { }").with("out", "a file");
     project.run("test --junit out/tests.xml").ends(70).says("cannot write out/tests.xml");
 }

@@ -38,7 +38,7 @@ fn requests_of_a_running_host_are_listed_shown_and_replayed() {
 }
 
 #[test]
-fn without_a_host_it_says_so_and_how_to_mend_it() {
+fn without_a_running_host_the_command_says_how_to_start_one() {
     let project = Project::new();
     let ran = project.run("trace --set server.listen=127.0.0.1:1");
     assert_eq!(ran.code, 69, "{}", ran.talk);
@@ -48,7 +48,7 @@ fn without_a_host_it_says_so_and_how_to_mend_it() {
 }
 
 #[test]
-fn a_chat_at_the_command_line_shows_its_steps_where_one_wants_them() {
+fn a_command_line_chat_shows_its_steps_on_request() {
     let project = Project::new().filter("shouts", SHOUTS);
     let ran = project.run("chat --trace hello");
     assert_eq!(ran.code, 0, "{}", ran.talk);

@@ -70,7 +70,7 @@ async fn a_collector_gets_a_span_for_a_request_and_one_for_each_step() {
 }
 
 #[tokio::test]
-async fn what_a_collector_could_not_take_comes_later_and_the_last_comes_when_the_host_stops() {
+async fn spans_are_resent_after_an_outage_and_flushed_at_shutdown() {
     let (collector, endpoint) = collector().await;
     collector.reply(Reply::json(&json!({})).status(503));
     let config = format!("[otlp]\nendpoint = \"{endpoint}\"");
@@ -95,7 +95,7 @@ async fn what_a_collector_could_not_take_comes_later_and_the_last_comes_when_the
 }
 
 #[test]
-fn an_address_that_is_none_is_a_mistake_in_the_settings() {
+fn an_invalid_collector_address_is_an_error_in_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = [("otlp.endpoint".to_owned(), "localhost".to_owned())];
     let error = valvehouse::config::Config::load_with(folder.path(), [], &wrong).unwrap_err();

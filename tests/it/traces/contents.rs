@@ -17,7 +17,7 @@ async fn chat(host: &TestHost, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_request_is_shown_with_its_steps_in_order_and_what_they_cost() {
+async fn a_request_is_shown_with_ordered_steps_and_costs() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     let mut body = streaming(MODEL, "hi");
     body["user"] = json!("ann");
@@ -70,7 +70,7 @@ async fn the_tokens_of_an_answer_are_shown() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_looks_at_shows_its_model_too() {
+async fn a_request_without_filters_shows_its_model() {
     let host = TestHost::new().start().await;
     for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
         let trace = trace_of(&host, &chat(&host, &body).await).await;
@@ -131,7 +131,7 @@ async fn traces_show_no_contents_unless_they_are_enabled() {
 }
 
 #[tokio::test]
-async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
+async fn each_kind_of_filter_failure_has_an_outcome_and_a_reason() {
     let host = TestHost::new()
         .filter("refuses", r#"fn inlet(body) { if body.messages[-1].content == "no" { throw "not today" } }"#)
         .filter(
@@ -167,7 +167,7 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
 }
 
 #[tokio::test]
-async fn tools_and_what_scripts_ask_models_are_steps_with_costs_of_their_own() {
+async fn tools_and_model_calls_of_scripts_are_steps_with_their_own_costs() {
     let asks = r#"/*
 requirements: llm
 */
@@ -202,7 +202,7 @@ fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${arg
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_recorded_as_such_and_its_work_ends() {
+async fn a_disconnected_client_is_recorded_and_its_work_ends() {
     let host = TestHost::new().filter("looks", "fn stream(event) { event }").start().await;
     let gate = Gate::closed();
     host.upstream.reply(Reply::begun(["a "]).then_gate(&gate));
@@ -278,7 +278,7 @@ async fn agents_are_shown_like_any_other_request() {
 }
 
 #[tokio::test]
-async fn many_at_once_keep_their_steps_apart() {
+async fn concurrent_requests_keep_separate_steps() {
     let host =
         TestHost::new().filter("looks", "fn inlet(body) { body }\nfn outlet(body) { body }").start().await;
     let asking = (0..40).map(|turn| {

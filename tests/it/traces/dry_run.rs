@@ -8,7 +8,7 @@ async fn attempt(host: &TestHost, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_try_shows_the_answer_and_what_every_hook_made_of_it() {
+async fn a_dry_run_shows_the_answer_and_the_change_of_every_hook() {
     let system =
         r#"fn inlet(body) { body.messages.insert(0, #{ role: "system", content: "be kind" }); body }"#;
     let shouts = r#"const Valves = #{ priority: 1 }; fn stream(event) { event.text = event.text.to_upper(); event } fn outlet(body, __user__) { body.messages[-1].content += ` for ${__user__.name}`; body }"#;
@@ -37,7 +37,7 @@ async fn a_try_shows_the_answer_and_what_every_hook_made_of_it() {
 }
 
 #[tokio::test]
-async fn a_try_that_fails_shows_why_beside_what_was_done_until_then() {
+async fn a_failed_dry_run_shows_the_reason_and_the_steps_so_far() {
     let refuses = r#"fn inlet(body, __user__) { if __user__.id == "eve" { throw #{ status: 429, message: "slowly" } } body }"#;
     let host = TestHost::new().filter("refuses", refuses).start().await;
     let tried = attempt(&host, json!({"model": MODEL, "text": "hi", "user": "eve"})).await;
@@ -59,7 +59,7 @@ async fn a_try_that_fails_shows_why_beside_what_was_done_until_then() {
 }
 
 #[tokio::test]
-async fn a_try_asks_for_toggles_and_is_kept_in_a_conversation_only_where_it_names_one() {
+async fn a_dry_run_uses_toggles_and_is_stored_only_in_a_named_conversation() {
     let toggled = r#"const toggle = true; fn inlet(body) { skip("toggled") }"#;
     let host = TestHost::new()
         .filter("toggled", toggled)
@@ -77,7 +77,7 @@ async fn a_try_asks_for_toggles_and_is_kept_in_a_conversation_only_where_it_name
 }
 
 #[tokio::test]
-async fn what_cannot_be_tried_is_refused_with_a_reason() {
+async fn an_impossible_dry_run_is_rejected_with_a_reason() {
     let host = TestHost::new().start().await;
     for (body, status, why) in [
         (json!({"model": MODEL}), 400, "messages"),
@@ -91,7 +91,7 @@ async fn what_cannot_be_tried_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_try_ends_when_its_client_leaves() {
+async fn a_dry_run_ends_when_its_client_disconnects() {
     let host = TestHost::new().start().await;
     let gate = Gate::closed();
     host.upstream.reply(Reply::text("late").behind(&gate));

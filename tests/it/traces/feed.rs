@@ -80,7 +80,7 @@ async fn the_feed_sends_requests_events_generations_and_metrics() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_of_the_feed_gets_lost_and_goes_on() {
+async fn a_slow_reader_of_the_feed_receives_a_lost_event_and_continues() {
     let host = TestHost::new().start().await;
     let mut feed = Feed::open(&host).await;
     // The client does not read these.
@@ -94,7 +94,7 @@ async fn a_slow_reader_of_the_feed_gets_lost_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_host_stops_while_somebody_listens() {
+async fn a_host_stops_while_the_feed_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let app = App::open(Config::load_with(folder.path(), [], &[]).unwrap()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -111,7 +111,7 @@ async fn a_host_stops_while_somebody_listens() {
 }
 
 #[tokio::test]
-async fn only_operators_may_listen_and_look() {
+async fn traces_and_feed_are_for_operators() {
     let host = TestHost::new().config("[admin]\nkey = \"sk-admin\"").start().await;
     for path in ["/api/v1/events", "/api/v1/traces", "/api/v1/traces/x", "/api/v1/traces/contents"] {
         host.get(path).await.refused(401, "operators");

@@ -23,7 +23,7 @@ async fn replay(host: &TestHost, id: &str, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn the_same_script_does_the_same_again_and_nothing_of_it_stays() {
+async fn a_replay_repeats_the_result_and_stores_nothing() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     host.set_valves("counts", None, json!({"mark": "?"})).await;
     let mut body = streaming(MODEL, "hi");
@@ -49,7 +49,7 @@ fn inlet(body) { skip(`${kv::get("requests")}`) }"#;
 }
 
 #[tokio::test]
-async fn an_edited_script_shows_what_it_would_have_done() {
+async fn a_replay_of_an_edited_script_shows_the_new_result() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
     let id = kept(&host, &saying(MODEL, "hi")).await;
     let source = COUNTS.replace("+= valves.mark", "= `<${valves.mark}>`").replace("fn outlet", "fn own");
@@ -69,7 +69,7 @@ async fn an_edited_script_shows_what_it_would_have_done() {
 }
 
 #[tokio::test]
-async fn nothing_leaves_the_host_in_a_replay() {
+async fn a_replay_sends_no_requests() {
     let asks = r#"/*
 requirements: llm, http
 allow_hosts: 127.0.0.1:*
@@ -121,7 +121,7 @@ fn handler(args) { `sunny in ${args.city}` }"#;
 }
 
 #[tokio::test]
-async fn what_cannot_be_replayed_is_refused_with_a_reason() {
+async fn an_impossible_replay_is_rejected_with_a_reason() {
     let host =
         TestHost::new().filter("counts", COUNTS).filter("other", "fn inlet(body) { body }").start().await;
     let bare = trace_of(&host, &host.ask("hi").await).await["id"].as_str().unwrap().to_owned();

@@ -68,7 +68,7 @@ async fn through_filters(hook: Hook, ctx: &str, turn: &Turn) {
 }
 
 #[tokio::test]
-async fn a_run_is_reported_in_order_and_each_event_once() {
+async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
     let (callbacks, log) = all();
     let notifier = Arc::new(Notifier::new(who(), callbacks));
     let turn = notifier.watch(Turn::default());
@@ -122,7 +122,7 @@ async fn a_run_is_reported_in_order_and_each_event_once() {
 }
 
 #[tokio::test]
-async fn errors_are_reported_and_a_call_that_was_not_made_is_not() {
+async fn callbacks_report_errors_but_no_call_that_was_not_made() {
     let (callbacks, log) = all();
     let notifier = Arc::new(Notifier::new(who(), callbacks));
     let turn = notifier.watch(Turn::default());
@@ -176,7 +176,7 @@ fn a_final_answer_without_a_model_is_reported_once_at_the_end() {
 }
 
 #[test]
-fn an_event_says_whose_run_it_is_and_when() {
+fn an_event_names_its_run_and_its_time() {
     let (callbacks, log) = all();
     Notifier::new(who(), callbacks).started(&"hi".into());
     let event = log.lock()[0].clone();
@@ -265,7 +265,7 @@ async fn a_concurrent_listener_receives_events_in_order_and_delays_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
+async fn draining_callbacks_stops_waiting_at_its_time_limit() {
     let (events, listener) = slow(Duration::from_millis(100));
     let queue = Queue::start(vec![(listener, Json::object())], Turn::default());
     let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
@@ -280,7 +280,7 @@ async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
 }
 
 #[tokio::test]
-async fn more_than_there_is_room_for_is_lost() {
+async fn a_full_callback_queue_drops_further_events() {
     let (events, listener) = slow(Duration::from_millis(1));
     let queue = Queue::with_room(2, vec![(listener, Json::object())], Turn::default());
     let event = CallbackEvent::now(Callback::CustomEvent, Json::object(), &who());
@@ -290,7 +290,7 @@ async fn more_than_there_is_room_for_is_lost() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_is_dropped() {
+async fn a_dropped_run_leaves_nothing_behind() {
     let (_, listener) = slow(Duration::ZERO);
     let turn = Turn::default();
     let notifier = Arc::new(
@@ -307,7 +307,7 @@ async fn nothing_is_left_of_a_run_that_is_dropped() {
 }
 
 #[tokio::test]
-async fn turns_that_nobody_watches_pass_the_filters() {
+async fn the_callback_filters_accept_turns_without_listeners() {
     through_filters(
         Hook::PreChat,
         r#"{"messages":[]}"#,

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_comes_as_a_value_and_only_that_run_has_its_form() {
+    async fn a_typed_answer_is_parsed_and_sets_the_response_format_of_its_run_alone() {
         let wrong = r#"{"city": "Oslo"}"#;
         let right = r#"{"city": "Oslo", "degrees": 3.5}"#;
         let provider = CannedProvider::new([wrong, right, "as you like"]);

@@ -77,7 +77,7 @@ fn tool_result(chatted: &TurnAnswer) -> String {
 }
 
 #[test]
-fn a_slip_in_a_name_or_an_option_is_recognised() {
+fn a_typo_in_a_name_or_an_option_is_reported_with_the_nearest_name() {
     let error = Middleware::of("call_limits", &Json::Null, &Parts::default()).unwrap_err().to_string();
     assert!(error.starts_with("unknown middleware \"call_limits\"; did you mean `call_limit`?"), "{error}");
     for (name, options, expected) in [
@@ -130,7 +130,7 @@ async fn a_turn_ends_at_its_limits_without_further_calls() {
 }
 
 #[tokio::test]
-async fn exactly_at_its_limits_a_turn_is_fine() {
+async fn a_turn_may_reach_its_limits_exactly() {
     let options = r#"{"max_model_calls":3,"max_tool_calls":4,"max_tool_calls_per_turn":2}"#;
     let (model, (count, tool)) = (calling(2, 2), pay());
     let chatted = chat(&kernel(&model, tool, &[of("call_limit", options)])).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_call_that_runs_again_after_a_pause_is_counted_once() {
 }
 
 #[tokio::test]
-async fn an_approval_is_good_for_no_other_arguments() {
+async fn an_approval_covers_only_the_approved_arguments() {
     let (count, tool) = pay();
     let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", "{}")]);
     let turn = Turn::default().pausing(Pauses::default());
@@ -199,7 +199,7 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
 }
 
 #[tokio::test]
-async fn a_listener_gets_the_question_and_decides() {
+async fn a_listener_receives_the_approval_question_and_decides() {
     for (answer, expected, runs) in [
         ("true", r#"{"sum":5}"#, 1),
         (r#"{"approved":true,"arguments":{"sum":3}}"#, r#"{"sum":3}"#, 1),
@@ -218,7 +218,7 @@ async fn a_listener_gets_the_question_and_decides() {
 }
 
 #[tokio::test]
-async fn without_a_listener_for_the_question_nothing_runs() {
+async fn a_tool_that_needs_approval_does_not_run_without_a_listener() {
     let (count, tool) = pay();
     let chatted = chat(&kernel(&calling(1, 1), tool, &[of("human_approval", "{}")])).await.unwrap();
     assert!(
@@ -229,7 +229,7 @@ async fn without_a_listener_for_the_question_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_person_who_does_not_answer_has_not_agreed() {
+async fn an_unanswered_approval_counts_as_rejected() {
     for (action, expected) in [("reject", "no answer within 20 ms"), ("halt", "403")] {
         let (count, tool) = pay();
         let options = format!(r#"{{"timeout_ms":20,"timeout_action":"{action}"}}"#);
@@ -344,7 +344,7 @@ async fn arguments_that_change_after_a_resume_do_not_run() {
 }
 
 #[tokio::test]
-async fn a_change_that_makes_an_approval_necessary_does_not_run() {
+async fn changed_arguments_that_need_approval_do_not_run_without_it() {
     for options in [
         r#"{"mode":"selective","arguments":{"pay":{"sum":"^\\d{3,}$"}}}"#,
         r#"{"mode":"selective","tools":["tag:money"],"arguments":{"pay":{"sum":"^5000$"}}}"#,
@@ -365,7 +365,7 @@ async fn a_change_that_makes_an_approval_necessary_does_not_run() {
 }
 
 #[tokio::test]
-async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_that_alone() {
+async fn an_approval_closure_runs_once_per_call_and_decides_that_call_alone() {
     for (changes, runs) in [(false, 1), (true, 0)] {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
@@ -387,7 +387,7 @@ async fn a_closure_is_called_once_for_the_same_call_and_its_decision_holds_for_t
 }
 
 #[tokio::test]
-async fn a_filter_cannot_have_another_tool_approved_than_the_one_that_runs() {
+async fn a_filter_cannot_swap_the_tool_that_was_approved() {
     let replaces = |what: &'static str| {
         FilterEntry::closure("replaces", Hook::PreInvocation, move |ctx: &mut FilterContext| {
             match what {
@@ -417,7 +417,7 @@ async fn a_filter_cannot_have_another_tool_approved_than_the_one_that_runs() {
 }
 
 #[tokio::test]
-async fn two_approvals_of_one_call_hold_both() {
+async fn two_approval_middlewares_both_ask_about_a_call() {
     let (count, tool) = pay();
     let all = [of("human_approval", r#"{"mode":"selective","tools":["pay"]}"#), of("human_approval", "{}")];
     let kernel = kernel(&calling(1, 1), tool, &all);
@@ -450,7 +450,7 @@ fn failing(times: usize, message: &'static str) -> (Arc<AtomicUsize>, Tool) {
 const SOON: &str = r#"{"max_retries":2,"initial_delay_ms":1,"tools":["pay"]}"#;
 
 #[tokio::test]
-async fn a_tool_that_fails_for_a_moment_is_retried_and_the_retry_is_reported() {
+async fn a_temporary_tool_failure_is_retried_and_the_retry_is_reported() {
     let (count, tool) = failing(2, "connection refused");
     let kernel = kernel(&calling(1, 1), tool, &[of("tool_retry", SOON)]);
     let recorder = Arc::new(Recorder::default());
@@ -461,7 +461,7 @@ async fn a_tool_that_fails_for_a_moment_is_retried_and_the_retry_is_reported() {
 }
 
 #[tokio::test]
-async fn what_will_not_get_better_or_may_not_run_twice_is_not_tried_again() {
+async fn permanent_errors_and_tools_that_are_not_listed_are_not_retried() {
     for (tool, options, tries) in [
         (failing(9, "no such account"), SOON, 1),
         (failing(9, "connection refused"), r#"{"initial_delay_ms":1}"#, 1),
@@ -478,7 +478,7 @@ async fn what_will_not_get_better_or_may_not_run_twice_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_tries_and_pauses_take_no_longer_than_the_tools_time_for_each_try() {
+async fn attempts_and_delays_together_stay_within_the_timeout_times_the_attempts() {
     let options = r#"{"max_retries":100,"initial_delay_ms":50000,"max_delay_ms":80000000,"tools":["pay"]}"#;
     let (count, tool) = failing(1_000, "connection refused");
     let tool = tool.timeout(std::time::Duration::from_secs(1));
@@ -489,7 +489,7 @@ async fn all_tries_and_pauses_take_no_longer_than_the_tools_time_for_each_try() 
 }
 
 #[tokio::test]
-async fn each_try_has_the_tools_own_time() {
+async fn each_attempt_has_the_full_timeout_of_the_tool() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     let run = move |_: Json, _: Context| {
@@ -539,7 +539,7 @@ async fn sent_to_model(options: &str, text: &str) -> Result<String, Error> {
 }
 
 #[tokio::test]
-async fn the_model_does_not_see_what_tells_of_persons() {
+async fn the_model_does_not_see_personal_data() {
     let text = "I am ann@example.org, card 4111 1111 1111 1111";
     for (options, expected) in [
         (r#"{"strategy":"warn"}"#, text),
@@ -562,7 +562,7 @@ async fn the_model_does_not_see_what_tells_of_persons() {
 }
 
 #[tokio::test]
-async fn tools_get_and_give_nothing_of_it_and_calls_keep_their_results() {
+async fn personal_data_is_redacted_in_tool_arguments_and_results() {
     let seen = Arc::new(Mutex::new(Json::Null));
     let own = seen.clone();
     let tool = Tool::from_json_fn("pay", move |args| {
@@ -594,7 +594,7 @@ async fn tools_get_and_give_nothing_of_it_and_calls_keep_their_results() {
 }
 
 #[tokio::test]
-async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
+async fn old_tool_results_become_a_placeholder_and_new_ones_stay() {
     let (model, (_, tool)) = (calling(6, 2), pay());
     let options = r#"{"keep_tool_results":1,"placeholder":"[old]"}"#;
     let chatted = chat(&kernel(&model, tool, &[of("context_editing", options)])).await.unwrap();
@@ -616,7 +616,7 @@ async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_summary_is_written_of_what_is_redacted() {
+async fn a_summary_is_written_from_redacted_messages() {
     let model = CannedProvider::new(["so far", "fine"]);
     let parts = Parts {
         model: Some(Choice { provider: Arc::new(model.clone()), model: "m".into() }),

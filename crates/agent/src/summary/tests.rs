@@ -60,7 +60,7 @@ fn state(turn: &Turn, key: &str) -> Json {
 }
 
 #[test]
-fn a_conversation_at_the_thresholds_stays_as_it_is_and_one_above_does_not() {
+fn only_a_conversation_above_a_threshold_is_summarized() {
     let settings = Summarization::default();
     let at = talk(29);
     assert_eq!(seen_in(&settings, &at, &turn()), at);
@@ -78,7 +78,7 @@ fn a_conversation_at_the_thresholds_stays_as_it_is_and_one_above_does_not() {
 }
 
 #[test]
-fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
+fn a_summary_replaces_old_messages_and_is_extended_once_enough_are_old() {
     let (canned, settings) = written_by([Reply::text("first"), Reply::text("second")]);
     let turn = turn();
     let seen = texts(&seen_in(&settings, &talk(30), &turn));
@@ -104,7 +104,7 @@ fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
 }
 
 #[test]
-fn a_conversation_that_is_given_from_the_summary_on_is_seen_with_it() {
+fn a_conversation_without_its_summarized_messages_still_shows_the_summary() {
     let (canned, settings) = written_by([Reply::text("first")]);
     let turn = turn();
     seen_in(&settings, &talk(30), &turn);
@@ -116,7 +116,7 @@ fn a_conversation_that_is_given_from_the_summary_on_is_seen_with_it() {
 }
 
 #[test]
-fn a_summary_of_more_messages_than_there_are_belongs_to_another_conversation() {
+fn a_summary_that_covers_more_messages_than_exist_is_discarded() {
     let (_, settings) = written_by([Reply::text("first")]);
     let turn = turn();
     seen_in(&settings, &talk(30), &turn);
@@ -125,7 +125,7 @@ fn a_summary_of_more_messages_than_there_are_belongs_to_another_conversation() {
 }
 
 #[test]
-fn a_model_that_fails_leaves_the_window_and_is_called_again_later() {
+fn a_failed_summary_falls_back_to_the_window_and_is_retried_later() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) = written_by([Reply::error(down), Reply::text("late")]);
     let turn = turn();
@@ -140,7 +140,7 @@ fn a_model_that_fails_leaves_the_window_and_is_called_again_later() {
 }
 
 #[test]
-fn what_was_summed_up_before_a_failure_stays_summed_up() {
+fn a_failed_summary_keeps_the_parts_summarized_so_far() {
     let down = Error::Unanswered { message: "it is down".into(), sent: false, timeout: false };
     let (canned, settings) =
         written_by([Reply::text("the first part"), Reply::error(down), Reply::text("all")]);
@@ -156,7 +156,7 @@ fn what_was_summed_up_before_a_failure_stays_summed_up() {
 }
 
 #[test]
-fn a_model_that_says_nothing_has_failed() {
+fn an_empty_summary_counts_as_a_failure() {
     let (_, settings) = written_by([Reply::text(" ")]);
     let turn = turn();
     seen_in(&settings, &talk(40), &turn);
@@ -164,7 +164,7 @@ fn a_model_that_says_nothing_has_failed() {
 }
 
 #[test]
-fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
+fn a_large_tool_result_is_cut_and_the_question_and_its_call_stay() {
     let settings = Summarization::default();
     let result = message::tool("a", "data ".repeat(50_000));
     let messages = [message::system("be brief"), message::user("look"), calls(&["a"]), result];
@@ -176,7 +176,7 @@ fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
 }
 
 #[test]
-fn a_calls_long_arguments_are_cut_and_stay_json() {
+fn long_arguments_of_a_call_are_cut_and_stay_valid_json() {
     let asks = calls(&["a", "b"]);
     let long = format!(r#"{{"text":"{}"}}"#, "data ".repeat(20_000));
     asks.at_path("tool_calls.0.function").set("arguments", long).unwrap();
@@ -191,7 +191,7 @@ fn a_calls_long_arguments_are_cut_and_stay_json() {
 }
 
 #[test]
-fn a_summary_gives_way_to_the_newest_message_as_far_as_it_must() {
+fn a_summary_is_cut_to_make_room_for_the_newest_message() {
     let (_, settings) = written_by([Reply::text(&"fact ".repeat(900))]);
     let turn = turn();
     seen_in(&settings, &talk(30), &turn);
@@ -212,7 +212,7 @@ fn a_summary_gives_way_to_the_newest_message_as_far_as_it_must() {
 }
 
 #[test]
-fn messages_of_any_shape_are_nobodys_end() {
+fn malformed_messages_do_not_break_a_summary() {
     let odd = [
         "null",
         "7",
@@ -236,7 +236,7 @@ fn messages_of_any_shape_are_nobodys_end() {
 }
 
 #[test]
-fn system_messages_that_need_not_stay_grow_old_with_the_others() {
+fn system_messages_are_summarized_when_preserve_system_is_off() {
     let settings = Summarization { preserve_system: false, ..Summarization::default() };
     let seen = texts(&seen_in(&settings, &talk(30), &turn()));
     assert_eq!(seen.len(), 21);
@@ -244,7 +244,7 @@ fn system_messages_that_need_not_stay_grow_old_with_the_others() {
 }
 
 #[test]
-fn what_must_be_sent_is_sent_even_if_it_is_too_much() {
+fn system_and_newest_messages_are_sent_even_over_the_token_limit() {
     let messages = [message::system("rule ".repeat(5000)), message::user("hi"), message::user("there")];
     let seen = seen_in(&Summarization::default(), &messages, &turn());
     assert_eq!(seen.first(), messages.first());
@@ -252,7 +252,7 @@ fn what_must_be_sent_is_sent_even_if_it_is_too_much() {
 }
 
 #[test]
-fn options_are_those_of_the_seed_and_a_slip_is_recognised() {
+fn summarization_accepts_its_documented_options_and_reports_typos() {
     let read = |text: &str| Summarization::read(&Json::parse(text.as_bytes()).unwrap());
     let all = r#"{"window_size":20,"max_tokens":4000,"summarize":true,"compress_threshold":30,"token_threshold":3000,"preserve_system":true}"#;
     assert!(read(all).unwrap().summarize);
@@ -318,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn however_a_conversation_grows_what_is_sent_is_short_whole_and_in_order(
+    fn a_growing_conversation_is_sent_within_the_limit_and_in_order(
         exchanges in prop::collection::vec(exchange(), 1..40),
         settings in settings(),
     ) {

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_told_from_others() {
+    fn names_of_secrets_are_recognized() {
         for name in [
             "api_key",
             "apiKey",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_shown_without_their_secrets() {
+    fn urls_are_redacted() {
         for (given, shown) in [
             ("https://h/mcp", "https://h/mcp"),
             ("https://h?api-version=2", "https://h?api-version=2"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_shown_without_their_secrets() {
+    fn commands_are_redacted() {
         let given = [
             "npx",
             "-y",

@@ -14,7 +14,7 @@ fn read(toml: &str) -> Value {
 }
 
 #[test]
-fn the_schema_in_the_repository_is_the_one_that_is_printed() {
+fn the_schema_in_docs_equals_the_printed_one() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/valvehouse.schema.json");
     let written = std::fs::read_to_string(path).unwrap_or_default();
     let printed = format!("{:#}\n", schema());
@@ -43,7 +43,7 @@ fn keys(schema: &Value, at: &str, keys: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_schema_has_the_keys_of_the_reference_and_no_others() {
+fn the_schema_has_exactly_the_keys_of_the_reference() {
     let mut found = BTreeSet::new();
     keys(&schema(), "", &mut found);
     let tables: BTreeSet<String> = found
@@ -61,7 +61,7 @@ fn the_schema_has_the_keys_of_the_reference_and_no_others() {
 }
 
 #[test]
-fn examples_and_the_file_of_a_new_project_fit_and_mistakes_do_not() {
+fn the_schema_accepts_the_examples_and_rejects_mistakes() {
     let validator = validator();
     for section in SECTIONS {
         for it in section.settings {

@@ -52,7 +52,7 @@ fn described() -> BTreeMap<String, &'static SettingRow> {
 }
 
 #[test]
-fn every_key_that_is_read_is_described_and_no_other() {
+fn the_reference_describes_exactly_the_keys_that_are_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let (_, log) = read_with_log(folder.path());
@@ -71,7 +71,7 @@ fn every_key_that_is_read_is_described_and_no_other() {
 }
 
 #[test]
-fn everything_that_is_described_is_shown() {
+fn the_configuration_view_shows_every_described_key() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let (config, _) = read_with_log(folder.path());
@@ -82,7 +82,7 @@ fn everything_that_is_described_is_shown() {
 }
 
 #[test]
-fn types_that_are_also_made_without_a_file_have_the_defaults_of_the_file() {
+fn defaults_in_code_equal_the_defaults_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let config = Config::load_with(folder.path(), [], &[]).unwrap();
@@ -94,7 +94,7 @@ fn types_that_are_also_made_without_a_file_have_the_defaults_of_the_file() {
 }
 
 #[test]
-fn values_of_the_environment_are_shown_as_they_are_understood() {
+fn values_from_the_environment_are_shown_as_parsed() {
     let variables = [
         ("SERVER__MAX_BODY_MB", "64"),
         ("SERVER__PIPELINES", "off"),
@@ -146,7 +146,7 @@ fn no_secret_is_shown() {
 }
 
 #[test]
-fn the_page_in_the_repository_is_the_one_that_is_printed() {
+fn the_page_in_docs_equals_the_printed_one() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let written = std::fs::read_to_string(page).unwrap_or_default();
     assert!(

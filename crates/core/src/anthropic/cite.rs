@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn citations_of_pages_are_annotations_of_their_letters() {
+    fn page_citations_become_annotations_with_character_offsets() {
         let blocks = r#"{"content":[{"type":"text","text":"Süß: "},{"type":"text","text":"cold.","citations":[
             {"type":"web_search_result_location","url":"https://x.example","title":"X","cited_text":"c","encrypted_index":"e"},
             {"type":"char_location","document_index":0,"cited_text":"c"}]}],"stop_reason":"end_turn"}"#;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_another_service_are_citations_that_no_service_of_anthropics_is_sent() {
+    fn citations_of_other_services_are_shown_but_not_sent_to_anthropic() {
         let answer = message(&json(CITED));
         assert_eq!(
             answer.at_path("content.0.citations.0.url").as_str(),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_citation_is_an_annotation_too() {
+    fn a_streamed_citation_becomes_an_annotation() {
         let mut reader = Reader::default();
         let chunks: Vec<Json> = [
             r#"{"type":"message_start","message":{"id":"m","model":"c"}}"#,

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_and_written() {
+    fn tool_calls_are_parsed_and_written() {
         let message = Json::from([("tool_calls", vec![call(r#"{"city":"Bonn"}"#).to_json()].into())]);
         let calls = ModelCall::all(&message);
         assert_eq!(calls, [call(r#"{"city":"Bonn"}"#)]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_as_an_object_and_no_arguments_are_fine() {
+    fn object_and_absent_arguments_are_accepted() {
         let text = br#"{"tool_calls":[{"id":"","function":{"name":"a","arguments":{"b":1}}}]}"#;
         let message = Json::parse(text).unwrap();
         assert_eq!(ModelCall::all(&message)[0].arguments, r#"{"b":1}"#);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_explained_to_the_model() {
+    fn invalid_arguments_are_explained_to_the_model() {
         let cut = call(r#"{"city":"Bo"#).parse().unwrap_err().to_string();
         assert!(
             cut.starts_with("invalid arguments for weather: expected one complete JSON object: EOF"),

@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_and_system_messages_with_them() {
+    fn the_window_keeps_the_newest_and_the_system_messages() {
         assert_eq!(roles(&keep_last(&messages("suauau"), 3)), "suau");
         assert_eq!(roles(&keep_last(&messages("suau"), 9)), "suau");
         assert_eq!(roles(&keep_last(&messages("suau"), 0)), "s");
     }
 
     #[test]
-    fn a_result_never_stays_without_its_call() {
+    fn the_window_keeps_no_result_without_its_call() {
         assert_eq!(roles(&keep_last(&messages("uattau"), 4)), "au");
         assert_eq!(roles(&keep_last(&messages("uattau"), 5)), "attau");
     }

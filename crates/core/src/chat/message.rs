@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_text_keeps_its_cache_mark_and_the_same_text_every_byte() {
+    fn changing_a_text_keeps_its_cache_mark_and_an_equal_text_every_byte() {
         let source = r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]}"#;
         let message = json(source);
         set_text(&message, &text_of(&message));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_from_strings_and_parts() {
+    fn text_is_read_from_strings_and_content_parts() {
         assert_eq!(text_of(&user("hi")), "hi");
         assert_eq!(role_of(&system("be brief")), "system");
         let parts = json(r#"{"content":["a",{"type":"text","text":"b"},{"type":"image_url"},{"text":"c"}]}"#);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_text_objects_and_lists() {
+    fn messages_are_made_from_text_objects_and_lists() {
         let texts = |messages: Result<Vec<Json>, Error>| {
             messages.unwrap().iter().map(|one| Message::from(one.clone()).text()).collect::<Vec<_>>()
         };

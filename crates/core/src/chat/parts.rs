@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_the_parts_that_its_fields_say() {
+    fn the_parts_of_an_event_follow_from_its_fields() {
         let of = |text: &str| {
             let parts = ChunkParts::of(&Json::parse(text.as_bytes()).unwrap());
             let all = [

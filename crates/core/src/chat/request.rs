@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_became_of_messages_is_checked_again() {
+    fn messages_are_validated_again_after_changes() {
         let unlike: [fn(&Json) -> bool; 5] = [
             |body| body.set("model", "").is_ok(),
             |body| body.set("messages", Json::array()).is_ok(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
+    fn an_invalid_field_is_named_by_its_path() {
         for (body, expected) in [
             ("[]", "invalid request body: expected a JSON object, got an array"),
             ("{}", "missing model: expected the name of a model"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_read() {
+    fn reply_options_are_parsed() {
         let body = Json::parse(br#"{"stream":true,"stream_options":{"include_usage":true}}"#).unwrap();
         assert!(wants_stream(&body) && wants_usage(&body));
         assert!(!wants_stream(&Json::object()) && !wants_usage(&Json::object()));

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_of_number_0_is_found_wherever_it_stands() {
+    fn the_choice_with_index_0_is_found_at_any_position() {
         let first = |choices: &str| {
             let answer = Json::parse(format!(r#"{{"choices":{choices}}}"#).as_bytes()).unwrap();
             first_choice(&answer).map(|choice| choice.at_path("is").to_string())
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_the_shape_clients_expect() {
+    fn answers_have_the_shape_of_chat_completions() {
         let head = Head { id: "c".into(), model: "m".into(), created: 7 };
         assert_eq!(
             head.text("hi").to_string(),

@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_the_space_that_follows() {
+    fn splitting_keeps_the_space_after_each_word() {
         let words = |text| TextChunks::Words.of(text).collect::<Vec<_>>();
         assert_eq!(words(" a b \n c"), [" ", "a ", "b \n ", "c"]);
         assert!(words("").is_empty());
     }
 
     #[test]
-    fn the_first_piece_has_the_role_and_the_last_the_usage() {
+    fn the_first_chunk_has_the_role_and_the_last_the_usage() {
         let answer = Head::new("m").text("Hello you");
         answer.set("usage", response::usage(1, 2)).unwrap();
         let chunks = split(&answer, true);

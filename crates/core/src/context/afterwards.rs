@@ -194,7 +194,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
-    fn work_is_handed_on_once_when_nobody_holds_the_request_any_more() {
+    fn deferred_work_runs_once_after_the_last_reference_to_the_request_is_dropped() {
         let count = Arc::new(AtomicUsize::new(0));
         let afterwards = Afterwards::default();
         let (one, other) = (afterwards.clone(), count.clone());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most_and_work_leaves_no_work() {
+    fn deferred_functions_are_limited_and_cannot_defer_more() {
         let afterwards = Afterwards::default();
         for _ in 0..MAX_LEFT {
             afterwards.leave(1, || {}).unwrap();

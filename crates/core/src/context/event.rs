@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flood_that_nobody_listens_to_the_first_events_are_kept() {
+    fn a_flood_of_unread_events_keeps_the_first_ones() {
         let events = Events::default();
         for number in 0..3_000_i64 {
             events.emit(Json::from([("number", number.into())])).unwrap();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_reaches_whoever_asked() {
+    async fn an_answer_reaches_its_question() {
         let (events, questions, mut receiver) = channel_of_questions();
         let answer = async {
             let id = id_of(receiver.recv().await);
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_nobody_answers_ends_with_its_time_and_is_closed() {
+    async fn an_unanswered_question_times_out_and_is_closed() {
         let (events, questions, mut receiver) = channel_of_questions();
         let got = events.ask(question(), Duration::from_millis(10)).await;
         assert_eq!(got, Err(NobodyAnswers::Timeout(10)));
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_held_question_is_listed_for_operators_until_it_is_answered_or_its_time_is_up() {
+    async fn a_held_question_is_listed_until_it_is_answered_or_times_out() {
         let board = Questions::default();
         let events = Events::default().holding(board.clone());
         assert_eq!(events.ask(question(), LONG).await, Err(NobodyAnswers::NoListener));
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_nobody_to_ask_without_a_listener_and_no_question_without_an_id() {
+    async fn a_question_needs_a_listener_and_an_id() {
         let got = Events::default().ask(question(), LONG).await;
         assert_eq!(got, Err(NobodyAnswers::NoListener));
         assert!(!Questions::default().answer("none", Json::Null));

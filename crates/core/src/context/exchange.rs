@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_matched_whole_or_by_their_beginning() {
+    fn header_names_match_completely_or_by_prefix() {
         let names = HeaderNames::new(["X-Request-Id", "x-ratelimit-*"]);
         for (name, is_one) in [
             ("x-request-id", true),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_counted_over_layers_and_anew_for_each_model_call() {
+    fn all_layers_share_the_retry_count_of_a_model_call() {
         let exchange = Exchange::default();
         exchange.begin_call();
         assert_eq!([2, 2, 3, 2, 3].map(|max| exchange.retry(max)), [Some(1), Some(2), Some(3), None, None]);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_own_retry_has_none_of_ours() {
+    fn a_retry_by_the_client_is_not_retried_by_the_host() {
         let mut exchange = Exchange::default();
         exchange.set_client_retry(0);
         assert!(exchange.retry(1).is_some() && !exchange.is_exhausted());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_idempotency_goes_with_the_first_model_call_only() {
+    fn only_the_first_model_call_carries_the_idempotency_key() {
         let mut exchange = Exchange::default();
         exchange.send("idempotency-key", "k");
         exchange.send("x-title", "t");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_services_headers_those_are_collected_that_its_client_may_see() {
+    fn only_response_headers_that_clients_may_see_are_collected() {
         let exchange = Exchange::new(Arc::new(HeaderNames::new(["x-request-id"])));
         exchange.receive([("x-request-id", "1"), ("set-cookie", "a")].into_iter());
         exchange.receive([("x-request-id", "2"), ("server", "b")].into_iter());
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_does_not_show() {
+    fn debug_output_hides_a_credential() {
         let mut exchange = Exchange::default();
         exchange.set_credential(Credential { token: "sk-own".into(), is_bearer: true });
         assert!(!format!("{exchange:?}").contains("sk-own"));

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_made_before_find_their_results_in_order_and_later_ones_are_new() {
+    fn repeated_host_calls_find_their_results_in_order() {
         let mut calls = HostCalls::default();
         made(&mut calls, "kv::incr", 1, 5);
         made(&mut calls, "kv::incr", 1, 6);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn another_call_at_a_known_place_is_no_replay() {
+    fn a_different_call_at_a_recorded_position_is_not_replayed() {
         let mut calls = HostCalls::default();
         made(&mut calls, "http::post", 1, 200);
         calls.begin();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_within_calls_and_those_that_never_ended_are_not_recorded() {
+    fn nested_and_unfinished_calls_are_not_recorded() {
         let mut calls = HostCalls::default();
         let HostCall::New(outer) = calls.call("a", "kv::update", &Json::Null) else { panic!() };
         assert_eq!(calls.call("a", "kv::get", &Json::Null), HostCall::Unrecorded);

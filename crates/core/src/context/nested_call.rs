@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_counts_until_it_is_dropped_and_each_share_by_itself() {
+    fn a_claim_counts_until_it_is_dropped_and_each_resource_is_separate() {
         let load = Arc::new(Load::default());
         let first = load.claim(Share::Parts, 6, 10).unwrap();
         assert!(load.claim(Share::Parts, 5, 10).is_err());

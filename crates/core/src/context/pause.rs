@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_nobody_can_answer_pauses_and_its_answer_is_found_when_it_is_asked_again() {
+    async fn an_unanswerable_question_pauses_the_run_and_finds_its_answer_on_resume() {
         let turn = Turn::default().pausing(Pauses::default());
         let pauses = turn.pauses().unwrap();
         pauses.begin(Json::Null);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_belongs_to_the_exact_question_of_who_asked() {
+    async fn an_answer_matches_only_the_same_question_of_the_same_plugin() {
         let turn = Turn::default().pausing(Pauses::default());
         let pauses = turn.pauses().unwrap();
         pauses.begin(Json::Null);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_that_the_person_leaves_open_pauses_too() {
+    async fn a_question_left_open_pauses_the_run() {
         let questions = Questions::default();
         let leave = questions.clone();
         let listener = move |event: &EmittedEvent| assert!(leave.dismiss(&event.0.text("id").unwrap()));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_cannot_pause_says_that_nobody_answers() {
+    async fn a_turn_that_cannot_pause_reports_that_nobody_answers() {
         let turn = Turn::default();
         assert_eq!(turn.ask("a", question("x"), SHORT).await, Err(NobodyAnswers::NoListener));
         assert!(!turn.is_paused());

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scripts_keep_is_there_for_the_next_part_of_the_same_turn_only() {
+    fn values_of_scripts_reach_the_next_request_of_the_same_turn_only() {
         let turns = PartedTurns::default();
         let first = SplitTurn::default();
         first.states().of("limit").set("n", 1i64).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_kept_is_not_for_another_one_under_its_id() {
+    fn values_of_a_plugin_are_hidden_from_another_plugin_with_its_id() {
         let turn = SplitTurn::default();
         let keep = |plugin: &str| {
             turn.states().of(plugin).set("n", 1i64).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_that_keep_too_much_lose_their_own_turn_and_nobody_elses() {
+    fn a_turn_over_its_storage_limit_loses_its_own_values_only() {
         let turns = PartedTurns::default();
         turns.keep(part("small"), &SplitTurn::default());
         let large = SplitTurn::default();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_turns_the_oldest_go() {
+    fn the_oldest_split_turns_are_dropped_at_the_limit() {
         let turns = PartedTurns::default();
         for number in 0..=MAX_TURNS {
             turns.keep(part(&number.to_string()), &SplitTurn::default());

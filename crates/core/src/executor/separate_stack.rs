@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn abandoned_work_never_goes_on_and_its_thread_does() {
+    fn abandoned_work_is_never_resumed_or_unwound() {
         struct Never;
         impl Drop for Never {
             fn drop(&mut self) {

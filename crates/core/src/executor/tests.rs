@@ -43,7 +43,7 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn work_waits_and_gives_its_value() {
+async fn work_can_wait_and_returns_its_value() {
     let value = run(|| {
         let kept = String::from("kept over the wait");
         wait_ms(5).unwrap();
@@ -54,7 +54,7 @@ async fn work_waits_and_gives_its_value() {
 }
 
 #[tokio::test]
-async fn thousands_wait_at_once_on_a_few_threads() {
+async fn thousands_of_tasks_wait_on_a_few_threads() {
     let (open, opened) = tokio::sync::watch::channel(false);
     let waiting = Arc::new(AtomicUsize::new(0));
     let pieces: Vec<_> = (0..3_000)
@@ -75,7 +75,7 @@ async fn thousands_wait_at_once_on_a_few_threads() {
 }
 
 #[tokio::test]
-async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
+async fn dropping_the_future_ends_the_work_and_drops_its_values() {
     let dropped = Arc::new(AtomicBool::new(false));
     let held = DropMark(dropped.clone());
     let ((sender, end), (began, begun)) = (oneshot::channel(), oneshot::channel());
@@ -97,7 +97,7 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
 }
 
 #[tokio::test]
-async fn work_that_computes_gives_way_and_is_ended_too() {
+async fn cpu_bound_work_yields_and_can_be_ended() {
     let (begins, begun) = oneshot::channel();
     let (sender, end) = oneshot::channel();
     let work = run(move || {
@@ -122,12 +122,12 @@ async fn work_that_computes_gives_way_and_is_ended_too() {
 }
 
 #[tokio::test]
-async fn slow_work_is_done_as_well() {
+async fn slow_work_completes() {
     assert_eq!(super::run(Workload::CpuBound, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_work_only() {
+async fn a_panic_ends_only_its_own_work() {
     let broken = run(|| -> u8 {
         wait_ms(1).unwrap();
         panic!("as expected by the test")
@@ -137,7 +137,7 @@ async fn a_panic_ends_its_work_only() {
 }
 
 #[tokio::test]
-async fn what_a_wait_polls_may_itself_ask_for_lanes() {
+async fn a_future_that_is_awaited_may_run_work_of_its_own() {
     let outer = run(|| {
         assert!(is_here());
         wait(async {
@@ -151,19 +151,19 @@ async fn what_a_wait_polls_may_itself_ask_for_lanes() {
 }
 
 #[test]
-fn what_only_computes_needs_no_runtime() {
+fn work_without_waits_needs_no_runtime() {
     assert_eq!(futures::executor::block_on(run(|| 7)).unwrap(), 7);
 }
 
 #[tokio::test]
-async fn nothing_waits_outside_of_lanes() {
+async fn waiting_outside_the_executor_is_an_error() {
     assert_eq!(wait(async {}), Err(WaitEnd::Elsewhere));
     assert_eq!(yield_now(), Ok(()));
     assert!(!is_here());
 }
 
 #[tokio::test]
-async fn what_is_no_matter_for_threads_may_be_held_over_a_wait() {
+async fn values_that_are_not_send_may_be_held_across_a_wait() {
     let value = run(|| {
         let own = Rc::new(Cell::new(1));
         wait_ms(2).unwrap();
@@ -193,7 +193,7 @@ fn computes_until(ended: &AtomicBool) {
 /// The test runs separately, because it loses threads that other tests use.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_its_place() {
+async fn stuck_work_does_not_block_other_owners() {
     const OWNERS: usize = 12;
     super::set_max_stuck(Duration::from_secs(3));
     let lost_before = lost_so_far();
@@ -248,7 +248,7 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
 
 /// A lane is free for other owners once its work has ended.
 #[tokio::test]
-async fn lanes_are_used_again() {
+async fn lanes_are_reused() {
     for owner in 0..300 {
         let owner = format!("owner {owner}");
         assert_eq!(super::run_for(&owner, Workload::Blocking, || 1).await.unwrap(), 1);
@@ -262,7 +262,7 @@ fn rest(woken: &mut (dyn Future<Output = ()> + Unpin)) -> Result<(), WaitEnd> {
 }
 
 #[tokio::test]
-async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_order() {
+async fn parallel_tasks_wait_concurrently_and_return_values_in_order() {
     let (give, taken) = oneshot::channel::<i32>();
     let values = run(move || {
         let mut give = Some(give);
@@ -282,7 +282,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
 }
 
 #[tokio::test]
-async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody_waits() {
+async fn parallel_tasks_end_when_their_values_are_no_longer_needed() {
     let ended = Arc::new(AtomicBool::new(false));
     let held = DropMark(ended.clone());
     let values = run(move || {
@@ -315,7 +315,7 @@ async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody
 }
 
 #[tokio::test]
-async fn a_piece_that_is_abandoned_takes_its_parent_along() {
+async fn an_abandoned_task_abandons_its_parent() {
     let ended = run(|| {
         let works: Vec<Job<'_, ()>> = vec![Box::new(|| wait_ms(1).unwrap_or_default()), Box::new(abandon)];
         let _ = together(works, 5, |_| {}, |()| false, rest);
@@ -325,7 +325,7 @@ async fn a_piece_that_is_abandoned_takes_its_parent_along() {
 }
 
 #[tokio::test]
-async fn pieces_run_within_pieces() {
+async fn parallel_tasks_nest() {
     let value = run(|| {
         let outer: Vec<Job<'_, i32>> = (0..3)
             .map(|outer| {

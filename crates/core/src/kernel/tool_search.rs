@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_in_a_result_are_those_that_filters_left_in_it() {
+    fn a_search_result_offers_only_the_names_left_by_filters() {
         let listed = r#"{"tools": [{"name": "a"}, {"title": "none"}, {"name": 1}, {"name": "b"}]}"#;
         assert_eq!(names_in(listed), ["a", "b"]);
         assert_eq!(names_in(&format!(r#"{{"note": "changed", "result": {listed}}}"#)), ["a", "b"]);

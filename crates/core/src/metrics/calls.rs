@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_added_up_by_name() {
+    fn call_metrics_add_up_by_name() {
         let metrics = PluginMetrics::default();
         let spent = |operations, memory| CallCost { operations, memory, ..CallCost::default() };
         for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Failed)] {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_end_has_its_word_and_only_breakages_are_broken() {
+    fn each_call_outcome_has_a_name_and_only_failures_count_as_failed() {
         let call_metrics = CallMetrics::default();
         for ending in ENDINGS {
             call_metrics.end(&call_metrics.begin(), CallCost::default(), ending);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_no_own_time() {
+    fn waiting_does_not_count_as_run_time() {
         let call_metrics = CallMetrics::default();
         let timing = call_metrics.begin();
         let waited = Duration::from_secs(3_600);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_calls_some_are_timed() {
+    fn only_a_sample_of_many_calls_is_timed() {
         let call_metrics = CallMetrics::default();
         for _ in 0..1_000 {
             call_metrics.end(&call_metrics.begin(), CallCost::default(), CallOutcome::Continued);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
+    fn a_slow_call_is_marked_slow_until_calls_are_fast_again() {
         let call_metrics = CallMetrics::default();
         let end = |operations| {
             call_metrics.end(
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_written_down_and_added() {
+    fn call_metrics_are_serialized_and_added() {
         let call_metrics = CallMetrics::default();
         call_metrics.end(
             &call_metrics.begin(),

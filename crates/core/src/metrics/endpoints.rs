@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_counts_by_its_status_and_by_whether_it_was_read() {
+    fn requests_count_by_status_and_by_whether_the_client_read_the_response() {
         let endpoints = EndpointMetricsMap::default();
         let endpoint = endpoints.of("chat");
         let mut stream = endpoint.begin();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_endpoint_is_the_last_one() {
+    fn an_unknown_endpoint_counts_as_none() {
         let endpoints = EndpointMetricsMap::default();
         drop(endpoints.of("nowhere").begin());
         let used: Vec<&str> = endpoints

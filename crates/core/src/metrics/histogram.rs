@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_counts_in_every_bucket_that_holds_it() {
+    fn a_value_counts_in_every_bucket_above_it() {
         let spread = Histogram::of_scripts();
         for nanoseconds in [1, 1_000, 1_001, 2_000_000_000] {
             spread.add(Duration::from_nanos(nanoseconds));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_rise() {
+    fn histogram_bounds_are_ascending() {
         for bounds in [SCRIPTS, MODELS, WORK] {
             assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
         }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_come_in_order_and_the_last_one_stays() {
+    fn canned_replies_come_in_order_and_the_last_one_repeats() {
         let provider = CannedProvider::new([Reply::text("one"), Reply::chunks(["t", "wo"])]);
         for (stream, expected) in [(true, "one"), (false, "two"), (true, "two")] {
             assert_eq!(text(ask(&provider, r#"{"model":"m"}"#, stream).unwrap()), expected);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn its_requests_are_recorded_unchanged() {
+    fn the_canned_provider_records_requests_unchanged() {
         let provider = CannedProvider::new(["hi"]);
         let body = Json::from([("model", "m".into())]);
         let answer = provider.chat(Request::new(body.clone(), false));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_before_and_within_an_answer() {
+    fn the_canned_provider_fails_before_and_within_an_answer() {
         let broken = Error::Provider { message: "gone".into(), timeout: false };
         let provider =
             CannedProvider::new([Reply::error(broken.clone()), Reply::chunks_then_error(["a"], broken)]);

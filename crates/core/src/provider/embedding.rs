@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_is_that_of_a_plain_loop() {
+    fn the_vector_product_equals_a_plain_loop() {
         for length in [0, 1, 15, 16, 17, 40, 1_024] {
             let a: Vec<f32> = (0..length).map(|at| (at as f32 * 0.37).sin()).collect();
             let b: Vec<f32> = (0..length).map(|at| (at as f32 * 0.73).cos()).collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_with_the_same_words_are_close() {
+    fn demo_embeddings_of_similar_texts_are_close() {
         let text = "My sister lives in Lisbon";
         assert!((similarity(text, text) - 1.0).abs() < 1e-5);
         let near = similarity(text, "Where does my sister live?");

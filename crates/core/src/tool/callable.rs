@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_last_attempt_has_only_the_time_that_is_left() {
+    async fn the_last_attempt_has_only_the_remaining_time() {
         let hang = |_: Json, _: Context| std::future::pending::<Result<ToolResult, ToolError>>();
         let tool = Tool::new(ToolSpec::new("hangs"), hang).retry(1, Duration::from_millis(500));
         let tool = tool.timeout(Duration::from_secs(1));

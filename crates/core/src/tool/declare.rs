@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_declared_is_in_the_spec() {
+    fn the_spec_contains_the_whole_declaration() {
         let tool = declare(
             r#"{"name": "get_weather", "description": "Get it.", "tag": "weather, outdoor",
                 "parameters": {"city": "string"}, "timeout": 10000, "retry": "3, 1000",
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_without_a_tag_has_those_of_its_module() {
+    fn a_tool_without_tags_has_the_tags_of_its_module() {
         assert_eq!(declare(r#"{"name": "a"}"#).unwrap().spec.tags, ["custom", "utility"]);
         assert_eq!(declare(r#"{"name": "a", "tag": "special"}"#).unwrap().spec.tags, ["special"]);
         assert_eq!(declare(r#"{"name": "a", "tag": ["x", "x", "y"]}"#).unwrap().spec.tags, ["x", "y"]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_declaration_names_tool_fault_and_cure() {
+    fn an_invalid_declaration_names_the_tool_the_error_and_the_fix() {
         for (declared, expected) in [
             ("[]", "a tool must be a map, such as #{ name"),
             ("{}", "a tool has no `name`: use 1 to 64 of a-z"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_written_in_three_ways() {
+    fn retries_have_three_notations() {
         let parse = |text: &str| Retry::parse(&json(text)).map(|retry| (retry.max, retry.delay.as_millis()));
         for (text, read) in [
             ("3", (3, 0)),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_that_is_meant_is_found_first_whatever_the_order_of_the_others() {
+    fn the_best_matching_tool_ranks_first_in_any_order() {
         let mut tools = vec![
             tool("github_create_issue", "Opens an issue in a repository"),
             tool("github_list_issues", "Lists the issues of a repository"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_of_megabytes_counts_with_its_beginning() {
+    fn only_the_start_of_a_huge_description_is_ranked() {
         let tools = [tool("a", &format!("first {}é last", "x".repeat(5 << 20))), tool("b", "last")];
         assert_eq!(found(&tools, "first"), ["a"]);
         assert_eq!(found(&tools, "last"), ["b"]);

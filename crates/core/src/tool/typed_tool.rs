@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn arguments_that_do_not_fit_are_refused_with_the_reason() {
+    async fn invalid_arguments_are_rejected_with_the_reason() {
         let tool = search();
         let missing = call(&tool, "{}").await.unwrap_err();
         assert!(missing.message.contains("from"), "{missing}");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_error_ends_a_call_with_a_question_mark() {
+    async fn a_typed_tool_accepts_any_error_through_the_question_mark_operator() {
         let parse = Tool::from_fn("parse", |search: Search| async move {
             if search.from == "nowhere" {
                 return Err(ToolError::from("closed").fatal().into());
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_timeout_ends_the_wait_for_a_function_that_blocks() {
+    async fn a_timeout_ends_the_wait_for_a_blocking_function() {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let held = std::sync::Mutex::new(held);
         let blocking = Tool::blocking("blocks", move |_: Search| Ok(held.lock().unwrap().recv().is_ok()));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_its_call_alone() {
+    async fn a_panic_ends_only_its_own_call() {
         let tool = Tool::from_fn("panics", |search: Search| async move {
             assert!(search.days > 0, "no days");
             Ok(())

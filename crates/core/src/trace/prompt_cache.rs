@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_no_part_of_what_is_compared() {
+    fn cache_marks_are_ignored_in_comparisons() {
         let plain = br#"{"type":"text","text":"a"}"#.to_vec();
         for marked in [
             r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_requests_are_measured_at_once_and_four_a_second_after() {
+    fn prompt_cache_measurements_are_limited_to_four_a_second() {
         let caches = PromptCaches::new();
         let mut measured = 0;
         for now in [0, 1_000] {

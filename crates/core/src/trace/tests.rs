@@ -12,7 +12,7 @@ fn json(text: &str) -> Json {
 }
 
 #[test]
-fn a_request_is_live_until_its_end_and_then_among_the_last_ones() {
+fn a_finished_request_moves_from_live_to_recent() {
     let traces = Traces::new(2);
     let mut news = traces.news();
     for model in ["a", "b", "c"] {
@@ -29,7 +29,7 @@ fn a_request_is_live_until_its_end_and_then_among_the_last_ones() {
 }
 
 #[test]
-fn a_client_that_goes_away_has_an_outcome_of_its_own() {
+fn a_disconnected_client_has_its_own_outcome() {
     let traces = Traces::new(2);
     drop(traces.begin(facts("a"), false));
     let ended = traces.past()[0].ended().cloned().unwrap();
@@ -37,7 +37,7 @@ fn a_client_that_goes_away_has_an_outcome_of_its_own() {
 }
 
 #[test]
-fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() {
+fn stream_calls_of_an_answer_form_one_step() {
     let traces = Traces::new(2);
     let recording = traces.begin(facts("a"), false);
     let (trace, plugin) = (recording.trace(), Arc::from("redact"));
@@ -59,7 +59,7 @@ fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() 
 }
 
 #[test]
-fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
+fn contents_are_recorded_only_for_the_named_plugins() {
     let traces = Traces::new(2);
     traces.keep_contents("seen", true);
     let recording = traces.begin(facts("a"), false);
@@ -84,7 +84,7 @@ fn contents_are_kept_of_those_plugins_only_that_an_operator_named() {
 }
 
 #[test]
-fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
+fn a_fully_recorded_turn_can_be_replayed() {
     let traces = Traces::new(2);
     let record = |traces: &Arc<Traces>| {
         let recording = traces.begin(facts("a"), false);
@@ -119,7 +119,7 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
 }
 
 #[test]
-fn a_step_begins_when_the_one_before_ended_unless_values_were_kept_in_between() {
+fn a_step_starts_when_the_previous_one_ends_unless_contents_are_recorded() {
     let traces = Traces::new(1);
     let (plugin, value) = (Arc::from("a"), json("{}"));
     let what = What::Hook(&plugin, "inlet");
@@ -135,7 +135,7 @@ fn a_step_begins_when_the_one_before_ended_unless_values_were_kept_in_between() 
 }
 
 #[test]
-fn one_trace_keeps_no_more_than_its_share() {
+fn the_contents_of_one_trace_are_limited() {
     let traces = Traces::new(2);
     let recording = traces.begin(facts("a"), true);
     let trace = recording.trace();
@@ -149,7 +149,7 @@ fn one_trace_keeps_no_more_than_its_share() {
 }
 
 #[test]
-fn a_request_is_part_of_a_trace_elsewhere_where_its_client_says_so_in_the_words_of_w3c() {
+fn a_valid_traceparent_header_continues_the_trace_of_the_client() {
     let belongs = |text: &str| {
         let traces = Traces::new(0);
         let recording = traces.begin(facts("a"), false);
@@ -165,7 +165,7 @@ fn a_request_is_part_of_a_trace_elsewhere_where_its_client_says_so_in_the_words_
 }
 
 #[test]
-fn of_many_events_the_time_is_that_of_some_times_so_many() {
+fn the_time_of_many_events_is_extrapolated_from_a_sample() {
     let traces = Traces::new(0);
     let recording = traces.begin(facts("a"), false);
     let (trace, plugin) = (recording.trace(), Arc::from("a"));
@@ -181,7 +181,7 @@ fn of_many_events_the_time_is_that_of_some_times_so_many() {
 }
 
 #[test]
-fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
+fn contents_of_older_requests_make_room_for_newer_ones() {
     let traces = Traces::new(100);
     let large = Json::from("x".repeat(3 << 20));
     for _ in 0..30 {
@@ -196,7 +196,7 @@ fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
 }
 
 #[test]
-fn names_and_reasons_of_any_length_take_little_room() {
+fn long_names_and_reasons_are_cut_in_traces() {
     let traces = Traces::new(2);
     let long = "x".repeat(1 << 20);
     let recording =

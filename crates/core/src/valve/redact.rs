@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_lists_and_lines_are_secrets_too() {
+    fn secrets_include_numbers_lists_and_single_lines() {
         let redactor = redactor(
             r#"{"i": {"value": 0, "secret": true}, "f": {"value": 0.0, "secret": true},
                 "l": {"value": [], "secret": true}, "k": {"value": "", "secret": true}, "p": "public-value"}"#,
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_was_cut_is_redacted() {
+    fn a_truncated_secret_is_redacted() {
         let redactor = redactor(r#"{"s": {"value": "", "secret": true}}"#, r#"{"s": "abcdefghijklmnop"}"#);
         assert_eq!(redactor.redact("pattern `(abcdefghij…`: bad"), "pattern `(***…`: bad");
         assert_eq!(redactor.redact("abcdefx… abcdefgh…"), "abcdefx… ***…");

@@ -40,7 +40,7 @@ fn rich() -> ValveSchema {
 }
 
 #[test]
-fn types_are_read_from_bare_literals() {
+fn types_are_inferred_from_bare_literals() {
     let schema = schema(r#"{"a": true, "b": 1, "c": 1.0, "d": "x", "e": [1]}"#);
     let kinds: Vec<_> = schema.fields().iter().map(|field| (field.name.as_str(), field.kind)).collect();
     assert_eq!(
@@ -56,7 +56,7 @@ fn types_are_read_from_bare_literals() {
 }
 
 #[test]
-fn a_bad_declaration_names_field_fault_and_cure() {
+fn an_invalid_declaration_names_the_field_the_error_and_the_fix() {
     for (literal, expected) in [
         (r#"[]"#, "valves must be a map of names and defaults"),
         (r#"{"a": {"vlaue": 1}}"#, "valve `a` has the unknown key `vlaue`; did you mean `value`?"),
@@ -104,7 +104,7 @@ fn all_problems_of_a_declaration_are_reported_at_once() {
 }
 
 #[test]
-fn a_bad_secret_default_is_not_printed() {
+fn an_invalid_default_of_a_secret_is_not_printed() {
     let found = problems(r#"{"a": {"value": "sk-real", "secret": true, "pattern": "^never$"}}"#);
     assert!(!found.contains("sk-real"), "{found}");
 }
@@ -170,14 +170,14 @@ fn a_value_that_does_not_fit_names_field_rule_and_value() {
 }
 
 #[test]
-fn an_unknown_name_is_refused_with_the_nearest() {
+fn an_unknown_name_is_rejected_with_the_nearest_one() {
     assert_eq!(refusal(&rich(), "max_turn", 1i64), "unknown valve `max_turn`; did you mean `max_turns`?");
     assert!(refusal(&rich(), "zzz", 1i64).contains("; known valves: priority, max_turns"));
     assert_eq!(rich().nearest("prioriti"), Some("priority"));
 }
 
 #[test]
-fn a_refused_secret_is_not_printed() {
+fn a_rejected_secret_is_not_printed() {
     let schema = schema(r#"{"key": {"value": "sk-one", "secret": true, "pattern": "^sk-"}}"#);
     let error = schema.check("key", &"hunter2".into()).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
@@ -194,7 +194,7 @@ fn an_update_drops_unknown_keys_and_nulls() {
 }
 
 #[test]
-fn later_layers_lie_over_earlier_ones() {
+fn later_layers_override_earlier_ones() {
     let (file, store) =
         (json(r#"{"max_turns": 8, "rate": 1}"#), json(r#"{"max_turns": "9", "words": null, "gone": 1}"#));
     let (values, problems) = rich().effective(&[Layer::exact(&file), Layer::lenient(&store)]);
@@ -236,7 +236,7 @@ fn an_exact_layer_is_not_converted_except_integers_to_numbers() {
 }
 
 #[test]
-fn a_stored_value_that_no_longer_fits_gives_way_and_says_so() {
+fn an_invalid_stored_value_is_replaced_by_the_default_and_reported() {
     let (file, store) = (json(r#"{"max_turns": 8}"#), json(r#"{"max_turns": 900, "rate": "often"}"#));
     let (values, problems) = rich().effective(&[Layer::exact(&file), Layer::lenient(&store)]);
     assert_eq!((values.get("max_turns"), values.get("rate")), (Some(8i64.into()), Some(0.5.into())));
@@ -245,7 +245,7 @@ fn a_stored_value_that_no_longer_fits_gives_way_and_says_so() {
 }
 
 #[test]
-fn what_a_script_does_to_its_values_stays_with_it() {
+fn a_script_changes_only_its_own_copy_of_its_values() {
     let schema = rich();
     let layer = json(r#"{"ports": [80]}"#);
     let (values, _) = schema.effective(&[Layer::lenient(&layer)]);
@@ -256,7 +256,7 @@ fn what_a_script_does_to_its_values_stays_with_it() {
 }
 
 #[test]
-fn secrets_leave_masked_and_come_back_whole() {
+fn a_masked_secret_that_is_sent_back_keeps_its_value() {
     let schema = rich();
     let stored = json(r#"{"api_key": "sk-real"}"#);
     let (values, _) = schema.effective(&[Layer::lenient(&stored)]);
@@ -307,7 +307,7 @@ fn the_schema_describes_every_field_in_order() {
 }
 
 #[test]
-fn a_pattern_only_we_understand_is_checked_but_not_served() {
+fn a_pattern_that_json_schema_lacks_is_checked_but_not_in_the_schema() {
     let schema =
         schema(r#"{"a": {"value": "X", "pattern": "(?i)^x"}, "b": {"value": "x", "pattern": "^(?:x)$"}}"#);
     let property = |name: &str| schema.json_schema().get("properties").unwrap().get(name).unwrap();
@@ -356,7 +356,7 @@ fn any_value() -> impl Strategy<Value = Json> {
 
 proptest! {
     #[test]
-    fn checking_twice_changes_nothing_more(value in any_value()) {
+    fn checking_values_twice_changes_nothing(value in any_value()) {
         let schema = rich();
         for field in schema.fields() {
             if let Ok(once) = schema.check(&field.name, &value) {
@@ -367,7 +367,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_stored_is_in_force_and_fits_the_schema(value in any_value(), index in 0usize..11) {
+    fn stored_values_are_effective_and_fit_the_schema(value in any_value(), index in 0usize..11) {
         let schema = rich();
         let name = &schema.fields()[index].name;
         let sent = Json::object();

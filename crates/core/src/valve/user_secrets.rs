@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_users_are_found_in_every_form_and_common_words_are_none() {
+    fn user_secrets_are_redacted_in_every_form_but_common_words_are_not() {
         let mut secrets = UserSecrets::default();
         assert_eq!(redacted(&secrets, "canary-9b7e"), "canary-9b7e");
         for value in ["canary-9b7e", "wörd & \"more\" 77", "660011223344", "password", "a b c d e", "short1"]
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_begin_alike_are_found_by_their_longest_beginning() {
+    fn of_secrets_with_a_common_prefix_the_longest_match_is_redacted() {
         let mut forms = Forms::default();
         let mut all: Vec<String> =
             (8..600).flat_map(|count| ["B", "", "c"].map(|end| "a".repeat(count) + end)).collect();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_secrets_the_oldest_go_and_all_others_are_found() {
+    fn at_the_limit_the_oldest_user_secrets_are_forgotten() {
         let mut secrets = UserSecrets::default();
         let value = |number: usize| format!("secret-{number:05}");
         (0..MAX_SECRETS + 7).for_each(|number| secrets.add(&value(number)));

@@ -24,7 +24,7 @@ fn messages(list: &str) -> String {
 }
 
 #[test]
-fn instructions_are_joined_wherever_they_stand() {
+fn system_messages_at_any_position_are_joined() {
     let list = r#"{"role":"system","content":"Be brief."},{"role":"user","content":"hi"},{"role":"developer","content":[{"type":"text","text":"Be kind."}]}"#;
     let request = body(&format!(r#""messages":[{list}]"#));
     assert_eq!(request.text("system").unwrap(), "Be brief.\n\nBe kind.");
@@ -41,7 +41,7 @@ fn instructions_are_joined_wherever_they_stand() {
 }
 
 #[test]
-fn roles_take_turns_and_results_follow_their_calls() {
+fn roles_alternate_and_results_follow_their_calls() {
     let call = |id: &str, arguments: &str| {
         format!(r#"{{"id":"{id}","type":"function","function":{{"name":"t","arguments":"{arguments}"}}}}"#)
     };
@@ -181,7 +181,7 @@ const FULL: &str = r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text
     {"role":"user","content":[{"type":"text","text":"ok"}]}]}"#;
 
 #[test]
-fn a_request_of_anthropics_is_the_same_after_there_and_back() {
+fn an_anthropic_request_survives_a_round_trip() {
     let original = json(FULL);
     let chat = read(&original, Some("b1, b2")).unwrap();
     let AnthropicRequest { body, beta } = ask(&chat, false).unwrap();
@@ -191,7 +191,7 @@ fn a_request_of_anthropics_is_the_same_after_there_and_back() {
 }
 
 #[test]
-fn other_services_get_only_what_they_know() {
+fn other_services_receive_only_standard_fields() {
     let chat = read(&json(FULL), Some("b1")).unwrap();
     let before = chat.to_string();
     let sent = plain(&chat);
@@ -229,7 +229,7 @@ fn other_services_get_only_what_they_know() {
 }
 
 #[test]
-fn thoughts_go_back_as_they_were_or_not_at_all() {
+fn thinking_blocks_are_sent_back_unchanged_or_dropped() {
     let content_after = |edit: &dyn Fn(&Json)| {
         let answer = json(
             r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"A","citations":[{"url":"u"}]}]}"#,
@@ -259,7 +259,7 @@ fn thoughts_go_back_as_they_were_or_not_at_all() {
 }
 
 #[test]
-fn a_call_whose_thoughts_are_gone_is_answered_without_thinking_on() {
+fn a_call_without_its_thinking_block_disables_thinking() {
     let request = |thoughts: &str, last: &str| {
         let call = r#"{"id":"c","type":"function","function":{"name":"t","arguments":"{}"}}"#;
         let list = format!(
@@ -276,7 +276,7 @@ fn a_call_whose_thoughts_are_gone_is_answered_without_thinking_on() {
 }
 
 #[test]
-fn an_invalid_request_of_anthropics_is_an_error_that_names_the_field() {
+fn an_invalid_anthropic_request_is_an_error_that_names_the_field() {
     for (fields, expected) in [
         (r#""messages":[{"role":"user","content":"x"}]"#, "invalid max_tokens: "),
         (r#""max_tokens":1"#, "invalid messages: "),

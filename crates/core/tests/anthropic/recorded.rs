@@ -44,7 +44,7 @@ fn without_spaces(answer: &Json) -> Json {
 }
 
 #[test]
-fn whole_answers_come_back_as_they_were() {
+fn recorded_answers_survive_a_round_trip() {
     for name in ["text", "text-tools", "thinking"] {
         let Some(text) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let original = json(&text);
@@ -58,7 +58,7 @@ fn whole_answers_come_back_as_they_were() {
 }
 
 #[test]
-fn streamed_answers_come_back_as_they_were() {
+fn recorded_streams_survive_a_round_trip() {
     for name in [
         "text.anthropic.sse",
         "text-tools.anthropic.sse",
@@ -90,7 +90,7 @@ fn streamed_answers_come_back_as_they_were() {
 }
 
 #[test]
-fn what_openais_clients_read_is_where_they_look() {
+fn answers_have_the_fields_that_openai_clients_read() {
     let Some(tools) = events("messages.text-tools.anthropic.sse") else { return };
     let answer = folded(&chunks(&tools));
     let message = response::message_of(&answer);

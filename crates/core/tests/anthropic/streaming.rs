@@ -26,7 +26,7 @@ fn folded_message(lines: &[&str]) -> Json {
 }
 
 #[test]
-fn counts_add_up_and_the_last_word_counts() {
+fn usage_adds_up_and_the_last_report_counts() {
     let answer = folded(&chunks(&events(&[START, STOP, END])));
     assert_eq!(
         answer.at_path("usage").to_string(),
@@ -43,7 +43,7 @@ fn counts_add_up_and_the_last_word_counts() {
 }
 
 #[test]
-fn a_second_start_in_the_middle_of_a_call_changes_nothing() {
+fn a_repeated_start_event_within_a_call_is_ignored() {
     let call = begin(0, r#"{"type":"tool_use","id":"c","name":"t","input":{}}"#);
     let first = delta(0, r#"{"type":"input_json_delta","partial_json":"{\"n\":"}"#);
     let second = delta(0, r#"{"type":"input_json_delta","partial_json":"1}"}"#);
@@ -61,7 +61,7 @@ fn a_second_start_in_the_middle_of_a_call_changes_nothing() {
 }
 
 #[test]
-fn calls_are_counted_from_zero_and_may_take_nothing() {
+fn tool_calls_are_numbered_from_zero_and_may_have_no_arguments() {
     let text = begin(0, r#"{"type":"text","text":""}"#);
     let one = begin(1, r#"{"type":"tool_use","id":"a","name":"t","input":{},"caller":{"type":"direct"}}"#);
     let two = begin(2, r#"{"type":"tool_use","id":"b","name":"u","input":{"k":1}}"#);
@@ -79,7 +79,7 @@ fn calls_are_counted_from_zero_and_may_take_nothing() {
 }
 
 #[test]
-fn a_service_that_forgets_starts_and_stops_is_understood() {
+fn missing_start_and_stop_events_are_tolerated() {
     let folded_message = folded_message(&[
         &delta(0, r#"{"type":"thinking_delta","thinking":"hm"}"#),
         &delta(1, r#"{"type":"text_delta","text":"yes"}"#),
@@ -90,7 +90,7 @@ fn a_service_that_forgets_starts_and_stops_is_understood() {
 }
 
 #[test]
-fn blocks_nobody_knows_are_kept_whole() {
+fn unknown_blocks_are_kept_unchanged() {
     let odd = begin(0, r#"{"type":"compaction","content":"so"}"#);
     let more = delta(0, r#"{"type":"compaction_delta","content":" far"}"#);
     let lines = [START, &odd, &more, r#"{"type":"content_block_stop","index":0}"#, STOP];
@@ -165,7 +165,7 @@ fn other_services_streams_become_well_formed_events() {
 }
 
 #[test]
-fn a_call_that_is_whole_goes_on_before_the_next_one_begins() {
+fn a_complete_call_is_sent_before_the_next_one_starts() {
     let head = Head::new("m");
     let call = |index: usize, text: &str| {
         head.chunk(json(&format!(r#"{{"tool_calls":[{{"index":{index},"id":"c{index}","function":{{"name":"t","arguments":"{text}"}}}}]}}"#)), None)
@@ -177,21 +177,21 @@ fn a_call_that_is_whole_goes_on_before_the_next_one_begins() {
 }
 
 #[test]
-fn a_refusal_is_text_and_a_reason() {
+fn a_refusal_becomes_text_and_a_stop_reason() {
     let message = assembled(&written(&stream(&[r#"{"refusal":"No."}"#], "stop")));
     assert_eq!(message.at_path("content").to_string(), r#"[{"type":"text","text":"No."}]"#);
     assert_eq!(message.text("stop_reason").unwrap(), "refusal");
 }
 
 #[test]
-fn an_answer_without_a_word_is_still_one() {
+fn an_empty_answer_is_valid() {
     let message = assembled(&written(&[]));
     assert_eq!(message.at_path("content").to_string(), "[]");
     assert_eq!(message.at_path("usage.output_tokens").as_i64(), Some(0));
 }
 
 #[test]
-fn what_a_filter_did_to_the_text_is_what_a_client_gets() {
+fn a_client_receives_the_text_as_changed_by_a_filter() {
     let cited = begin(0, r#"{"type":"text","text":"secret","citations":[{"type":"c","cited_text":"q"}]}"#);
     let search = begin(1, r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"k"}}"#);
     let after = begin(2, r#"{"type":"text","text":"after"}"#);

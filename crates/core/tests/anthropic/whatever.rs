@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn an_answer_is_the_same_after_there_and_back(original in answer(), size in 1..7_usize) {
+    fn an_answer_survives_a_round_trip(original in answer(), size in 1..7_usize) {
         let whole = completion(&original);
         let back = message(&whole);
         prop_assert_eq!(content(&back), content(&original));
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn a_conversation_is_the_same_after_there_and_back(answers in prop::collection::vec(answer(), 1..4)) {
+    fn a_conversation_survives_a_round_trip(answers in prop::collection::vec(answer(), 1..4)) {
         let mut messages = Vec::new();
         for answer in &answers {
             messages.push(json(r#"{"role":"user","content":[{"type":"text","text":"q"}]}"#));
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_the_events_are_well_formed_and_say_all_of_it(deltas in prop::collection::vec(delta(), 0..8)) {
+    fn any_stream_becomes_well_formed_and_complete_events(deltas in prop::collection::vec(delta(), 0..8)) {
         let head = valvehouse_core::chat::Head::with_id("c", "m");
         let chunks: Vec<Json> = deltas.iter().map(|delta| head.chunk(delta.deep_clone(), None)).collect();
         let events = written(&chunks);
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn a_chat_request_means_the_same_after_there_and_back(messages in conversation()) {
+    fn a_chat_request_keeps_its_meaning_in_a_round_trip(messages in conversation()) {
         let request = Json::from([("model", "m".into()), ("max_tokens", 5_i64.into()), ("messages", messages.into())]);
         let there = ask(&request, false).unwrap().body;
         let back = read(&there, None).unwrap();

@@ -69,7 +69,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     #[test]
-    fn whoever_guesses_has_to_wait_for_the_rest_of_the_minute() {
+    fn repeated_wrong_keys_are_rejected_for_the_rest_of_the_minute() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         for guess in 0..MAX {
             assert_eq!(attempts.wait_at(|| now, HERE), None, "{guess}");
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_an_old_key_is_no_guesser() {
+    fn repeating_one_old_key_does_not_count_as_guessing() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         (0..100).for_each(|_| attempts.failed_at(now, HERE, "old"));
         assert_eq!(attempts.wait_at(|| now, HERE), None);
     }
 
     #[test]
-    fn many_addresses_of_one_network_are_one_guesser_and_many_networks_are_not_all_remembered() {
+    fn addresses_of_one_network_count_together_and_the_table_is_bounded() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         let address = |net: u16, own: u16| IpAddr::from([0x2001, 0xdb8, 0, net, 0, 0, 0, own]);
         (0..20).for_each(|own| attempts.failed_at(now, address(0, own), &own.to_string()));

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_key_is_not_the_operators_unless_both_are_the_same() {
+    fn a_user_key_is_an_operator_key_only_if_both_are_equal() {
         let ann = Json::from([("id", "ann".into())]);
         let key = |text: &str, user: Option<Json>| InferenceKey { key: literal(text), user, mcp_tools: None };
         let users = [key("sk-ann", Some(ann)), key("sk-two", None)];
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_key_opens_nothing() {
+    fn an_empty_key_file_grants_no_access() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         let keys = |text: &str| {

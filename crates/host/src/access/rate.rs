@@ -115,7 +115,7 @@ mod tests {
     use valvehouse_store::{KvNews, StoreError};
 
     #[test]
-    fn so_many_a_minute_and_then_one_at_a_time() {
+    fn a_client_may_burst_to_the_limit_and_then_waits_for_each_request() {
         let (rate, now, kv) = (Rate::per_minute(6).unwrap(), Instant::now(), Kv::default());
         let (ann, bob) = (Asker::Key(Digest::of("ann")), Asker::Address(IpAddr::from([10, 0, 0, 1])));
         assert!((0..6).all(|_| rate.take_at(now, ann, &kv).is_ok()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn askers_without_number_do_not_fill_the_memory() {
+    fn the_rate_limit_table_is_bounded() {
         let (rate, now, kv) = (Rate::per_minute(1).unwrap(), Instant::now(), Kv::default());
         for address in 0..17_000_u32 {
             let asker = Asker::Address(std::net::Ipv4Addr::from_bits(address).into());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_of_several_hosts_gives_out_its_share() {
+    async fn hosts_divide_the_rate_limit() {
         let news = |_| -> futures::future::BoxFuture<'static, Result<KvNews, StoreError>> {
             Box::pin(std::future::ready(Ok(KvNews { hosts: 3, mark: 1, ..KvNews::default() })))
         };

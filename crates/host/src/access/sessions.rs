@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_ends_by_itself_by_another_key_and_by_signing_out() {
+    async fn a_session_ends_on_expiry_key_change_and_sign_out() {
         let folder = tempfile::tempdir().unwrap();
         let sessions = sessions(folder.path()).await;
         let (then, key) = (now(), Some(Digest::of("sk-operator")));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_opens_at_hosts_of_the_same_store_alone() {
+    async fn a_session_token_is_valid_only_at_hosts_with_the_same_store() {
         let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let begun = sessions(folder.path()).await.begin("ann".into(), None);
         assert!(sessions(folder.path()).await.of(&begun.token, None).is_some());

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_looks_as_open_webui_asks_it() {
+    async fn a_question_has_the_shape_of_open_webui() {
         let args = r#"{"question": "Which city?", "choices": ["Oslo", "Bergen"]}"#;
         let (event, result) = talk("human_input", args, r#""oslo ""#).await;
         event.remove("id").unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_may_be_a_choice_its_number_or_something_else() {
+    async fn an_answer_may_be_a_choice_a_number_or_free_text() {
         let args = r#"{"question": "Which city?", "choices": ["Oslo", "Bergen"]}"#;
         for (answer, expected) in [
             ("2", "\"Bergen\""),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_clear_yes_confirms() {
+    async fn only_an_explicit_yes_confirms() {
         for yes in ["true", r#""Ja!""#, r#""yes""#, r#"{"confirmed": true}"#, r#"{"confirmed": "y"}"#] {
             let (event, result) = talk("human_confirm", r#"{"question": "Delete it?"}"#, yes).await;
             assert_eq!(event.text("type").unwrap(), "confirmation");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_reads_that_nobody_answered() {
+    async fn a_model_receives_a_note_that_nobody_answered() {
         let (_, left) = talk("human_input", r#"{"question": "?"}"#, r#"{"error": "disconnected"}"#).await;
         assert_eq!(left.unwrap_err(), "no answer: disconnected");
         let (_, closed) = talk("human_input", r#"{"question": "?"}"#, "false").await;

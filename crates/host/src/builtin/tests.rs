@@ -27,7 +27,7 @@ async fn call(tools: &[Tool], name: &str, args: &str) -> Result<String, ToolErro
 }
 
 #[test]
-fn only_granted_tools_are_there() {
+fn only_granted_builtin_tools_are_offered() {
     let names = |tools: Vec<Tool>| tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
     assert!(tools(&Grants::default()).is_empty());
     let all = names(tools(&in_folder(Path::new("/srv/data"))));
@@ -41,7 +41,7 @@ fn only_granted_tools_are_there() {
 }
 
 #[test]
-fn a_model_reads_which_folders_and_programs_there_are() {
+fn tool_descriptions_name_the_granted_folders_and_programs() {
     for tool in tools(&in_folder(Path::new("/srv/data"))) {
         let expected = if tool.name() == "shell_exec" { "sh, cat." } else { "The folders are: `data`." };
         assert!(tool.spec.description.ends_with(expected), "{}", tool.spec.description);

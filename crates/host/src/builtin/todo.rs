@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_changes_nothing_and_says_why() {
+    async fn invalid_todo_changes_are_rejected_with_a_reason() {
         let kv = Arc::new(Kv::default());
         let chat = Chat::new(&kv, "c");
         chat.call("todo_add", r#"{"content": "one"}"#).await.unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_full_at_some_point() {
+    async fn a_todo_list_has_a_maximum_length() {
         let kv = Arc::new(Kv::default());
         let chat = Chat::new(&kv, "c");
         for _ in 0..MAX_TASKS {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chats_do_not_see_each_other_and_no_chat_ends_with_its_turn() {
+    async fn todo_lists_are_separate_per_chat_and_outlive_a_turn() {
         let kv = Arc::new(Kv::default());
         let (ann, bob) = (Chat::new(&kv, "ann"), Chat::new(&kv, "bob"));
         ann.call("todo_add", r#"{"content": "hers"}"#).await.unwrap();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn tasks_added_at_once_all_get_ids_of_their_own() {
+    async fn tasks_added_concurrently_get_unique_ids() {
         let kv = Arc::new(Kv::default());
         let calls = (0..100).map(|_| {
             let chat = Chat::new(&kv, "c");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn models_read_what_to_pass() {
+    fn todo_tool_descriptions_name_their_arguments() {
         let tools = Toolbox::new(tools(Arc::default()));
         let schema = tools.find("todo_update").unwrap().spec.parameters.schema().deep_clone();
         assert_eq!(schema.at_path("required").to_string(), r#"["id"]"#);

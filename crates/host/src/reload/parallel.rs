@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_each_stands_in_their_order() {
+    fn parallel_results_keep_their_order() {
         for count in [0, 1, 63, 64, 127, 128, 1_000] {
             let all: Vec<usize> = (0..count).collect();
             assert_eq!(each(&all, |one| one * 2), all.iter().map(|one| one * 2).collect::<Vec<_>>());

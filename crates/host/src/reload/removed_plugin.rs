@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_removed_plugin_if_its_text_was_known_or_it_is_back_at_once() {
+    fn a_file_is_recognized_as_the_removed_plugin_by_text_or_quick_return() {
         let long_ago = now() - 10 * RETURN_WINDOW;
         let removed_by =
             |by: &str, at: i64| vec![version(2, None, by, at), version(1, Some("x"), BY_FILE, 1)];
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_plugin_of_an_id_finds_its_own_values_after_a_second_one() {
+    fn a_returning_plugin_finds_its_values_after_another_used_its_id() {
         let versions = [
             version(4, None, "ann", 4),
             version(3, Some("y"), BY_FILE, 3),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_gets_the_defaults_of_the_form_and_lacks_nothing_that_is_required() {
+    fn a_form_answer_gets_defaults_and_must_have_required_fields() {
         let accepted = |content: Value| Ok(json!({ "action": "accept", "content": content }));
         assert_eq!(read(json!({ "action": "accept" })), accepted(json!({ "name": "Ann" })));
         assert_eq!(read(json!("yes")), accepted(json!({ "name": "Ann" })));

@@ -431,7 +431,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn an_error_names_no_type() {
+    fn connection_errors_name_no_rust_types() {
         let error =
             "Send message error Transport [rmcp::worker::Worker<Client>] error: Client error: refused";
         assert_eq!(plain(error), "Client error: refused");

@@ -27,7 +27,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn a_name_fits_and_two_tools_have_two() {
+    fn mounted_tool_names_are_valid_and_unique() {
         assert_eq!(name("git", "search"), "git_search");
         let long = "x".repeat(100);
         assert_eq!(name("git", &long).len(), 64);

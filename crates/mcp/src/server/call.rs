@@ -377,7 +377,7 @@ mod tests {
     use valvehouse_store::seal::SealKey;
 
     #[test]
-    fn a_state_opens_only_for_the_request_it_was_made_for() {
+    fn a_sealed_state_opens_only_for_its_request() {
         let key = SealKey::of(&"k".repeat(64)).unwrap();
         let state = State { open: Some("abc".into()), answers: Json::object(), host_calls: Json::Null };
         let sealed = state.sealed("ann tools/call pay {}", |text, about| key.seal(text, about));

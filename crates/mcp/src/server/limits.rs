@@ -142,7 +142,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_parts_of_a_message_that_outlive_it_are_bounded() {
+    fn stored_parts_of_a_message_are_bounded() {
         let read = |message: Value| MessageHead::read(message.to_string().as_bytes());
         let (long, fits) = ("x".repeat(MAX_NAME + 1), "ä".repeat(MAX_NAME));
         let call = |id: &str, token: &str| {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_follow_each_other_without_gaps_although_the_list_changes() {
+    fn pages_have_no_gaps_while_the_list_changes() {
         let named = |numbers: std::ops::Range<usize>| -> Vec<(String, Value)> {
             numbers
                 .map(|number| {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_takes_no_session_of_another_one_and_loses_its_own_oldest_idle_one() {
+    async fn at_the_session_limit_an_owner_loses_its_own_oldest_idle_session() {
         let sessions = Arc::new(OpenSessions::new(Arc::default()));
         let of_bob = begin(&sessions, "bob").await.unwrap();
         let mut of_ann = Vec::new();

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_own_questions_are_forms_and_only_a_clear_yes_is_one() {
+    fn host_questions_become_forms_and_only_an_explicit_yes_approves() {
         let confirm = question(r#"{"type": "confirmation", "data": {"message": "Sure?"}}"#);
         assert_eq!(
             answered(&confirm, json!({"action": "accept", "content": {"confirmed": true}})).unwrap(),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn several_requests_are_answered_by_name_and_only_those_that_the_client_supports_are_sent() {
+    fn requests_are_answered_by_name_and_limited_to_client_capabilities() {
         let both = question(
             r#"{"type": "inputs", "data": {
                 "who": {"type": "input", "data": {"message": "Who?"}},
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_not_what_mcp_takes_is_an_error_that_says_so() {
+    fn data_that_mcp_does_not_accept_is_a_clear_error() {
         let wrong = Json::parse(br#"{"type": "elicitation", "data": {"requestedSchema": 5}}"#).unwrap();
         assert!(Question::of(&wrong, 0).unwrap_err().contains("requestedSchema"));
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_becomes_text_and_structure_and_a_result_of_mcp_is_passed_on() {
+    fn a_value_becomes_text_and_structured_content() {
         assert_eq!(tool("\"hi\"")["content"], json!([{ "type": "text", "text": "hi" }]));
         assert_eq!(tool("\"hi\"").get("structuredContent"), None);
         assert_eq!(tool(r#"{"a": 1}"#)["structuredContent"], json!({ "a": 1 }));

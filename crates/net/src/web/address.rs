@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn where_clouds_hand_out_keys_is_known_in_every_form() {
+    fn cloud_metadata_addresses_are_recognized_in_every_notation() {
         for address in ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fd00:ec2::254"] {
             assert_eq!(kind(address.parse().unwrap()), KEYS, "{address}");
         }

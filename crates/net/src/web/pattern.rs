@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_what_it_says() {
+    fn a_pattern_matches_its_hosts() {
         for (pattern, url) in [
             ("example.com", "https://example.com/"),
             ("Example.COM.", "http://example.com:81/x"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn and_nothing_else() {
+    fn a_pattern_matches_no_other_hosts() {
         for (pattern, url) in [
             ("example.com", "http://a.example.com/"),
             ("example.com", "http://example.com.evil.org/"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn patterns_that_are_not_hosts_are_rejected() {
         for (text, why) in [
             ("", "is not a host"),
             ("*", "grant `http = true`"),

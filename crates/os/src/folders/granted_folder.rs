@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_called_by_as_little_as_it_takes() {
+    fn folders_have_the_shortest_unique_names() {
         let names = |paths: &[&str]| {
             let paths: Vec<PathBuf> = paths.iter().map(|path| plain(Path::new(path))).collect();
             distinct(&paths)

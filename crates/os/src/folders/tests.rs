@@ -288,7 +288,7 @@ fn no_path_leads_outside() {
 }
 
 #[test]
-fn nothing_tells_whether_something_outside_is_there() {
+fn errors_do_not_reveal_whether_an_outside_file_exists() {
     let house = House::new();
     house.link("../secret.txt", "data/there");
     house.link("../nothing.txt", "data/gone!");
@@ -318,7 +318,7 @@ fn nothing_tells_whether_something_outside_is_there() {
 }
 
 #[test]
-fn what_is_swapped_while_it_is_used_leads_nowhere_else() {
+fn swapping_a_path_during_use_does_not_lead_outside() {
     let house = House::new();
     fs::create_dir(house.at("data/real")).unwrap();
     house.file("data/real/secret.txt", "inside");
@@ -364,7 +364,7 @@ fn what_is_swapped_while_it_is_used_leads_nowhere_else() {
 }
 
 #[test]
-fn a_path_is_full_or_within_the_one_folder_or_absolute() {
+fn paths_are_resolved_with_folder_name_relative_or_absolute() {
     let house = House::new();
     let (one, two) = (house.one(), house.two());
     for path in ["a.txt", "data/a.txt", "./a.txt", "data//a.txt", "./data/./a.txt", "a.txt/"] {
@@ -404,7 +404,7 @@ fn a_granted_folder_may_itself_be_a_link() {
 }
 
 #[test]
-fn honest_names_work_whatever_they_look_like() {
+fn unusual_but_valid_names_work() {
     let house = House::new();
     let folders = house.one();
     let names = [
@@ -484,7 +484,7 @@ fn reading_returns_the_requested_lines() {
 }
 
 #[test]
-fn writing_takes_the_place_of_what_was_there_and_keeps_what_it_may_do() {
+fn writing_replaces_a_file_and_keeps_its_permissions() {
     let house = House::new();
     let folders = house.one();
     house.file("data/run.sh", "old");
@@ -523,7 +523,7 @@ fn writing_takes_the_place_of_what_was_there_and_keeps_what_it_may_do() {
 }
 
 #[test]
-fn nobody_ever_reads_half_a_text() {
+fn writes_are_atomic() {
     let house = House::new();
     let folders = house.one();
     let texts = ["a".repeat(300_000), "b".repeat(200_000)];
@@ -542,7 +542,7 @@ fn nobody_ever_reads_half_a_text() {
 }
 
 #[test]
-fn pipes_sockets_and_devices_keep_nobody_waiting() {
+fn pipes_sockets_and_devices_are_refused_without_blocking() {
     let house = House::new();
     let fifo = house.at("data/pipe");
     let mode = rustix::fs::Mode::RWXU;
@@ -580,7 +580,7 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
 }
 
 #[test]
-fn listing_is_sorted_and_says_what_things_are() {
+fn a_listing_is_sorted_and_names_the_types() {
     let house = House::new();
     house.link("../secret.txt", "data/out");
     let listing = house.two().list("data").unwrap();
@@ -605,7 +605,7 @@ fn listing_is_sorted_and_says_what_things_are() {
 }
 
 #[test]
-fn globbing_matches_a_path_in_each_notation() {
+fn glob_matches_paths_in_each_notation() {
     let house = House::new();
     let found = |folders: &Folders, pattern: &str| folders.glob(glob(pattern)).unwrap().paths;
     let (one, two) = (house.one(), house.two());
@@ -629,7 +629,7 @@ fn globbing_matches_a_path_in_each_notation() {
 }
 
 #[test]
-fn grepping_names_file_and_line_and_what_is_around() {
+fn grep_reports_file_line_and_context() {
     let house = House::new();
     fs::write(house.at("data/binary"), b"needle\0").unwrap();
     let found = house.two().grep(GrepQuery { context: 1, ..grep("(?i)NEEDLE in .") }).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_goes_through_no_letter_and_is_reported() {
+    fn truncation_keeps_characters_whole_and_is_reported() {
         assert_eq!(capture(b"a\xffb"), ("a\u{fffd}b".into(), false));
         let (text, cut) = capture("ä".repeat(MAX / 2).as_bytes());
         assert!(!cut && text.len() == MAX);

@@ -118,7 +118,7 @@ const END: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"del
 const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 
 #[tokio::test]
-async fn a_question_goes_out_in_anthropics_words_with_its_headers() {
+async fn a_request_is_sent_in_the_format_of_anthropic_with_its_headers() {
     let server = service(|| answer("application/json", WHOLE)).await;
     let whole = server.whole(false).await;
     assert_eq!(text_of(&whole), "hello");
@@ -138,7 +138,7 @@ async fn a_question_goes_out_in_anthropics_words_with_its_headers() {
 }
 
 #[tokio::test]
-async fn a_stream_comes_as_pieces_with_its_usage_at_the_end() {
+async fn a_stream_arrives_in_chunks_with_the_usage_at_the_end() {
     let server = service(|| events([START, HELLO, END, STOP].concat())).await;
     let folded_answer = server.folded().await;
     assert_eq!(
@@ -160,7 +160,7 @@ async fn a_stream_comes_as_pieces_with_its_usage_at_the_end() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_status_wherever_they_occur() {
+async fn errors_keep_their_status_before_and_within_a_stream() {
     let overloaded =
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded, sk-test"}}"#;
     let busy = move || {
@@ -183,7 +183,7 @@ async fn errors_keep_their_status_wherever_they_occur() {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end_is_a_cut() {
+async fn a_stream_without_an_end_is_an_error() {
     for body in [START.to_owned(), [START, HELLO, "data: {\"ty"].concat(), String::new()] {
         let (_, error) = service(move || events(body.clone())).await.last_error().await;
         assert!(error.to_string().starts_with("the response of provider claude ended early: "), "{error}");
@@ -203,7 +203,7 @@ async fn a_stream_without_an_end_is_a_cut() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_named_with_its_beginning() {
+async fn an_invalid_response_is_quoted_in_the_error() {
     for (response, expected) in [
         ((|| answer("text/html", "<html>Welcome")) as fn() -> Response, "it begins: <html>welcome"),
         (|| answer("application/json", "{]"), "not valid json: "),
@@ -223,7 +223,7 @@ async fn what_is_no_message_is_named_with_its_beginning() {
 }
 
 #[tokio::test]
-async fn models_are_listed_in_openais_words() {
+async fn models_are_listed_in_the_format_of_openai() {
     let list = r#"{"data":[{"type":"model","id":"a","display_name":"A","created_at":"2025-02-19T00:00:00Z"}],"has_more":false}"#;
     let server = service(move || answer("application/json", list)).await;
     let expected = r#"[{"id":"a","object":"model","created":1739923200,"owned_by":"anthropic","display_name":"A","created_at":"2025-02-19T00:00:00Z"}]"#;
@@ -232,7 +232,7 @@ async fn models_are_listed_in_openais_words() {
 }
 
 #[tokio::test]
-async fn an_address_may_have_its_version_already_but_must_be_one() {
+async fn an_address_must_be_a_url_and_may_contain_the_version() {
     for url in ["", "api.anthropic.com", "ftp://x/"] {
         let error = Anthropic::new("claude", url, Client::new().unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("invalid base_url of provider claude: "), "{error}");
@@ -252,7 +252,7 @@ fn cut(body: &str, size: usize) -> Body {
 }
 
 #[tokio::test]
-async fn a_stream_is_the_same_wherever_it_is_cut_in_two() {
+async fn cutting_a_stream_anywhere_gives_the_same_chunks() {
     let tool = r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c","name":"t","input":{}}}"#;
     let input = r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"é\":\"ü\"}"}}"#;
     let body = [START, HELLO, &format!("data: {tool}\r\n\r\n: still here\n\ndata:{input}   \n\n"), END, STOP]
@@ -278,7 +278,7 @@ fn service_origin() -> crate::origin::Origin {
 }
 
 #[tokio::test]
-async fn recorded_streams_are_the_same_however_they_are_cut() {
+async fn cutting_recorded_streams_anywhere_gives_the_same_chunks() {
     for name in ["text", "text-tools", "thinking", "web-search"] {
         let Some(body) = recorded(&format!("messages.{name}.anthropic.sse")) else { return };
         let mut answers = Vec::new();

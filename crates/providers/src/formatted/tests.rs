@@ -45,7 +45,7 @@ async fn text(replies: impl IntoIterator<Item = Reply>, format: &str) -> String 
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_passes_as_it_was_written() {
+async fn a_valid_typed_answer_passes_unchanged() {
     for (format, reply) in [(PRICE, r#"{"price": 1e1, "for": "tea"}"#), (OBJECT, "{}")] {
         let (canned, answer) = ask([Reply::text(reply)], format).await;
         assert_eq!(message::text_of(&response::message_of(&answer.unwrap())), reply);
@@ -61,7 +61,7 @@ async fn an_answer_that_fits_passes_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn json_in_a_code_block_is_taken_out_of_it() {
+async fn json_is_extracted_from_a_code_block() {
     for reply in [
         "```json\n{\"price\":3}\n```",
         "Here you are:\n\n```\n{\"price\":3}\n```\nAnything else?",
@@ -96,7 +96,7 @@ async fn a_model_receives_the_mismatch_and_is_called_again() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
+async fn a_model_that_never_matches_the_schema_is_an_error_with_the_mismatch() {
     let (canned, answer) = ask([Reply::text("{}")], PRICE).await;
     assert_eq!(canned.requests().len(), 3);
     let error = answer.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_is_not_requested_again() {
+async fn a_truncated_answer_is_not_retried() {
     let cut = r#"{"choices":[{"message":{"content":"{\"pri"},"finish_reason":"length"}]}"#;
     let (canned, answer) = ask([Reply::whole(Json::parse(cut.as_bytes()).unwrap())], PRICE).await;
     assert_eq!(canned.requests().len(), 1);
@@ -120,7 +120,7 @@ async fn an_answer_that_is_cut_off_is_not_requested_again() {
 }
 
 #[tokio::test]
-async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
+async fn tool_calls_and_refusals_are_not_checked_against_the_schema() {
     for message in [
         r#"{"role":"assistant","content":"let me see","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]}"#,
         r#"{"role":"assistant","content":null,"refusal":"I will not"}"#,
@@ -133,7 +133,7 @@ async fn tool_calls_and_refusals_are_no_answers_in_a_form() {
 }
 
 #[tokio::test]
-async fn an_invalid_schema_is_the_callers_mistake_before_any_call() {
+async fn an_invalid_schema_is_a_client_error_before_any_call() {
     for (schema, why) in [
         (r#"{"schema":{"type":"nope"}}"#, "/type: "),
         (r#"{"schema":{"patternProperties":{"(":{}}}}"#, "regex"),
@@ -152,7 +152,7 @@ async fn an_invalid_schema_is_the_callers_mistake_before_any_call() {
 }
 
 #[tokio::test]
-async fn schemas_that_lead_in_a_circle_come_to_an_end() {
+async fn circular_schemas_are_bounded() {
     for schema in [
         r##"{"$ref":"#"}"##,
         r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
@@ -207,7 +207,7 @@ async fn a_service_without_response_formats_gets_an_instruction() {
 }
 
 #[tokio::test]
-async fn requests_that_ask_for_no_form_pass_untouched() {
+async fn requests_without_a_response_format_pass_unchanged() {
     let formatted = FormattedProvider::new(Arc::new(Plain(CannedProvider::new(["no JSON"]))), 2);
     for body in [r#"{"model":"m"}"#, r#"{"response_format":{"type":"text"}}"#, r#"{"response_format":null}"#]
     {

@@ -26,7 +26,7 @@ fn chat_body(body: &str) -> String {
 }
 
 #[test]
-fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
+fn a_request_keeps_its_messages_and_moves_its_options_for_ollama() {
     assert_eq!(
         chat_body(
             r#"{"model":"llama3","messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":"hi"}],
@@ -51,7 +51,7 @@ fn a_plain_request_keeps_its_words_and_options_move_to_their_place() {
 }
 
 #[test]
-fn formats_and_thinking_have_their_words() {
+fn response_formats_and_thinking_are_translated_for_ollama() {
     let schema = r#"{"model":"m","messages":[],"reasoning_effort":"none",
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}"#;
     assert!(
@@ -64,7 +64,7 @@ fn formats_and_thinking_have_their_words() {
 }
 
 #[test]
-fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
+fn inline_images_are_sent_and_image_urls_are_rejected() {
     let with = |url: &str| {
         format!(
             r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"text","text":"what is "}},
@@ -155,7 +155,7 @@ fn bytes(text: &str) -> Bytes {
 }
 
 #[tokio::test]
-async fn thinking_text_calls_and_counts_are_read_at_every_cut() {
+async fn an_ollama_stream_is_read_the_same_however_it_is_cut() {
     let expected = json(
         r#"{"object":"chat.completion","model":"qwen3","choices":[{"index":0,"message":{"role":"assistant",
             "reasoning_content":"Grüße, wohl.","content":"Ich rufe.","tool_calls":[
@@ -176,7 +176,7 @@ async fn thinking_text_calls_and_counts_are_read_at_every_cut() {
 }
 
 #[tokio::test]
-async fn the_recording_says_what_it_says_at_every_cut() {
+async fn a_recorded_ollama_stream_is_read_the_same_however_it_is_cut() {
     let Some(text) = recording() else { return };
     let whole = folded(vec![bytes(&text)]).await;
     let answer_text = message::text_of(&response::message_of(&whole));
@@ -196,7 +196,7 @@ async fn the_recording_says_what_it_says_at_every_cut() {
 }
 
 #[tokio::test]
-async fn what_has_no_proper_end_is_an_error_at_its_end() {
+async fn an_ollama_stream_without_an_end_is_an_error() {
     let half = THOUGHT.lines().take(3).collect::<Vec<_>>().join("\n");
     for (text, before, expected) in [
         (
@@ -240,7 +240,7 @@ fn request(stream: bool) -> Request {
 }
 
 #[tokio::test]
-async fn a_whole_answer_comes_in_openais_words() {
+async fn an_ollama_answer_is_translated_to_the_format_of_openai() {
     let (lab, requests) = service(
         200,
         "application/json; charset=utf-8",
@@ -270,7 +270,7 @@ async fn a_whole_answer_comes_in_openais_words() {
 }
 
 #[tokio::test]
-async fn a_stream_comes_as_chunks_without_unrequested_counts() {
+async fn an_ollama_stream_has_usage_only_on_request() {
     let (lab, _) = service(200, "application/x-ndjson", THOUGHT).await;
     let Ok(Answer::Stream(chunks)) = lab.chat(request(true)).await else { panic!() };
     let events: Vec<Json> = chunks.map(|chunk| chunk.unwrap().event).collect().await;
@@ -283,7 +283,7 @@ async fn a_stream_comes_as_chunks_without_unrequested_counts() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_status_and_words() {
+async fn errors_keep_their_status_and_message() {
     let (lab, _) = service(404, "application/json", r#"{"error":"model 'm' not found"}"#).await;
     for stream in [true, false] {
         let Err(Error::Answered { status: 404, body, .. }) = lab.chat(request(stream)).await else {

@@ -149,7 +149,7 @@ const LO: &str =
 const DONE: &str = "data: [DONE]\n\n";
 
 #[tokio::test]
-async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
+async fn requests_and_answers_of_openai_pass_unchanged() {
     let server = service(|| answer("application/json", WHOLE)).await;
     assert_eq!(server.whole(false).await, json(WHOLE));
     let http_request = server.requests.lock()[0].clone();
@@ -160,7 +160,7 @@ async fn a_request_goes_out_as_it_is_and_the_answer_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
+async fn a_stream_arrives_in_chunks_and_its_connection_is_reused() {
     let server = service(|| events([": PROCESSING\n\n", HEL, LO, DONE].concat())).await;
     for _ in 0..2 {
         let chunks = server.chunks().await;
@@ -174,7 +174,7 @@ async fn a_stream_comes_as_pieces_and_its_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn other_line_ends_and_a_missing_end_mark_are_fine_after_a_finish_reason() {
+async fn other_line_endings_and_a_missing_done_mark_are_tolerated() {
     let crlf = [HEL, LO.trim_end()].concat().replace('\n', "\r\n");
     let server = service(move || events(crlf.clone())).await;
     assert_eq!(text_of(&folded(server.chunks().await)), "hello");
@@ -201,7 +201,7 @@ async fn an_answer_in_the_other_form_than_requested_is_accepted() {
 }
 
 #[tokio::test]
-async fn packed_answers_are_unpacked() {
+async fn compressed_answers_are_decompressed() {
     let server = service(|| {
         let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
         (headers, gzip(WHOLE.as_bytes())).into_response()
@@ -212,7 +212,7 @@ async fn packed_answers_are_unpacked() {
 }
 
 #[tokio::test]
-async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
+async fn an_error_status_keeps_its_body_and_retry_after() {
     let server = service(|| {
         let headers = [("retry-after", "7"), ("content-type", "application/json")];
         (axum::http::StatusCode::TOO_MANY_REQUESTS, headers, r#"{"error":{"message":"slow, sk-test"}}"#)
@@ -234,7 +234,7 @@ async fn an_error_status_is_passed_on_with_its_body_and_when_to_try_again() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_success_is_an_error() {
+async fn an_error_body_with_status_200_is_an_error() {
     let inside = |event: &'static str| move || events([HEL, event].concat());
     let groq = "event: error\ndata: {\"error\":{\"message\":\"m\",\"status_code\":400}}\n\n";
     let openrouter =
@@ -250,7 +250,7 @@ async fn an_error_inside_a_success_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end_is_a_cut() {
+async fn a_stream_without_an_end_is_an_error() {
     let other_choice = "data: {\"choices\":[{\"index\":1,\"delta\":{}}]}\n\n";
     for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
         let server = service(move || events(body.clone())).await;
@@ -265,7 +265,7 @@ async fn a_stream_without_an_end_is_a_cut() {
 }
 
 #[tokio::test]
-async fn what_is_no_chat_answer_is_named_with_its_beginning() {
+async fn a_response_that_is_not_a_chat_answer_is_quoted_in_the_error() {
     for (response, expected) in [
         (
             (|| answer("text/html", "<html>\n <b>Welcome</b>")) as fn() -> Response,
@@ -288,7 +288,7 @@ async fn what_is_no_chat_answer_is_named_with_its_beginning() {
 }
 
 #[tokio::test]
-async fn bytes_are_forwarded_both_ways_untouched() {
+async fn bytes_are_forwarded_unchanged_in_both_directions() {
     let odd = "{ \"model\" : \"m\",\"n\":1.0e0 }";
     let server = service(|| events([": hi\r\n\r\n", HEL].concat())).await;
     let forwarded = server.forward(odd).await;
@@ -323,7 +323,7 @@ async fn models_are_listed() {
 }
 
 #[tokio::test]
-async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
+async fn an_address_must_be_a_url_and_may_have_a_slash_and_a_query() {
     let server = service(|| answer("application/json", WHOLE)).await;
     let url = format!("http://{}/a/?api-version=1", server.address);
     let provider = OpenAi::new("lab", &url, Client::new().unwrap()).unwrap().with_header("x-team", "red");

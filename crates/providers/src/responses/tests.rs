@@ -129,7 +129,7 @@ fn stream() -> String {
 }
 
 #[tokio::test]
-async fn a_whole_response_and_its_stream_are_the_same_answer() {
+async fn a_response_and_its_stream_give_the_same_answer() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}"#;
     let whole = service("application/json", response("completed")).await.ask(body, false).await.unwrap();
     let server = service("text/event-stream", stream()).await;
@@ -223,7 +223,7 @@ async fn a_chat_request_is_translated_for_the_responses_api() {
 }
 
 #[tokio::test]
-async fn what_its_client_wishes_beyond_a_chat_is_sent_along() {
+async fn fields_beyond_the_chat_api_are_sent_to_the_responses_api() {
     let server = service("application/json", response("completed")).await;
     let body = json(
         r#"{"model":"m","reasoning_effort":"low","messages":[{"role":"user","content":"hi"}],

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_changes_in_its_file_is_used_and_one_that_goes_is_kept() {
+    async fn a_changed_key_file_is_reloaded_and_a_deleted_one_keeps_the_last_key() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         std::fs::write(&file, "one\n").unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_called() {
+    async fn requests_use_the_key_of_the_caller_and_fail_without_one() {
         let make = |own: &Credential| {
             Ok(Arc::new(CannedProvider::new([Reply::text(&own.token)])) as Arc<dyn Provider>)
         };

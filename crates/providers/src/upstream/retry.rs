@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
+    fn retry_delays_double_up_to_the_maximum_with_jitter() {
         let retry =
             RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
         for (retries, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_obeyed_and_too_long_a_wait_is_not_retried() {
+    fn retry_after_is_respected_up_to_the_limit() {
         let date = |seconds| {
             let moment = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
             moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_mistakes_and_too_many_requests_are_no_failures_of_the_service() {
+    fn client_errors_and_rate_limits_are_not_provider_failures() {
         assert!([400, 401, 404, 429].iter().all(|status| !is_failure(&answered(*status, None))));
         assert!([500, 503, 529].iter().all(|status| is_failure(&answered(*status, None))));
     }

@@ -60,7 +60,7 @@ async fn error(patient: &Upstream) -> Error {
 }
 
 #[tokio::test]
-async fn what_gets_better_is_answered() {
+async fn a_request_succeeds_after_retries() {
     let replies = [unreachable().into(), answered(503, None).into(), Reply::text("there")];
     let (canned, patient) = patient(replies);
     assert_eq!(text(patient.chat(request(true)).await.unwrap()).await, "there");
@@ -87,7 +87,7 @@ async fn an_observer_of_the_turn_is_notified_of_each_retry() {
 }
 
 #[tokio::test]
-async fn after_so_many_times_the_last_failure_is_the_answer() {
+async fn the_last_error_is_returned_after_all_attempts() {
     let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
     assert!(matches!(error(&patient).await, Error::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 3);
@@ -97,7 +97,7 @@ async fn after_so_many_times_the_last_failure_is_the_answer() {
 }
 
 #[tokio::test]
-async fn it_waits_for_retry_after_and_no_longer_than_its_limit() {
+async fn a_retry_waits_for_retry_after_up_to_the_limit() {
     let (canned, patient) = patient([answered(429, Some("0.3")).into(), Reply::text("now")]);
     let begun = Instant::now();
     assert_eq!(text(patient.chat(request(false)).await.unwrap()).await, "now");
@@ -106,7 +106,7 @@ async fn it_waits_for_retry_after_and_no_longer_than_its_limit() {
 }
 
 #[tokio::test]
-async fn too_long_a_wait_is_the_callers_to_wait() {
+async fn a_retry_after_over_the_limit_is_returned_to_the_caller() {
     let (canned, patient) = patient([answered(429, Some("60")).into()]);
     let Error::Answered { retry_after, .. } = error(&patient).await else { panic!() };
     assert_eq!((retry_after.as_deref(), canned.requests().len()), (Some("60"), 1));
@@ -128,7 +128,7 @@ async fn an_error_in_place_of_the_first_chunk_is_retried_and_a_later_one_is_not(
 }
 
 #[tokio::test]
-async fn a_whole_answer_has_its_time_retries_included() {
+async fn the_total_timeout_includes_retries() {
     let (canned, patient) = patient([answered(503, Some("0.6")).into()]);
     let patient = patient.within(Some(Duration::from_secs(1)));
     assert!(matches!(error(&patient).await, Error::Answered { status: 503, .. }));
@@ -159,7 +159,7 @@ impl Provider for Slow {
 }
 
 #[tokio::test]
-async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
+async fn the_total_timeout_ends_a_stream_and_the_wait_for_one() {
     let total = Some(Duration::from_millis(100));
     let late =
         Upstream::new(Credentials::fixed(Arc::new(Slow { first: Duration::from_secs(60), then: false })))
@@ -186,7 +186,7 @@ fn asking(text: &str) -> Request {
 }
 
 #[tokio::test]
-async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
+async fn repeated_failures_open_the_breaker_until_a_probe_succeeds() {
     let replies = [unreachable(), unreachable(), unreachable()].map(Reply::error).into_iter();
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
     let settings = BreakerSettings {
@@ -217,7 +217,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
 }
 
 #[tokio::test]
-async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_closes_no_other() {
+async fn one_failing_request_opens_no_breaker_and_models_have_separate_breakers() {
     let (canned, upstream) = patient([answered(500, None).into()]);
     let settings = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
     let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
@@ -235,7 +235,7 @@ async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_clos
 }
 
 #[tokio::test]
-async fn the_retries_of_all_layers_count_once() {
+async fn all_layers_share_one_retry_count() {
     for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
         let (canned, upstream) = patient([answered(503, None).into()]);
         let upstream = upstream.with_retry(RetrySettings { max_retries: inner, ..SHORT });
@@ -276,7 +276,7 @@ async fn whole_answers_streams_failures_and_disconnects_are_counted_separately()
 }
 
 #[tokio::test]
-async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
+async fn client_errors_and_rate_limits_do_not_open_the_breaker() {
     let (canned, patient) = patient([answered(400, None).into()]);
     let patient =
         patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
@@ -292,7 +292,7 @@ async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
 }
 
 #[tokio::test]
-async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
+async fn a_missing_provider_key_is_reported_with_a_fix() {
     let (_, patient) = patient([answered(401, None).into()]);
     let Error::Answered { status: 401, body, .. } = error(&patient.keyless("set LAB_KEY")).await else {
         panic!()
@@ -302,7 +302,7 @@ async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_ends_the_wait() {
+async fn a_disconnected_caller_ends_the_wait() {
     let outcome = Arc::new(Mutex::new(None));
     let (canned, patient) = patient([answered(503, Some("0.3")).into()]);
     let seen = outcome.clone();

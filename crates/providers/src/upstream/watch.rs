@@ -126,7 +126,7 @@ mod tests {
     use valvehouse_core::metrics::Service;
 
     #[test]
-    fn tokens_are_found_at_the_end_of_bytes_however_they_come() {
+    fn usage_is_found_at_the_end_of_a_stream_however_it_is_cut() {
         let body = br#"data: {"usage":null}
 
 data: {"choices":[],"usage": {"prompt_tokens":7,"completion_tokens":5}}

@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_only_held_up_has_not_used_its_time() {
+    fn time_without_the_processor_does_not_count_against_a_call() {
         let _guard = Guard::enter(BUDGET);
         passes(Duration::from_millis(60), || std::thread::sleep(Duration::from_millis(1)));
         assert_eq!(check_end(), Ok(()));
@@ -573,7 +573,7 @@ mod tests {
     /// The clock stops after two seconds without a use. A call with operations of 30 ms each reaches a multiple of
     /// [`LOOK_UP`] only after half a minute: each check of its deadline has to keep the clock running.
     #[test]
-    fn each_look_at_a_deadline_keeps_the_clock_running() {
+    fn each_deadline_check_keeps_the_clock_running() {
         let _guard = Guard::enter(Budget { operations: 1_000, ..Budget::UNLIMITED });
         let before = clock::wishes();
         for look in 1..=5 {
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_computed_longer_within_one_native_is_ended_after_it() {
+    fn a_call_over_budget_within_a_native_function_ends_after_it() {
         let _guard = Guard::enter(BUDGET);
         let began = processor::processor_time();
         while processor::processor_time()

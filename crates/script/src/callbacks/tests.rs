@@ -46,7 +46,7 @@ async fn a_callback_receives_its_event_and_what_hooks_receive() {
 }
 
 #[tokio::test]
-async fn a_file_may_listen_and_have_hooks_and_its_figures_are_by_name() {
+async fn a_script_may_have_callbacks_and_hooks_with_metrics_by_name() {
     let script =
         script("const callbacks = true; fn inlet(body) { body } fn on_tool_start() {} fn on_text(event) {}");
     assert_eq!(script.hooks().collect::<Vec<_>>(), [valvehouse_core::filter::Hook::Inlet]);
@@ -63,7 +63,7 @@ async fn a_file_may_listen_and_have_hooks_and_its_figures_are_by_name() {
 }
 
 #[tokio::test]
-async fn what_breaks_says_where_and_what_refuses_says_why() {
+async fn a_callback_error_has_its_position_and_a_rejection_its_reason() {
     let bug = "const callbacks = true;\nfn on_tool_start(event) {\n event.nothing.at_all() }";
     let (result, _) = hear(bug, "{}").await;
     assert!(result.clone().unwrap_err().contains("filters/x.rhai:3:"), "{result:?}");
@@ -74,7 +74,7 @@ async fn what_breaks_says_where_and_what_refuses_says_why() {
 }
 
 #[tokio::test]
-async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
+async fn repeated_callback_failures_open_a_breaker_that_does_not_affect_hooks() {
     let rest = Duration::from_secs(60);
     let breaker = BreakerSettings { failure_threshold: 2, window: rest, cool_down: rest };
     let settings = Settings { breaker, ..Settings::default() };
@@ -89,7 +89,7 @@ async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
 }
 
 #[test]
-fn almost_callbacks_are_reported_with_the_nearest_name() {
+fn misspelled_callbacks_are_reported_with_the_nearest_name() {
     let missing = warnings("fn inlet(body) { body } fn on_text(event) {}");
     assert!(missing[0].starts_with("`on_text` is never called: missing `const callbacks = true`"));
     for (name, near) in
@@ -113,7 +113,7 @@ fn almost_callbacks_are_reported_with_the_nearest_name() {
 }
 
 #[test]
-fn an_unknown_parameter_of_a_callback_is_a_mistake() {
+fn an_unknown_parameter_of_a_callback_is_an_error() {
     let text = "const callbacks = true; fn on_text(evnt) {}";
     let problems = compile(Kind::Filter, text, &Settings::default()).unwrap_err();
     assert_eq!(problems[0].message, "unknown parameter `evnt` of `on_text`");

@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_of_the_hosts_own_is_a_problem_of_the_file_that_met_it() {
+    fn a_panic_while_compiling_is_a_problem_of_that_file() {
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "");
         let problems = unless_it_panics::<()>(&file, || panic!("an error of the host's")).unwrap_err();
         assert_eq!(problems[0].code, Code::Quarantined);

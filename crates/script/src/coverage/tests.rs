@@ -95,7 +95,7 @@ fn all_loops_count_what_they_repeat() {
 }
 
 #[test]
-fn what_is_tried_and_what_is_caught_count_each() {
+fn try_and_catch_blocks_count_separately() {
     let text = "fn inlet(body) {\n    try {\n        if body.bad { throw \"bad\"; }\n        body.x = 1;\n    } catch (e) {\n        body.x = e.message;\n    }\n}";
     check(text, r#"{"bad":true}"#, "2 3 -4 6");
     check(text, r#"{"bad":false}"#, "2 3 4 -6");
@@ -149,7 +149,7 @@ fn both(text: &str) -> [Script; 2] {
 }
 
 #[test]
-fn answers_and_errors_are_those_of_the_script_as_it_is() {
+fn coverage_changes_no_results_or_errors() {
     let text = "const Valves = #{ step: 3 };\nfn inlet(body, valves) {\n    let twice = |n| n * 2;\n    let sum = 0;\n    for n in body.list {\n        sum += twice.call(n) + Valves.step;\n        if sum > body.limit { throw `too much: ${sum}`; }\n    }\n    body.sum = this_one(sum);\n    body\n}\nfn this_one(n) {\n    return n + depth(n);\n}\nfn depth(n) {\n    if n > 0 { depth(n - 1) + 1 } else { body_of() }\n}\nfn body_of() { 7 }";
     let [plain, covered] = both(text);
     for body in [
@@ -163,7 +163,7 @@ fn answers_and_errors_are_those_of_the_script_as_it_is() {
 }
 
 #[test]
-fn probes_are_no_operations_of_the_script() {
+fn coverage_probes_do_not_count_as_operations() {
     // Nothing in the script is folded, which would save operations.
     let text = "fn inlet(body, valves) {\n    let sum = 0;\n    for n in body.list {\n        if n > sum {\n            sum += n;\n        }\n        sum += other(n);\n    }\n}\nfn other(n) {\n    n += twice(n);\n    n\n}\nfn twice(n) {\n    n *= n;\n    n\n}";
     let [plain, covered] = both(text);
@@ -173,13 +173,13 @@ fn probes_are_no_operations_of_the_script() {
 }
 
 #[test]
-fn a_loop_without_end_is_ended_and_counted() {
+fn an_endless_loop_is_ended_and_counted() {
     let text = "fn inlet(body) {\n    loop {\n        body.x = 1;\n    }\n    body\n}";
     check(text, "{}", "2 3 -5");
 }
 
 #[test]
-fn calls_at_a_time_all_count() {
+fn concurrent_calls_all_count() {
     let text = "fn inlet(body) {\n    if body.n == 1 {\n        body.a = 1;\n    } else {\n        body.b = 1;\n    }\n}";
     let file = file(text);
     let coverage = Coverage::of(&file);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_shared_by_processes_and_versions_are_released_by_id() {
+    fn the_quarantine_is_shared_by_processes_and_released_by_id() {
         let project = tempfile::tempdir().unwrap();
         let mut seen = Quarantine::of(project.path());
         assert!(seen.of_plugin("a").is_empty());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_cannot_be_read_quarantines_nothing() {
+    fn an_unreadable_quarantine_list_quarantines_nothing() {
         let project = tempfile::tempdir().unwrap();
         change(project.path(), |list| list.add(&entry("a"))).unwrap();
         std::fs::write(project.path().join(FOLDER).join(FILE), "{").unwrap();

@@ -159,7 +159,7 @@ mod tests {
 
     /// A single test, because a process has one record.
     #[test]
-    fn the_next_start_finds_what_ran_and_quarantines_what_was_stuck_while_it_was_loaded() {
+    fn the_next_start_quarantines_a_file_that_hung_while_loading() {
         let project = tempfile::tempdir().unwrap();
         let (record, caught) = CrashRecord::open(project.path());
         let record = record.unwrap();

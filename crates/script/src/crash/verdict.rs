@@ -68,7 +68,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(2);
 
     #[test]
-    fn a_fault_is_laid_to_the_version_on_its_thread_alone() {
+    fn a_crash_is_attributed_to_the_script_on_its_thread() {
         let mut list = List::default();
         let running = vec![ran("a", false, LONG), ran("b", false, LONG)];
         let left = LeftOver { fault: Some((6, Some(ran("b", false, Duration::ZERO)))), running };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_host_may_be_killed_any_number_of_times() {
+    fn killing_a_healthy_host_quarantines_nothing() {
         let mut list = List::default();
         let running = vec![
             ran("calls", false, LONG_CALL - Duration::from_millis(1)),
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_loading_for_long_counts_at_once() {
+    fn a_file_that_was_loading_for_long_is_quarantined_at_once() {
         let left = LeftOver { fault: None, running: vec![ran("a", true, LONG_LOAD)] };
         assert_eq!(ids(&judge(&left, &mut List::default(), 0)), ["a"]);
     }
 
     #[test]
-    fn a_stuck_call_counts_the_second_time_within_a_day() {
+    fn a_stuck_call_is_quarantined_the_second_time_within_a_day() {
         let day = MEMORY.as_millis() as i64;
         let left = LeftOver { fault: None, running: vec![ran("a", false, LONG_CALL)] };
         let mut list = List::default();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_ends_where_the_expression_does() {
+    fn a_property_chain_ends_with_its_expression() {
         for (text, chain) in [
             ("    body.metadata", "body.metadata"),
             ("if x > 1 && body.messages[0].nope", "body.messages[0].nope"),

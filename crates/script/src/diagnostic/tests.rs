@@ -83,7 +83,7 @@ fn report(problems: &[Diagnostic]) -> String {
 }
 
 #[test]
-fn every_code_has_one_page_with_its_title_and_its_reason() {
+fn every_diagnostic_code_has_one_page_with_title_and_reason() {
     let headings: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     let expected: Vec<String> =
         Code::ALL.iter().map(|code| format!("{} {}", code.id(), code.title())).collect();
@@ -96,7 +96,7 @@ fn every_code_has_one_page_with_its_title_and_its_reason() {
 }
 
 #[test]
-fn a_wrong_example_of_a_page_is_reported_with_its_code_and_a_right_one_is_not() {
+fn wrong_examples_of_a_page_trigger_its_code_and_right_ones_do_not() {
     for code in Code::ALL {
         let (wrong, right) = (example(code.page(), "Wrong"), example(code.page(), "Right"));
         if WITHOUT_EXAMPLE.contains(code) {
@@ -114,7 +114,7 @@ fn a_wrong_example_of_a_page_is_reported_with_its_code_and_a_right_one_is_not() 
 }
 
 #[test]
-fn what_does_not_load_is_an_error() {
+fn problems_that_prevent_loading_are_errors() {
     let found = problems("fn inlet(body) {\n    body.x = ;\n}");
     assert_eq!(found.iter().map(|problem| problem.severity).collect::<Vec<_>>(), [Severity::Error]);
 }

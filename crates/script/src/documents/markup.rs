@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xml_is_read_from_tag_to_tag() {
+    fn xml_is_read_tag_by_tag() {
         let xml = "<?xml version=\"1.0\"?><w:p a='1' w:b = \"x>\"><!-- <no> -->a &amp; b<w:br/></w:p>";
         let read: Vec<Part<'_>> = parts(xml).collect();
         assert_eq!(read[0], Part::Start("p", "a='1' w:b = \"x", false));

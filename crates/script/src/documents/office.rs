@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_or_too_large_is_an_error() {
+    fn invalid_and_oversized_documents_are_errors() {
         assert!(matches!(text(b""), Err(DocumentError::Damaged(_))));
         assert_eq!(text(&archive(&[("a.txt", "hello")])), Err(DocumentError::Unknown));
         let bomb = format!("<w:t>{}</w:t>", " ".repeat(80 << 20));

@@ -36,7 +36,7 @@ fn hover(text: &str) -> String {
 }
 
 #[test]
-fn words_of_values_are_offered_by_what_the_variable_is() {
+fn members_are_completed_by_the_type_of_the_variable() {
     let messages = ["last", "count", "keep_last", "system", "filter", "len"];
     offers("fn inlet(body) { body.‸ }", &["messages", "model", "texts", "ensure"], &["role", "args"]);
     offers("fn inlet(body) { body.messages.‸", &messages, &["role", "model"]);
@@ -72,7 +72,7 @@ fn words_of_values_are_offered_by_what_the_variable_is() {
 }
 
 #[test]
-fn valves_are_offered_with_what_they_are() {
+fn valves_are_completed_with_their_declarations() {
     let valves = "const Valves = #{ limit: #{ value: 4, description: \"How many\" }, names: [], };\nconst UserValves = #{ bonus: 1 };\n";
     let with = |code: &str| format!("{valves}fn inlet(body, valves, __user__) {{ {code} }}");
     offers(&with("valves.‸"), &["limit", "names"], &["description", "bonus"]);
@@ -104,7 +104,7 @@ fn valves_are_offered_with_what_they_are() {
 }
 
 #[test]
-fn functions_are_offered_behind_their_module_and_alone() {
+fn functions_are_completed_with_and_without_their_module() {
     offers("fn f() { regex::‸ }", &["find", "replace", "is_match"], &["get"]);
     offers("fn f() { let x = kv::user::ge‸", &["get", "incr"], &["user"]);
     offers("fn f() { kv::‸ }", &["get", "user", "chat"], &["find"]);
@@ -120,7 +120,7 @@ fn functions_are_offered_behind_their_module_and_alone() {
 }
 
 #[test]
-fn hooks_and_their_parameters_are_offered() {
+fn hooks_and_their_parameters_are_completed() {
     offers("‸", &["inlet", "stream", "handler", "pipe", "const Valves"], &["deny"]);
     offers("fn inlet(body) { body }\n\n‸", &["outlet"], &["inlet", "deny"]);
     offers("fn ‸", &["inlet", "outlet"], &["deny"]);
@@ -143,7 +143,7 @@ fn the_opening_comment_is_completed() {
 }
 
 #[test]
-fn words_say_what_they_are() {
+fn hovering_shows_signature_and_documentation() {
     assert!(
         hover("fn f() { regex::fi‸nd(x, y) }")
             .starts_with("regex::find(text, pattern: text) -> any\nReturns the first match")
@@ -199,7 +199,7 @@ fn the_call_at_the_cursor_is_reported() {
 }
 
 #[test]
-fn no_text_breaks_it() {
+fn random_text_does_not_break_the_editor_support() {
     let whole = include_str!("../../../../filters/redact.rhai");
     let ends = whole.char_indices().map(|(at, _)| at).step_by(211);
     let odd = [
@@ -235,7 +235,7 @@ fn no_text_breaks_it() {
 }
 
 #[test]
-fn an_outline_names_what_stands_at_the_top() {
+fn the_outline_lists_top_level_items() {
     let text = "import \"lib/a\" as a;\nconst Valves = #{ limit: 4, deep: #{ value: 1 } };\nfn inlet(body, valves) { }\nfn own() { }";
     let symbols: Vec<(String, SymbolKind, usize)> = Sketch::of(text)
         .symbols()

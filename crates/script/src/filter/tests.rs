@@ -45,7 +45,7 @@ fn with_workload(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Workload
 }
 
 #[test]
-fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap() {
+fn first_calls_run_on_the_executor_unless_proven_cheap() {
     let (_, cheap) = with_workload("fn inlet(body) { body.seen = true; body }");
     assert_eq!(cheap(), None);
 
@@ -60,7 +60,7 @@ fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap(
 }
 
 #[test]
-fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
+fn a_slow_filter_runs_on_the_executor_until_several_calls_are_fast() {
     let (filter, workload) = with_workload("fn inlet(body) { body }");
     let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     assert_eq!(workload(), None);
@@ -75,7 +75,7 @@ fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
 }
 
 #[test]
-fn a_call_that_is_given_far_more_than_any_that_was_measured_runs_elsewhere() {
+fn a_call_with_a_much_larger_input_than_measured_runs_on_the_executor() {
     let workload_at = |filter: &ScriptFilter, hook: Hook, size: usize| {
         let turn = Turn::default();
         turn.note_size(size);
@@ -100,7 +100,7 @@ fn a_call_that_is_given_far_more_than_any_that_was_measured_runs_elsewhere() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap() {
+async fn filters_that_are_not_proven_cheap_measure_the_size_of_a_turn() {
     let body = Json::parse(format!(r#"{{"messages":[{{"content":"{}"}}]}}"#, "x".repeat(200_000)).as_bytes());
     for (text, is_noted) in [
         ("fn inlet(body) { body.seen = true; }", false),
@@ -117,7 +117,7 @@ async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap(
 }
 
 #[test]
-fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
+fn a_filter_that_seemed_slow_is_measured_before_it_moves_to_the_executor() {
     let (filter, workload) = with_workload("fn inlet(body) { body }");
     let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..2 {
@@ -137,7 +137,7 @@ fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
 const MATCHING: &str = "/*\nmatch: secret, Grüße \n*/\nfn stream(event) { event.seen = true; }\nfn inlet(body) { body.seen = true; }";
 
 #[tokio::test]
-async fn a_filter_with_match_sees_events_with_one_of_its_texts_however_these_are_spelt() {
+async fn a_filter_with_match_sees_events_with_its_texts_in_any_notation() {
     for event in [
         r#"{"choices":[{"delta":{"content":"a secret b"}}]}"#,
         r#"{"choices":[{"delta":{"content":"\u0073ecret"}}]}"#,
@@ -170,7 +170,7 @@ async fn a_filter_with_match_does_not_see_other_events_and_every_body() {
 }
 
 #[test]
-fn match_is_refused_where_it_would_hide_what_a_filter_has_to_see() {
+fn match_is_rejected_where_it_would_hide_required_events() {
     let refused = |head: &str, code: &str| {
         let text = format!("/*\n{head}\n*/\n{code}");
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);

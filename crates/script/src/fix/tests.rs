@@ -58,7 +58,7 @@ fn report_of(line: &str) -> String {
 }
 
 #[test]
-fn lines_of_other_languages_are_explained_and_fixed() {
+fn idioms_of_other_languages_are_explained_and_fixed() {
     let lines = LINES.lines().filter_map(|line| line.strip_prefix("> "));
     let report: String = lines.map(report_of).collect();
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
@@ -73,7 +73,7 @@ fn lines_of_other_languages_are_explained_and_fixed() {
 }
 
 #[test]
-fn messages_show_types_of_scripts_and_none_of_rust() {
+fn messages_name_script_types_instead_of_rust_types() {
     for line in LINES.lines() {
         for word in ["i64", "f64", "ImmutableString", "alloc::", "core::", "rhai::", "&str", "Dynamic"] {
             assert!(!line.contains(word), "{line}");
@@ -82,7 +82,7 @@ fn messages_show_types_of_scripts_and_none_of_rust() {
 }
 
 #[test]
-fn a_missing_capability_is_declared_where_the_comment_is_or_would_be() {
+fn a_missing_capability_is_added_to_the_opening_comment() {
     for (source, expected) in [
         (
             "fn inlet(body) { http::get(\"x\") }",
@@ -99,7 +99,7 @@ fn a_missing_capability_is_declared_where_the_comment_is_or_would_be() {
 }
 
 #[test]
-fn fixes_of_whole_scripts_leave_no_problem_behind() {
+fn fixing_a_whole_script_leaves_no_problem() {
     for (source, expected) in [
         (
             "/*\nrequirements: kv, llm\n*/\nfn inlet(body) { kv::set(\"a\", 1); body }",

@@ -70,7 +70,7 @@ fn shipped() -> Vec<String> {
 }
 
 #[test]
-fn every_shipped_script_keeps_its_tokens_and_settles_at_once() {
+fn formatting_shipped_scripts_keeps_tokens_and_is_idempotent() {
     for text in shipped() {
         if lex(text.trim_start_matches('\u{feff}')).is_ok() && format(&text).is_ok() {
             keeps(&text);
@@ -115,7 +115,7 @@ fn lines_are_indented_by_the_brackets_around_them() {
 }
 
 #[test]
-fn tokens_of_one_line_are_spaced_by_what_they_are() {
+fn tokens_of_one_line_are_spaced_by_kind() {
     for (source, expected) in [
         ("for i in 0..n{print(i)}", "for i in 0..n { print(i) }"),
         ("for (m,i)in list [ 1 .. 3 ]{}", "for (m, i) in list[1..3] {}"),
@@ -148,7 +148,7 @@ fn tokens_of_one_line_are_spaced_by_what_they_are() {
 }
 
 #[test]
-fn texts_comments_and_line_ends_keep_their_bytes() {
+fn texts_comments_and_line_endings_keep_their_bytes() {
     let source =
         "\u{feff}/*\n  title:  x\n\tpriority: 1\n*/\r\nfn f() {\r\n\tlet t = `a\r\n   b  `;\r\n}\r\n";
     let expected =
@@ -160,7 +160,7 @@ fn texts_comments_and_line_ends_keep_their_bytes() {
 }
 
 #[test]
-fn what_is_not_closed_is_refused_with_its_place() {
+fn unclosed_brackets_and_texts_are_reported_with_their_position() {
     for (source, place) in [
         ("fn f() {\n  g(\n}", "2:4: unclosed `(`"),
         ("fn f() {", "1:8: unclosed `{`"),
@@ -203,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_layout_of_a_script_becomes_one_with_the_same_tokens(seed in any::<u64>()) {
+    fn any_layout_of_a_script_formats_to_the_same_tokens(seed in any::<u64>()) {
         let all = shipped();
         let source = mangled(&all[seed as usize % all.len()], seed);
         if format(&source).is_ok() {
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_laid_out_is_refused_with_its_place() {
+fn unformattable_code_is_reported_with_its_position() {
     let deep = format!("{}{}", "{".repeat(300), "}".repeat(300));
     for (source, why) in [
         ("fn a() {\n    // x\r 1\n}\n", "a carriage return without a line feed"),

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_syntax_proves_are_known() {
+    fn types_that_syntax_proves_are_known() {
         use ValueKind::*;
         for (body, wanted) in [
             ("body.messages.len() < 4", [Some(Number), Some(Number)]),
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_a_run_decides_are_unknown() {
+    fn types_that_depend_on_a_run_are_unknown() {
         for body in [
             "body.n < body.m",
             "body[0] < body.messages[len(body)]",

@@ -85,7 +85,7 @@ fn values() -> Vec<Json> {
 }
 
 #[test]
-fn live_values_and_own_ones_mix_in_every_operator() {
+fn live_and_plain_values_mix_in_every_operator() {
     let mut wrong = Vec::new();
     let mut succeeded = 0;
     for (before, result) in OPERATIONS {
@@ -159,7 +159,7 @@ const TARGETS: [(&str, &str, &str, i64); 17] = [
 ];
 
 #[test]
-fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place() {
+fn every_assignment_operator_evaluates_its_target_once() {
     let mut wrong = Vec::new();
     let mut succeeded = 0;
     let list = || Json::from(vec![Json::from(1i64), vec![Json::from(2i64)].into()]);
@@ -213,7 +213,7 @@ fn every_operator_changes_the_place_that_it_names_once_whatever_finds_that_place
 }
 
 #[test]
-fn values_without_order_are_an_error_that_names_both() {
+fn comparing_unordered_values_is_an_error_that_names_both() {
     for (code, words) in [
         ("body.text > 3", ["a string", "a number", "`parse_int(text)`"]),
         ("body.messages.len() > body.text", ["a number", "a string", "`parse_int(text)`"]),
@@ -278,7 +278,7 @@ fn numbers_compare_by_value_whether_live_or_not() {
 }
 
 #[test]
-fn blobs_grow_by_what_blobs_grow_by() {
+fn live_and_plain_values_extend_blobs_the_same_way() {
     let script = script("a += b;", "a");
     let blob = || Dynamic::from_blob(Blob::from([7, 7]));
     assert_eq!(outcome(&script, blob(), blob()).unwrap().to_string(), "[7,7,7,7]");

@@ -20,7 +20,7 @@ fn out(script: &Script) -> Json {
 }
 
 #[test]
-fn functions_with_switch_and_closures_answer_as_before() {
+fn functions_with_switch_and_closures_return_the_same_values() {
     for (code, wanted) in [
         (r#"body.out = switch 2 { 1 => "a", 2 => "b", _ => "c" };"#, r#""b""#),
         (r#"body.out = switch [1, 2] { [1, 2] => "a", _ => "b" };"#, r#""a""#),
@@ -46,7 +46,7 @@ fn functions_with_switch_and_closures_answer_as_before() {
 }
 
 #[test]
-fn a_returned_variable_that_a_closure_captured_is_whole() {
+fn a_captured_variable_is_returned_intact() {
     let script = script("fn inlet(body) { let r = #{ a: [1] }; let f = || r; f.call(); r }");
     let (answer, _) =
         script.call(Hook::Inlet, vec![value::live(&Json::object(), Shape::Plain)], &Turn::default());
@@ -55,7 +55,7 @@ fn a_returned_variable_that_a_closure_captured_is_whole() {
 }
 
 #[test]
-fn a_switch_over_more_than_a_script_may_hold_ends_at_once() {
+fn a_switch_over_the_memory_limit_ends_at_once() {
     let text = "fn inlet(body) { let s = \"\"; s.pad(4_000_000, 'x'); let a = []; a.pad(2_000, 0);\nfor i in 0..2_000 { a[i] = s; }\nlet r = switch a { 1 => 2, _ => 3 }; body }";
     let script = script(text);
     let (answer, _) =

@@ -140,7 +140,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_set_is_found_as_the_same_files_in_a_folder_are() {
+    fn a_stored_set_loads_like_the_same_files_in_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in FILES {
             let path = folder.path().join(path);

@@ -34,7 +34,7 @@ const SCRIPT: &str = "fn inlet(body) { body.a = 1; }";
 const OTHER: &str = "fn inlet(body) { body.a = 2; }";
 
 #[test]
-fn what_did_not_change_is_found_without_being_read() {
+fn unchanged_files_are_not_read_again() {
     let (folder, mut loader) = (tempfile::tempdir().unwrap(), Loader::default());
     save(&folder, "a.rhai", SCRIPT);
     save(&folder, "deep/b.rhai", "import \"lib/m\" as m; fn inlet(body) { body.a = m::one(); }");
@@ -50,7 +50,7 @@ fn what_did_not_change_is_found_without_being_read() {
 }
 
 #[test]
-fn every_way_to_change_a_file_is_seen_by_the_next_look() {
+fn every_kind_of_file_change_is_seen_by_the_next_scan() {
     let (folder, mut loader) = (tempfile::tempdir().unwrap(), Loader::default());
     let path = folder.path().join("a.rhai");
     save(&folder, "a.rhai", SCRIPT);
@@ -78,7 +78,7 @@ fn every_way_to_change_a_file_is_seen_by_the_next_look() {
 }
 
 #[test]
-fn a_file_that_seems_just_saved_is_read_again_whatever_its_stamp_says() {
+fn a_recently_saved_file_is_read_again_despite_its_timestamp() {
     let (folder, mut loader) = (tempfile::tempdir().unwrap(), Loader::default());
     let path = folder.path().join("a.rhai");
     save(&folder, "a.rhai", SCRIPT);
@@ -93,7 +93,7 @@ fn a_file_that_seems_just_saved_is_read_again_whatever_its_stamp_says() {
 }
 
 #[test]
-fn a_module_changes_every_script_that_imports_it_wherever_it_lies() {
+fn a_changed_module_changes_every_script_that_imports_it() {
     let (folder, mut loader) = (tempfile::tempdir().unwrap(), Loader::default());
     // The last one is in a hidden folder, which scans skip.
     for module in ["lib/m", "_m", "_hidden/lib/m"] {

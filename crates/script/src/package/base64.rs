@@ -76,7 +76,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn base64_goes_both_ways() {
+    fn base64_is_encoded_and_decoded() {
         gives(&[
             (r#"base64::encode("hällo")"#, r#""aMOkbGxv""#),
             (r#"base64::encode("a")"#, r#""YQ==""#),

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_shows_the_match_and_what_is_around() {
+    fn an_excerpt_shows_the_match_in_context() {
         assert_eq!(excerpt("The Größe of it", "größe").as_deref(), Some("The Größe of it"));
         assert_eq!(excerpt("İİ x", "x").as_deref(), Some("İİ x"));
         assert_eq!(excerpt("abc", "d"), None);

@@ -72,7 +72,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn text_and_pages_are_read_and_others_are_refused() {
+    fn text_and_html_documents_are_read_and_others_rejected() {
         gives(&[
             (r#"documents::text("a, b")"#, r#""a, b""#),
             (r#"documents::text(" <!DOCTYPE html><p>a &amp; b</p>")"#, r#""a & b""#),

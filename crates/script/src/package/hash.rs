@@ -78,7 +78,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn digests_are_the_published_ones() {
+    fn digests_equal_the_published_ones() {
         let abc = r#""ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad""#;
         let jefe = r#""5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843""#;
         gives(&[
@@ -103,7 +103,7 @@ mod tests {
 
     /// The signing key of AWS's published example of Signature Version 4.
     #[test]
-    fn a_signature_is_made_of_signatures() {
+    fn chained_hmacs_give_the_published_signing_key() {
         let code = r#"
             let key = "AWS4wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
             for part in ["20150830", "us-east-1", "iam", "aws4_request"] { key = hash::hmac("sha256", key, part); }

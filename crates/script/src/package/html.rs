@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_selector_is_and_too_much_of_one_is_refused() {
+    fn invalid_and_oversized_selectors_are_rejected() {
         refuses(&[
             (r#"html::select("", "")"#, "it ends where an element is expected"),
             (r#"html::select("", "a >")"#, "it ends where an element is expected"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_nest_as_deeply_as_in_browsers() {
+    fn elements_nest_as_deep_as_in_browsers() {
         let deep = found(
             r#"let s = ""; s.pad(50_000, "<div>"); html::select(s + "<i>x", "div > i, div div div i")"#,
         );
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn entities_go_both_ways() {
+    fn entities_are_encoded_and_decoded() {
         gives(&[
             (
                 r#"html::escape("<a href=\"x\">'&ä</a>")"#,

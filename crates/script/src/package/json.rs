@@ -42,7 +42,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn json_is_read_and_written() {
+    fn json_is_parsed_and_written() {
         gives(&[
             (r#"json::parse("[1, 2.5, null, true, {\"a\": \"b\"}]")"#, r#"[1,2.5,null,true,{"a":"b"}]"#),
             (r#"json::stringify(json::parse("{\"b\": 1, \"a\": 2}"))"#, r#""{\"b\":1,\"a\":2}""#),
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_written_is_named() {
+    fn json_errors_name_the_problem() {
         refuses(&[
             (r#"json::parse("{\n\"a\" 1}")"#, "line 2 column 5"),
             ("json::stringify([], 17)", "0 to 16"),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forged_is_not_taken() {
+    fn forged_tokens_are_rejected() {
         let none = r#"let head = base64::encode_url("{\"alg\":\"none\"}"); let t = head + "." + base64::encode_url("{\"sub\":\"root\"}") + "."; "#;
         let hmac = r#"let m = base64::encode_url("{\"alg\":\"HS256\"}") + "." + base64::encode_url("{\"sub\":\"root\"}");
             let t = m + "." + base64::encode_url(hash::hmac("sha256", <RSA_PUBLIC>, m)); "#;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_options_that_do_not_fit_are_errors() {
+    fn invalid_keys_and_options_are_errors() {
         refuse(&[
             ("jwt::sign(#{}, \"s\", #{})", "missing `algorithm`"),
             ("jwt::sign(#{}, \"\", #{ algorithm: \"HS256\" })", "the secret is empty"),

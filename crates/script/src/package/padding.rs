@@ -53,7 +53,7 @@ mod tests {
     use crate::engine;
 
     #[test]
-    fn texts_are_filled_up_to_a_length_in_characters() {
+    fn texts_are_padded_to_a_length_in_characters() {
         let engine = engine::new();
         for (code, padded) in [
             (r#"let s = "abc"; s.pad(5, '!'); s"#, "abc!!"),

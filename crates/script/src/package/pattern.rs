@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_comes_with_a_hint() {
+    fn unsupported_pattern_syntax_is_reported_with_a_hint() {
         for (pattern, hint) in [
             ("(?=a)", "separate groups"),
             ("(?<!a)b", "linear time"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_forgets_what_was_not_used_for_longest() {
+    fn the_pattern_cache_evicts_the_least_recently_used() {
         let mut cache = Cache::default();
         let regex = Arc::new(Pattern::new(Regex::new("a").unwrap()));
         for number in 0..CAPACITY {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_searches_build_counts_too() {
+    fn memory_of_searches_counts() {
         let text = "ab".repeat(5_000);
         let before = CACHE.lock().entries.get("[ab]{40}c").map_or(0, |entry| entry.size);
         let pattern = compiled("[ab]{40}c").unwrap();

@@ -44,7 +44,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn numbers_stay_in_their_range() {
+    fn random_numbers_stay_in_their_range() {
         gives(&[
             ("random::int(7, 7)", "7"),
             ("let n = random::int(-2, 2); n >= -2 && n <= 2", "true"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_an_element() {
+    fn a_random_choice_is_an_element_of_the_list() {
         gives(&[("random::choice([5])", "5"), ("[1, 2].contains(random::choice([1, 2]))", "true")]);
         refuses(&[
             ("random::choice([])", "array is empty"),

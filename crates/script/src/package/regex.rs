@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_in_the_replacement() {
+    fn groups_are_expanded_in_the_replacement() {
         gives(&[
             (r#"regex::replace("a1 b2", `([a-z])(\d)`, "$2$1x")"#, r#""1ax 2bx""#),
             (r#"regex::replace("a1", `(?P<l>[a-z])(\d)`, "${l}${2}0 $$1 $ $x")"#, r#""a10 $1 $ $x""#),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_work_says_why() {
+    fn regex_errors_state_the_reason() {
         refuses(&[
             (r#"regex::is_match("a", "(?=a)")"#, "look-around"),
             (r#"regex::find("a", "(")"#, "unclosed group"),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sum_or_order_is_named() {
+    fn values_without_sum_or_order_are_named() {
         refuses(&[
             ("sum([1, \"2\"])", "sum: expected numbers, got a text at index 1"),
             ("sum(7)", "sum: expected a list, got a number"),

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_search_finds_what_the_library_finds() {
+    fn a_simulated_search_agrees_with_the_library() {
         let patterns = [
             "a",
             "a*",
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_patterns_find_the_same(pattern in "[ab()|*+?.^$]{0,10}", text in "[abä]{0,12}") {
+        fn random_patterns_agree_with_the_library(pattern in "[ab()|*+?.^$]{0,10}", text in "[abä]{0,12}") {
             if regex::Regex::new(&pattern).is_ok() {
                 prop_assert_eq!(ours(&pattern, &text, 0), theirs(&pattern, &text, 0));
             }

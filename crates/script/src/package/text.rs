@@ -181,7 +181,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn texts_are_trimmed_and_taken_apart() {
+    fn texts_are_trimmed_and_split() {
         gives(&[
             (r#"const S = " a "; text::trim(S)"#, r#""a""#),
             (r#"text::trim_start(" a ") + "|" + text::trim_end(" a ")"#, r#""a | a""#),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_can_be_joined() {
+    fn values_of_any_type_can_be_joined() {
         gives(&[
             (
                 r#"text::join([1, 2.5, "a", 'c', true, (), [1], #{ k: "v" }], ",")"#,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_can_stop_after_a_count() {
+    fn replacing_stops_after_a_count() {
         gives(&[
             (r#"text::replace("aaa", "a", "b")"#, r#""bbb""#),
             (r#"text::replace("aaa", "a", "b", 2)"#, r#""bba""#),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn truncating_counts_characters_and_the_mark() {
+    fn truncating_counts_characters_including_the_ellipsis() {
         gives(&[
             (r#"text::truncate("häöü", 4)"#, r#""häöü""#),
             (r#"text::truncate("häöü", 3)"#, r#""hä…""#),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_get_their_digits() {
+    fn numbers_are_formatted_with_digits() {
         gives(&[
             ("text::fixed(3.14159, 2)", r#""3.14""#),
             ("text::fixed(3, 2)", r#""3.00""#),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_texts_are_near_one() {
+    fn similar_texts_have_a_similarity_near_one() {
         gives(&[
             (r#"text::similar("", "")"#, "1.0"),
             (r#"text::similar("abcd", "abdc")"#, "0.75"),

@@ -166,7 +166,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn now_is_now() {
+    fn now_returns_the_current_time() {
         gives(&[
             ("time::unix() > 1_700_000_000", "true"),
             ("time::unix_ms() / 1000 - time::unix() <= 1", "true"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written() {
+    fn times_are_formatted() {
         gives(&[
             ("time::iso(1795232760)", r#""2026-11-21T03:46:00Z""#),
             ("time::iso(1.5)", r#""1970-01-01T00:00:01.5Z""#),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read() {
+    fn times_are_parsed() {
         gives(&[
             (r#"time::parse("2026-11-21 03:46", "%Y-%m-%d %H:%M")"#, "1795232760"),
             (r#"time::parse("2026-11-21 04:46", "%Y-%m-%d %H:%M", "Europe/Berlin")"#, "1795232760"),

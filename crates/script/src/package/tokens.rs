@@ -46,7 +46,7 @@ mod tests {
     use crate::package::tests::{gives, refuses};
 
     #[test]
-    fn texts_are_counted_in_the_models_encoding() {
+    fn texts_are_counted_in_the_encoding_of_the_model() {
         gives(&[
             (r#"tokens::count("")"#, "0"),
             (r#"tokens::count("hello world")"#, "2"),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_as_the_cookbook_does() {
+    fn messages_are_counted_like_the_openai_cookbook() {
         gives(&[
             ("tokens::count([])", "3"),
             (r#"tokens::count([#{ role: "user", content: "hello world" }])"#, "9"),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         let whole = r#"{"fragment":"top","host":"example.com","path":"/x/y","port":8080,"query":{"a":["1","3"],"b":"x y"},"scheme":"https","username":"ann"}"#;
         let short = r#"{"fragment":null,"host":null,"path":"a@b.c","port":null,"query":{},"scheme":"mailto","username":null}"#;
         gives(&[

@@ -30,12 +30,12 @@ mod tests {
     use crate::package::tests::gives;
 
     #[test]
-    fn a_uuid_is_new_each_time() {
+    fn each_uuid_is_unique() {
         gives(&[("uuid() != uuid()", "true"), ("uuid().len", "36"), ("uuid()[14]", r#""4""#)]);
     }
 
     #[test]
-    fn nothing_is_empty() {
+    fn empty_is_true_for_falsy_values_only() {
         for nothing in ["()", r#""""#, "[]", "#{}", "false", "0", "0.0"] {
             gives(&[(&format!("empty({nothing})"), "true")]);
         }

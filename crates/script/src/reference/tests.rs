@@ -9,7 +9,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 
 #[test]
-fn every_function_of_the_host_says_what_it_does_and_names_what_it_takes() {
+fn every_host_function_has_a_description_and_named_parameters() {
     let own = || {
         let hosts = functions().iter().filter(|function| function.origin == FunctionOrigin::Host);
         hosts.chain(test_functions())
@@ -39,7 +39,7 @@ fn every_function_of_the_host_says_what_it_does_and_names_what_it_takes() {
 }
 
 #[test]
-fn every_function_that_the_engine_has_is_in_the_table() {
+fn the_reference_lists_every_function_of_the_engine() {
     let named: BTreeSet<(&str, &str)> =
         functions().iter().map(|function| (&*function.module, &*function.name)).collect();
     let registered = engine::new().collect_fn_metadata(
@@ -61,7 +61,7 @@ fn every_function_that_the_engine_has_is_in_the_table() {
 }
 
 #[test]
-fn every_property_that_the_host_computes_is_a_word_of_some_value_and_does_what_it_says() {
+fn every_computed_property_is_documented_and_works() {
     let getters = engine::new().collect_fn_metadata(
         None,
         |info| Some(info.metadata.name.strip_prefix("get$")?.to_owned()),
@@ -116,7 +116,7 @@ fn every_hook_parameter_constant_and_capability_is_described() {
 }
 
 #[test]
-fn every_function_of_the_host_has_its_place_on_the_page() {
+fn every_host_function_is_on_the_reference_page() {
     let page = document();
     for function in functions()
         .iter()
@@ -131,7 +131,7 @@ fn every_function_of_the_host_has_its_place_on_the_page() {
 }
 
 #[test]
-fn the_page_in_the_repository_is_the_one_that_is_printed() {
+fn the_page_in_docs_equals_the_printed_one() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md");
     let written = std::fs::read_to_string(page).unwrap_or_default();
     assert!(
@@ -141,7 +141,7 @@ fn the_page_in_the_repository_is_the_one_that_is_printed() {
 }
 
 #[test]
-fn the_examples_load_without_a_doubt() {
+fn the_examples_of_the_reference_load_without_warnings() {
     for theme in super::theme::THEMES.iter().filter(|theme| !theme.example.is_empty()) {
         let file = SourceFile::new(Kind::Filter, "example", "filters/example.rhai", theme.example);
         let script = Script::compile(&file, &Settings::default());
@@ -151,7 +151,7 @@ fn the_examples_load_without_a_doubt() {
 }
 
 #[test]
-fn definitions_are_written_as_rhai_writes_them() {
+fn definitions_have_the_format_of_rhai() {
     let files = definitions();
     let text =
         |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, text)| text.as_str()).unwrap();

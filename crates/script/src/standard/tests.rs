@@ -62,7 +62,7 @@ fn every_sleep_of_the_standard_packages_is_refused() {
 
 /// Compares the results of metered functions with those of Rhai's own.
 #[test]
-fn metered_functions_answer_as_the_originals_do() {
+fn metered_functions_agree_with_the_originals() {
     let mut plain = Engine::new_raw();
     plain.register_global_module(super::packages());
     let metered = engine::new();

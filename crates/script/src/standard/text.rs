@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_ends_where_it_is_full() {
+    fn a_shortened_text_stops_at_its_limit() {
         assert_eq!(shortened_text(&"äöü".into(), 3), "ä");
         assert_eq!(shortened_text(&vec![Dynamic::from(1_i64), "x".into()].into(), 100), r#"[1, "x"]"#);
         let text = Dynamic::from("x".repeat(1 << 20));

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_many_places_is_not_copied_without_end() {
+    fn converting_shared_values_is_bounded() {
         let text = Dynamic::from("x".repeat(1 << 20));
         let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
         assert!(many(15).is_ok());

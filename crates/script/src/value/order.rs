@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_listed_as_written_and_added_ones_behind_them() {
+    fn keys_are_listed_as_written_with_added_ones_at_the_end() {
         let orders = KeyOrders::default();
         let tag = orders.tag(["b", "c", "a"].into_iter()).unwrap();
         for (has, wanted) in [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_ends_with_its_script() {
+    fn a_key_order_is_dropped_with_its_script() {
         let mut tagged = map(&["a", "b"]);
         let orders = KeyOrders::default();
         set(&mut tagged, orders.tag(["b", "a"].into_iter()).unwrap());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_another_kind_is_harmless() {
+    fn an_invalid_order_tag_is_ignored() {
         for tag in [-1, 1 << 20, i64::MAX] {
             let mut map = map(&["a", "b"]);
             set(&mut map, tag);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_json_keeps_its_order() {
+    fn a_map_copied_from_json_keeps_its_order() {
         let json = Json::parse(br#"{"b":[{"d":1,"c":{}}],"a":null}"#).unwrap();
         let orders = KeyOrders::default();
         assert_eq!(json_of(&orders.dynamic_of(&json)).unwrap().to_string(), json.to_string());

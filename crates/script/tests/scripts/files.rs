@@ -38,7 +38,7 @@ async fn run(code: &str, folder: &Path) -> String {
 }
 
 #[tokio::test]
-async fn the_work_in_a_folder_is_the_time_of_the_script() {
+async fn file_operations_count_as_run_time() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     std::fs::create_dir(&data).unwrap();

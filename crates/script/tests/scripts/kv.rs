@@ -41,7 +41,7 @@ async fn gives(kv: &Arc<Kv>, code: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_script_keeps_what_it_sets() {
+async fn a_script_reads_back_the_values_it_stored() {
     let kv = Arc::new(Kv::default());
     let cases = [
         (r#"body.out = [kv::get("none"), kv::get("none", 7)];"#, "[null,7]"),
@@ -79,7 +79,7 @@ async fn a_script_keeps_what_it_sets() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_says_why() {
+async fn values_that_cannot_be_stored_state_the_reason() {
     let kv = Arc::new(Kv::default());
     let cases = [
         (r#"kv::set("f", || 1);"#, "a function is not a JSON value"),
@@ -98,7 +98,7 @@ async fn what_cannot_be_kept_says_why() {
 }
 
 #[tokio::test]
-async fn each_user_and_each_chat_has_a_map() {
+async fn each_user_and_each_chat_has_its_own_map() {
     let kv = Arc::new(Kv::default());
     let user = keeping(r#"body.out = kv::user::incr("n");"#, &kv);
     let chat = keeping(r#"kv::chat::incr("n"); body.out = kv::chat::incr("n");"#, &kv);
@@ -119,7 +119,7 @@ async fn each_user_and_each_chat_has_a_map() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn turns_at_the_same_time_lose_nothing_and_versions_share_the_map() {
+async fn concurrent_turns_lose_no_writes_and_versions_share_the_map() {
     let kv = Arc::new(Kv::default());
     let code = r#"for i in 0..5 { kv::incr("n"); kv::update("u", |old| (old ?? 0) + 1); }"#;
     let turns = (0..100).map(|_| {
@@ -200,7 +200,7 @@ async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_later() {
+async fn a_turn_fails_if_its_durable_writes_fail_and_they_are_retried() {
     let (kv, writes, fails) = written();
     fails.store(true, SeqCst);
     let turn = turn("{}", "c1");
@@ -214,7 +214,7 @@ async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_la
 }
 
 #[tokio::test]
-async fn turns_at_the_same_time_share_a_commit() {
+async fn concurrent_turns_share_a_commit() {
     let commits = Arc::new(AtomicUsize::new(0));
     let counted = commits.clone();
     let kv = Arc::new(Kv::default().written_by(move |_| {
@@ -238,7 +238,7 @@ async fn turns_at_the_same_time_share_a_commit() {
 }
 
 #[tokio::test]
-async fn an_update_that_another_host_overtook_runs_again_on_what_is_stored() {
+async fn an_update_overtaken_by_another_host_runs_again() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let kv = Kv::default().swapped_by(move |before, _| {

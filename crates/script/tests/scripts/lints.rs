@@ -11,7 +11,7 @@ fn lints(text: &str) -> String {
 }
 
 #[test]
-fn each_says_what_it_is_about_and_what_was_meant() {
+fn each_lint_reports_its_code_and_suggests_a_fix() {
     let cases: [(&str, Code, &str); 53] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
@@ -192,7 +192,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
 }
 
 #[test]
-fn what_may_well_be_meant_is_left_alone() {
+fn plausible_code_has_no_lints() {
     for text in [
         // Closures, what is handed on, and what a map holds.
         "fn inlet(body) { let f = |x| x + 1; body.x = f.call(1); }",
@@ -241,7 +241,7 @@ fn what_may_well_be_meant_is_left_alone() {
 }
 
 #[test]
-fn no_script_of_ours_is_doubted() {
+fn shipped_scripts_have_no_lints() {
     let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut seen = 0;
     for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool), ("actions", Kind::Action)] {

@@ -33,7 +33,7 @@ async fn run(text: &str) -> Result<Json, Error> {
 }
 
 #[test]
-fn what_does_not_load_says_where_why_and_what_to_do() {
+fn load_errors_have_position_reason_and_help() {
     let cases: [(&str, &[&str]); 30] = [
         ("fn inlet(body) {\n  let x = body.messages.len(;\n}", &["filters/x.rhai:2:29", "^"]),
         (
@@ -93,7 +93,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn overloads_by_arity_take_the_longest() {
+async fn the_overload_with_the_most_parameters_is_used() {
     let body = run("fn inlet(body) { body.n = 1; } fn inlet(body, valves) { body.n = 2; }").await.unwrap();
     assert_eq!(body.get("n"), Some(2_i64.into()));
 }
@@ -126,7 +126,7 @@ async fn no_call_spends_more_than_its_budget() {
 }
 
 #[tokio::test]
-async fn a_call_is_not_ended_for_the_time_in_which_others_ran() {
+async fn time_of_other_calls_does_not_count_against_a_call() {
     let text = "fn inlet(body) { let n = 0; while n < 1000 { n += 1; } }";
     let settings = Settings { hook: Settings::default().stream, ..Settings::default() };
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
@@ -154,7 +154,7 @@ async fn a_call_is_not_ended_for_the_time_in_which_others_ran() {
 }
 
 #[tokio::test]
-async fn a_script_that_races_with_itself_does_not_sleep_through_its_budget() {
+async fn a_racing_script_does_not_sleep_through_its_budget() {
     let began = Instant::now();
     let raced = "fn inlet(body) { let a = [1]; loop { try { a.map(|v| a.len()); } catch { } } }";
     let error = run(raced).await.unwrap_err();
@@ -163,7 +163,7 @@ async fn a_script_that_races_with_itself_does_not_sleep_through_its_budget() {
 }
 
 #[tokio::test]
-async fn refusals_carry_what_the_script_chose() {
+async fn rejections_carry_the_fields_set_by_the_script() {
     let cases = [
         ("throw \"no\";", 400, "no", None),
         ("throw #{status: 429, message: \"slow\", retry_after: 3};", 429, "slow", Some(3.0)),
@@ -184,7 +184,7 @@ async fn refusals_carry_what_the_script_chose() {
 }
 
 #[tokio::test]
-async fn a_bug_names_file_function_and_place() {
+async fn a_script_error_names_file_function_and_position() {
     let error = run("fn helper(b) {\n  b.nothing.deeper.still\n}\nfn inlet(body) {\n  helper(body);\n}")
         .await
         .unwrap_err();
@@ -228,7 +228,7 @@ async fn events_are_emitted_in_order_also_before_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
+async fn waiting_for_an_answer_does_not_count_as_run_time() {
     let text = r#"fn inlet(body, __event_call__) {
         body.answer = ask(#{ type: "input", data: #{ title: "?" }, timeout: 5000 });
         try { __event_call__.call(#{ type: "input", data: (), timeout: 50 }); } catch (e) { body.late = e.message; }
@@ -258,7 +258,7 @@ async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
 }
 
 #[tokio::test]
-async fn valves_come_from_script_configuration_and_store_in_that_order() {
+async fn valves_are_layered_from_script_configuration_and_store() {
     let text = "const Valves = #{ a: 1, b: 1, c: #{ value: 1, maximum: 5 } };\nfn inlet(body, valves) { body.out = [Valves.a, valves.b, Valves.c]; }";
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let settings = Settings {
@@ -284,7 +284,7 @@ fn valves_keep_the_order_in_which_they_were_written() {
 }
 
 #[tokio::test]
-async fn a_scripts_own_map_outlives_its_turn_and_is_nobody_elses() {
+async fn the_map_of_a_script_outlives_a_turn_and_is_private() {
     let text = r#"/*
     requirements: kv
     */
@@ -325,7 +325,7 @@ async fn a_scripts_own_map_outlives_its_turn_and_is_nobody_elses() {
 }
 
 #[test]
-fn what_is_legal_and_not_meant_is_doubted() {
+fn suspicious_but_legal_code_is_a_warning() {
     let cases = [
         ("fn inlet(body) { let a = body.model.trim(); }", "`trim` changes its string", "1:37"),
         ("fn inlet(body) { body.model = body.model.replace(\"a\", \"b\"); }", "text::replace", ":1:42"),
@@ -396,7 +396,7 @@ fn a_parameter_may_be_called_like_a_constant_or_function() {
 }
 
 #[test]
-fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
+fn source_that_exceeds_parser_limits_is_rejected_at_its_position() {
     let many = |part: &str, count: usize, between: &str| vec![part; count].join(between);
     let numbered = |count: usize, part: &dyn Fn(usize) -> String| (0..count).map(part).collect::<String>();
     let key = |n: usize| format!("k{n}: 1,");
@@ -454,7 +454,7 @@ fn what_would_take_long_to_read_is_refused_where_it_is_too_much() {
 }
 
 #[tokio::test]
-async fn what_a_hook_hands_back_is_bounded() {
+async fn the_return_value_of_a_hook_is_bounded() {
     let big = "let s = \"x\"; s.pad(4000000, 'x');";
     let cases = [
         (Hook::Inlet, format!("{big} #{{ messages: [], a: [s, s, s, s, s] }}"), "length of string too large"),
@@ -505,7 +505,7 @@ async fn what_a_hook_hands_back_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_call_at_the_end_of_a_hook_gives_nothing_and_a_value_without_a_semicolon_does() {
+async fn a_hook_returns_its_last_value_only_without_a_semicolon() {
     let text =
         "fn inlet(body) { body.messages.keep_last(1); } fn outlet(body) { if true { body.remove(\"x\"); } }";
     let body = |text: &str| Json::parse(text.as_bytes()).unwrap();
@@ -522,7 +522,7 @@ async fn a_call_at_the_end_of_a_hook_gives_nothing_and_a_value_without_a_semicol
 }
 
 #[test]
-fn a_closure_that_sees_a_function_in_place_of_a_variable_is_reported() {
+fn a_closure_variable_shadowed_by_a_function_is_reported() {
     let hidden = "fn words() { 1 }\nfn use_it(words) {\n    let f = |x| words.a + x;\n    f.call(1)\n}";
     let problem = compile(hidden).unwrap().warnings.remove(0).to_string();
     assert!(
@@ -539,7 +539,7 @@ fn a_closure_that_sees_a_function_in_place_of_a_variable_is_reported() {
 }
 
 #[test]
-fn a_secret_valve_is_taken_from_the_environment_where_the_configuration_says_so() {
+fn a_secret_valve_can_come_from_an_environment_variable() {
     let text = "const Valves = #{ key: #{ value: \"nothing\", secret: true }, note: \"\" };\nfn inlet(body, valves) { body.x = valves.key + valves.note; }";
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
     let with = |configured: &str| {
@@ -593,7 +593,7 @@ fn values_of_the_environment_are_converted_and_those_of_the_file_are_not() {
 }
 
 #[test]
-fn words_of_python_are_reported_with_how_they_are_written_here() {
+fn python_idioms_are_reported_with_their_rhai_equivalent() {
     for (text, words) in [
         ("fn inlet(body) { let x = body.messages[-4:]; }", "`list.tail(4)` for the last four"),
         ("fn inlet(body) { let x = body.messages[:3]; }", "`:` is not a range"),
@@ -618,7 +618,7 @@ fn words_of_python_are_reported_with_how_they_are_written_here() {
 }
 
 #[tokio::test]
-async fn errors_at_run_use_the_words_of_scripts() {
+async fn runtime_errors_use_script_terms() {
     for (code, words) in [
         (
             "body.messages.keep_last(\"3\");",
@@ -672,7 +672,7 @@ async fn events_are_sent_and_lines_printed_as_in_open_webui() {
 }
 
 #[test]
-fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_value() {
+fn backtick_patterns_keep_escapes_and_list_mutators_return_nothing() {
     let doubts = |code: &str| report(&format!("fn inlet(body) {{ {code} }}"));
     let fine = doubts(r"body.x = regex::replace(body.y, `\n\s*\n`, `a`); let l = []; l.push(1); body.l = l;");
     assert_eq!(fine, "");
@@ -686,7 +686,7 @@ fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_val
 }
 
 #[tokio::test]
-async fn words_that_bytes_have_as_well_work_on_live_lists() {
+async fn methods_shared_with_bytes_work_on_live_lists() {
     let code = "fn inlet(body) { body.l = [1, 2, 3]; body.out = [body.l.extract(0, 2), body.l.extract(1), body.l + [4]]; body }";
     assert_eq!(run(code).await.unwrap().get("out").unwrap().to_string(), "[[1,2],[2,3],[1,2,3,4]]");
 }

@@ -84,7 +84,7 @@ async fn text(code: &str, settings: Settings) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_piece_leaves_before_the_model_has_sent_the_second() {
+async fn the_first_chunk_is_sent_before_the_second_arrives() {
     for code in [
         "for event in llm::stream(#{ messages: body.messages }) { yield_text(event.text); }",
         "for event in llm::stream(#{ messages: body.messages }) { yield_piece(event); }",
@@ -114,7 +114,7 @@ async fn the_first_piece_leaves_before_the_model_has_sent_the_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pipe_returns_stands_behind_what_it_yielded() {
+async fn the_return_value_of_a_pipe_follows_its_yielded_chunks() {
     let model = || {
         let model = Slow::default();
         model.more.notify_one();
@@ -139,7 +139,7 @@ async fn what_a_pipe_returns_stands_behind_what_it_yielded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_leaves_ends_the_model_and_the_script() {
+async fn a_disconnected_client_ends_the_model_call_and_the_script() {
     let model = Slow::default();
     let dropped = model.dropped.clone();
     let pipes = pipes("llm::stream(#{})", Settings { models: Some(Arc::new(model)), ..Settings::default() });
@@ -176,7 +176,7 @@ async fn host(parts: &'static [&'static [u8]]) -> (String, Arc<Notify>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_is_read_by_lines_events_and_chunks() {
+async fn an_http_stream_is_read_by_lines_events_and_chunks() {
     const PARTS: &[&[u8]] = &[b"event: a\r\ndata: {\"t\":\"\xc3", b"\xa4\"}\n\ndata: [DONE]\n\n"];
     for (code, wanted) in [
         (
@@ -213,7 +213,7 @@ async fn a_host_is_read_by_lines_events_and_chunks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_line_of_a_host_leaves_before_the_second_is_there() {
+async fn the_first_line_of_an_http_stream_is_sent_before_the_second_arrives() {
     let (url, more) = host(&[b"one\n", b"two\n"]).await;
     let code = format!("for line in http::stream(\"{url}\") {{ yield_text(line); }}");
     let Ok(Answer::Stream(mut pieces)) = ask(&pipes(&code, Settings::default()), true).await else {

@@ -60,7 +60,7 @@ async fn hooks_run_on_a_copy_and_share_their_turn() {
 }
 
 #[tokio::test]
-async fn valves_and_users_are_what_the_test_says() {
+async fn a_test_sets_valves_and_users() {
     let test = r#"
         let long = conversation(["a", "b", "c"]);
         let refused = throws(|| inlet(long));
@@ -79,7 +79,7 @@ async fn valves_and_users_are_what_the_test_says() {
 }
 
 #[tokio::test]
-async fn a_failed_assertion_has_a_place_and_the_difference() {
+async fn a_failed_assertion_has_a_position_and_a_difference() {
     let report =
         fails(LIMIT, r#"assert_eq(inlet("hi").messages, [#{ role: "user", content: "hi" }]);"#).await;
     assert!(
@@ -102,7 +102,7 @@ async fn a_failed_assertion_has_a_place_and_the_difference() {
 }
 
 #[tokio::test]
-async fn streams_come_out_as_behind_an_endpoint() {
+async fn streams_in_tests_equal_those_of_an_endpoint() {
     let script = r#"
         fn stream(event, state) {
             stream::window(event, state, 30, |text| regex::replace(text, "sk-[a-z]{6,20}", "[key]"));
@@ -124,7 +124,7 @@ async fn streams_come_out_as_behind_an_endpoint() {
 }
 
 #[tokio::test]
-async fn models_hosts_people_files_and_the_clock_answer_what_was_laid_out() {
+async fn a_test_mocks_models_hosts_answers_files_and_the_clock() {
     let script = r#"/*
 requirements: http, llm, kv, files, env
 allow_hosts: api.example.com
@@ -169,7 +169,7 @@ fn inlet(body) {
 }
 
 #[tokio::test]
-async fn a_chat_is_a_whole_turn() {
+async fn a_chat_in_a_test_is_a_complete_turn() {
     let script = r#"
         fn inlet(body) { body.messages.append_system("S"); }
         fn stream(event) { event.text = event.text.to_upper(); }
@@ -193,7 +193,7 @@ async fn a_chat_is_a_whole_turn() {
 }
 
 #[tokio::test]
-async fn tools_are_called_as_a_model_would() {
+async fn a_test_calls_tools_like_a_model() {
     let script = r#"
         const parameters = #{ n: #{ type: "integer", required: true, minimum: 1 } };
         fn handler(args, ctx) {
@@ -249,7 +249,7 @@ fn add() {
 "#;
 
 #[tokio::test]
-async fn an_assignment_that_writes_nothing_names_what_was_absent() {
+async fn an_assignment_to_an_absent_value_names_it() {
     let test = r#"
         let after = inlet(conversation(["hi"]));
         assert_eq(after.own, #{ known: #{ a: 3, b: 4 } });

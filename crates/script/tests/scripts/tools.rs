@@ -10,7 +10,7 @@ fn compile(text: &str) -> Result<Arc<Script>, String> {
 }
 
 #[test]
-fn what_does_not_load_says_where_why_and_what_to_do() {
+fn load_errors_have_position_reason_and_help() {
     let cases: &[(&str, &[&str])] = &[
         ("fn handle(args) { 1 }", &["missing `handler`", "did you mean `handler`?", ":1:4"]),
         ("fn help() { 1 }", &["missing `handler`", "fn handler(args)"]),
@@ -97,7 +97,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
 }
 
 #[test]
-fn handlers_come_in_all_their_forms() {
+fn tool_handlers_have_every_documented_form() {
     let cases = [
         "fn handler() { 1 }",
         "fn handler(args) { 1 }",
@@ -123,7 +123,7 @@ fn served(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_may_serve_prompts_and_resources_and_no_tool() {
+fn a_file_may_offer_prompts_and_resources_without_a_tool() {
     let prompts = "fn prompts() { [#{ name: \"review\", arguments: [#{ name: \"code\", required: true }], handler: review, \
                    complete: |args| [\"a\"] }] }\nfn review(args) { args.code }";
     assert_eq!(served(prompts), ["Prompt review", "Completion complete"]);

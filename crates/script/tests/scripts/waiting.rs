@@ -36,7 +36,7 @@ async fn run(code: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_pauses_and_no_longer_than_it_may() {
+async fn a_script_may_sleep_up_to_a_limit() {
     assert_eq!(run("time::sleep(2); body.out = 1; body").await, "1");
     let long = run("time::sleep(600_001);").await;
     assert!(long.contains("the pause must be from 0 to 600 000 ms"), "{long}");
@@ -47,7 +47,7 @@ async fn a_script_pauses_and_no_longer_than_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_ends_with_its_turn() {
+async fn a_sleep_ends_with_its_turn() {
     for code in ["time::sleep(600_000);", "parallel([|| time::sleep(600_000), || time::sleep(600_000)]);"] {
         let turn = Turn::default();
         let end = turn.until_dropped();
@@ -60,7 +60,7 @@ async fn a_pause_ends_with_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_and_the_last_error_is_thrown() {
+async fn retry_repeats_a_failing_function_and_throws_the_last_error() {
     let code = "let n = 0; body.out = retry(#{ times: 4, delay: 1 }, || { n += 1; if n < 3 { throw `no ${n}` } n }); body";
     assert_eq!(run(code).await, "3");
     let last = run("let n = 0; retry(#{ times: 2, delay: 1 }, || { n += 1; throw `no ${n}` });").await;
@@ -72,7 +72,7 @@ async fn what_fails_is_tried_again_and_the_last_error_is_thrown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_is_polled_for_until_it_is_there_or_the_time_is_over() {
+async fn polling_ends_with_a_result_or_a_timeout() {
     let code = "let n = 0; body.out = poll(#{ every: 1 }, || { n += 1; if n > 3 { n } }); body";
     assert_eq!(run(code).await, "4");
     let late = run("poll(#{ every: 5, timeout: 12 }, || false);").await;
@@ -93,7 +93,7 @@ async fn meeting(of: usize) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
-async fn calls_wait_beside_each_other_and_give_their_results_in_order() {
+async fn parallel_calls_wait_concurrently_and_return_results_in_order() {
     let server = meeting(3).await;
     let url = server.url("/");
     let code = format!(
@@ -105,7 +105,7 @@ async fn calls_wait_beside_each_other_and_give_their_results_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_throws_ends_the_others_unless_they_settle() {
+async fn a_throwing_parallel_call_ends_the_others_unless_settle_is_set() {
     let thrown = run(r#"parallel([|| time::sleep(600_000), || { time::sleep(1); throw "broken" }]);"#).await;
     assert!(thrown.contains("broken"), "{thrown}");
     let code = r#"body.out = parallel([|| 1, || { throw "broken" }, || { time::sleep(1); 3 }], #{ settle: true, limit: 2 }); body"#;
@@ -118,7 +118,7 @@ async fn one_that_throws_ends_the_others_unless_they_settle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_beside_each_other_shares_one_budget() {
+async fn parallel_calls_share_one_budget() {
     let code = "let work = || { for i in 0..200_000 { let a = i; } time::sleep(1); 1 }; parallel([work, work, work, work, work, work]);";
     let ended = run(code).await;
     assert!(
@@ -132,7 +132,7 @@ async fn what_waits_beside_each_other_shares_one_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_runs_again_after_a_pause_neither_waits_nor_asks_again() {
+async fn a_replayed_step_does_not_wait_or_ask_again() {
     let requests = Arc::new(AtomicUsize::new(0));
     let count = requests.clone();
     let server = Server::start(move |_| {

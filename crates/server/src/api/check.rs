@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_has_no_problems() {
+    fn valid_values_have_no_problems() {
         for fits in [
             r#"{"name": "a", "count": 1}"#,
             r#"{"name": "a", "count": 1, "color": null, "hashes": null}"#,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_field_is_named_with_its_path_and_a_near_miss() {
+    fn every_invalid_field_is_named_with_its_path_and_a_suggestion() {
         let text = r#"{"nmae": "a", "count": 1.5, "color": "gren", "parts": [{"size": 1}, {"size": "x"}], "hashes": {"x": 1}}"#;
         let (message, field) = problems(text);
         assert_eq!(

@@ -104,7 +104,7 @@ mod tests {
     use valvehouse_core::metrics::Histogram;
 
     #[test]
-    fn figures_are_written_with_help_and_type_and_labels_that_hold_anything() {
+    fn metrics_have_help_type_and_escaped_labels() {
         let mut families = Families::default();
         families.gauge("empty", "nothing");
         families.counter("calls_total", "Calls.").add(&[("plugin", "a\"b\\c\nd")], 3.0);

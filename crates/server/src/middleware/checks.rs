@@ -200,7 +200,7 @@ mod tests {
     use futures::StreamExt as _;
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stops_coming_fails_and_a_slow_one_does_not() {
+    async fn a_stalled_body_fails_and_a_slow_one_does_not() {
         let slowly = futures::stream::iter(0..5).then(|_| async {
             sleep(SILENCE - Duration::from_secs(1)).await;
             Ok::<_, axum::Error>(Bytes::from_static(b"x"))

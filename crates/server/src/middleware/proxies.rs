@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxy_counts() {
+    fn the_last_untrusted_address_is_the_client() {
         for (headers, expected) in [
             (&[][..], "127.0.0.1"),
             (&[("x-forwarded-for", "203.0.113.5")], "203.0.113.5"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_says_where_a_request_comes_from() {
+    fn forwarded_headers_of_untrusted_peers_are_ignored() {
         assert_eq!(client("203.0.113.9", &[("x-forwarded-for", "198.51.100.1")]), "203.0.113.9");
     }
 }

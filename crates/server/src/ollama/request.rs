@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn chats_and_prompts_become_chats() {
+    fn ollama_chats_and_prompts_become_chat_requests() {
         assert_eq!(
             body(
                 r#"{"model":"m","prompt":"hi","system":"s","stream":false,"options":{"num_predict":5,"seed":1}}"#,
@@ -303,7 +303,7 @@ mod tests {
 
     /// If each result searched all open calls, this test would take hours.
     #[test]
-    fn results_find_their_calls_however_many_there_are() {
+    fn ollama_tool_results_find_their_calls() {
         const COUNT: usize = 100_000;
         let calls: Vec<String> =
             (0..COUNT).map(|at| format!(r#"{{"id":"i{at}","function":{{"name":"n{at}"}}}}"#)).collect();

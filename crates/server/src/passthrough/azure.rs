@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_of_the_path_stands_in_the_body() {
+    fn the_deployment_in_the_path_becomes_the_model_in_the_body() {
         for (body, expected) in [
             (r#"{"messages":[]}"#, r#"{"model":"gpt","messages":[]}"#),
             (r#" { "a" : 1.0, "model" : "x" }"#, r#" { "a" : 1.0, "model" : "gpt" }"#),

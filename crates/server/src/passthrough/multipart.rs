@@ -135,7 +135,7 @@ mod tests {
                         content-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--x--\r\n";
 
     #[test]
-    fn fields_are_found_as_soon_as_they_are_whole() {
+    fn form_fields_are_found_as_soon_as_they_are_complete() {
         assert_eq!(boundary("multipart/form-data; boundary=\"x\"").as_deref(), Some("x"));
         assert_eq!(boundary("application/json; boundary=x"), None);
         let all = fields(FORM.as_bytes(), "x");
@@ -161,7 +161,7 @@ mod tests {
 
     /// If each piece restarted the search, this test would take hours.
     #[test]
-    fn a_long_form_in_many_pieces_is_looked_at_once() {
+    fn a_long_form_in_many_chunks_is_scanned_once() {
         let form = [b"--x\r\nContent-Disposition: form-data; name=f\r\n\r\n".to_vec(), vec![b'\r'; 8 << 20]]
             .concat();
         let mut scan = Scan::new("x");

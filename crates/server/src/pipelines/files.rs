@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_github_is_taken_for_its_file() {
+    fn a_github_page_url_becomes_its_raw_file() {
         assert_eq!(
             raw("https://github.com/ann/filters/blob/main/a/limit.rhai"),
             "https://raw.githubusercontent.com/ann/filters/main/a/limit.rhai"
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_scripts_name_is_taken() {
+    fn only_script_file_names_are_accepted() {
         assert_eq!(id_of("limit.rhai").ok().as_deref(), Some("limit"));
         for wrong in ["limit.py", "../limit.rhai", "a/b.rhai", "Limit.rhai", ".rhai", ""] {
             assert!(id_of(wrong).is_err(), "{wrong}");

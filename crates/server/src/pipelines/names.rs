@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_may_stand_in_front_of_a_name() {
+    fn a_name_may_have_a_prefix() {
         let all: Vec<&str> = meanings("my.house.turn_limit").collect();
         assert_eq!(all, ["my.house.turn_limit", "house.turn_limit", "turn_limit"]);
         assert_eq!(meanings("gpt-4.1").next(), Some("gpt-4.1"));

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_over_with_an_empty_line_however_lines_end_and_bytes_come() {
+    fn an_empty_line_ends_an_event_with_any_line_ending_and_chunking() {
         for (chunks, between) in [
             (vec![], true),
             (vec!["data: a\n\n"], true),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_an_entry_that_wait_are_joined() {
+    fn pending_changes_of_an_entry_are_merged() {
         use KvChange::{Add, Hits, Set};
         let gone = || KvChange::Delete { plugin: "a".into(), scope: "s".into(), key: "k".into() };
         let add = |by: i64| Add(row(by.into(), None));

@@ -25,7 +25,7 @@ fn json(text: &str) -> Json {
 }
 
 #[test]
-fn maps_of_plugins_and_scopes_are_apart() {
+fn maps_are_separate_per_plugin_and_scope() {
     let kv = Kv::default();
     for (plugin, scope, value) in [("a", "own", 1), ("a", "user/ann", 2), ("b", "own", 3)] {
         kv.map(plugin, scope).set("k", &Json::from(i64::from(value)), None).unwrap();
@@ -37,7 +37,7 @@ fn maps_of_plugins_and_scopes_are_apart() {
 }
 
 #[test]
-fn values_are_copied_in_and_out() {
+fn stored_values_are_copies() {
     let map = Kv::default().map("a", "own");
     let list = json("[1]");
     map.set("list", &list, None).unwrap();
@@ -59,7 +59,7 @@ fn null_deletes_and_keys_are_listed_in_order() {
 }
 
 #[test]
-fn an_entry_ends_when_its_time_is_over() {
+fn an_entry_expires_after_its_ttl() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     map.set("short", &"x".into(), seconds(2)).unwrap();
@@ -77,7 +77,7 @@ fn an_entry_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_counters_time_runs_from_its_first_count() {
+fn the_ttl_of_a_counter_starts_with_its_first_count() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     let count = || map.incr("n", &1_i64.into(), seconds(10)).unwrap().as_i64().unwrap();
@@ -89,7 +89,7 @@ fn a_counters_time_runs_from_its_first_count() {
 }
 
 #[test]
-fn counting_keeps_whole_numbers_whole() {
+fn counting_keeps_integers() {
     let map = Kv::default().map("a", "own");
     assert_eq!(map.incr("n", &5_i64.into(), None).unwrap().to_string(), "5");
     assert_eq!(map.incr("n", &(-7_i64).into(), None).unwrap().to_string(), "-2");
@@ -101,7 +101,7 @@ fn counting_keeps_whole_numbers_whole() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_and_changes_nothing() {
+fn a_write_over_a_limit_is_rejected_and_changes_nothing() {
     let kv = Kv::default();
     let map = kv.map("a", "own");
     let text = |bytes: usize| Json::from("x".repeat(bytes));
@@ -117,7 +117,7 @@ fn what_is_too_much_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_plugin_has_so_many_keys_and_those_that_ended_make_room() {
+fn keys_per_plugin_are_limited_and_expired_ones_make_room() {
     let (kv, now) = timed();
     for number in 0..MAX_KEYS {
         let ttl = if number == 0 { seconds(1) } else { None };
@@ -134,7 +134,7 @@ fn a_plugin_has_so_many_keys_and_those_that_ended_make_room() {
 }
 
 #[test]
-fn concurrent_turns_lose_no_count() {
+fn concurrent_turns_lose_no_increments() {
     let kv = Kv::default();
     std::thread::scope(|threads| {
         for _ in 0..20 {
@@ -160,7 +160,7 @@ fn concurrent_turns_lose_no_count() {
 }
 
 #[test]
-fn an_update_sees_the_change_that_came_between() {
+fn an_update_sees_a_concurrent_change() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     map.set("list", &json("[1]"), seconds(10)).unwrap();
@@ -194,7 +194,7 @@ fn an_update_sees_the_change_that_came_between() {
 }
 
 #[test]
-fn a_window_slides() {
+fn a_rate_window_slides() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     let hit = || map.window("w", Duration::from_secs(10), 2).unwrap();
@@ -218,7 +218,7 @@ fn a_window_slides() {
 }
 
 #[test]
-fn a_window_of_a_day_with_a_high_limit_stays_small() {
+fn a_rate_window_of_a_day_uses_little_memory() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     for _ in 0..20_000 {
@@ -255,7 +255,7 @@ proptest! {
 }
 
 #[test]
-fn changes_are_handed_out_once_and_again_when_they_could_not_be_written() {
+fn changes_are_handed_out_again_only_after_a_failed_write() {
     let (kv, now) = timed();
     let map = kv.map("a", "own");
     for _ in 0..100 {
@@ -281,7 +281,7 @@ fn changes_are_handed_out_once_and_again_when_they_could_not_be_written() {
 }
 
 #[test]
-fn what_was_kept_is_there_after_a_restart() {
+fn values_survive_a_restart() {
     let row = |key: &str, expires_at| KvRow {
         plugin: "a".into(),
         scope: "user/ann".into(),
@@ -296,7 +296,7 @@ fn what_was_kept_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_script_keeps_so_much_and_no_more() {
+fn the_storage_of_a_script_is_limited() {
     let kv = Kv::default();
     let map = kv.map("x", "");
     let large = Json::from("x".repeat(60_000));

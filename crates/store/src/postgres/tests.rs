@@ -24,7 +24,7 @@ fn json(text: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_that_write_at_once_lose_nothing() {
+async fn concurrent_hosts_lose_no_writes() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let hosts = futures::future::join_all((0..3).map(|_| open(&url))).await;
@@ -41,7 +41,7 @@ async fn hosts_that_write_at_once_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_written_by_several_hosts_in_any_order_are_all_there() {
+async fn entries_of_several_hosts_are_all_stored() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let (one, other) = (open(&url).await, open(&url).await);
@@ -103,7 +103,7 @@ async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_hosts_count_at_once_adds_up_and_reaches_all() {
+async fn concurrent_counts_of_hosts_add_up_everywhere() {
     let Some(server) = Postgres::start() else { return };
     let hosts = three(&server.database()).await;
     let (one, long): (Json, _) = (1_i64.into(), Some(Duration::from_secs(3_600)));
@@ -161,7 +161,7 @@ async fn update(kv: &Kv, key: &str, change: impl Fn(Json) -> Json) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_hosts_update_at_once_is_all_there_is_in_the_order_of_the_store() {
+async fn concurrent_updates_of_hosts_follow_the_order_of_the_store() {
     let Some(server) = Postgres::start() else { return };
     let hosts = three(&server.database()).await;
     let work = hosts.iter().enumerate().flat_map(|(host, (_, kv))| {
@@ -219,7 +219,7 @@ async fn what_hosts_update_at_once_is_all_there_is_in_the_order_of_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_counted_on_stays_and_holds_up_no_other_write() {
+async fn an_increment_of_a_value_that_is_not_a_number_blocks_no_other_write() {
     let Some(server) = Postgres::start() else { return };
     let hosts = three(&server.database()).await;
     let [one, other] = [0, 1].map(|host| hosts[host].1.map("a", "own"));
@@ -239,7 +239,7 @@ async fn what_cannot_be_counted_on_stays_and_holds_up_no_other_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_that_count_in_one_window_share_its_limit() {
+async fn hosts_share_the_limit_of_a_rate_window() {
     const LIMIT: u64 = 1_000;
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
@@ -292,7 +292,7 @@ async fn hosts_that_count_in_one_window_share_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
+async fn one_of_many_hosts_starts_a_run_and_one_resumes_it() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let hosts = futures::future::join_all((0..4).map(|_| open(&url))).await;
@@ -333,7 +333,7 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_stops_within_a_transaction_keeps_nobody_from_its_conversation() {
+async fn a_host_that_stops_within_a_transaction_does_not_block_its_conversation() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let (stopped, other) = (open(&url).await, open(&url).await);
@@ -369,7 +369,7 @@ async fn a_change_wakes_every_host_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_goes_and_comes_back_is_told_and_used_again() {
+async fn a_database_outage_is_reported_and_recovered_from() {
     let Some(mut server) = Postgres::start() else { return };
     let store = open(&server.database()).await;
     store.changed().await;
@@ -418,7 +418,7 @@ fn settings(url: &str) -> StoreSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_behind_pgbouncer_work_at_once_and_are_told_past_it() {
+async fn hosts_behind_pgbouncer_work_and_are_notified_through_a_direct_connection() {
     let Some(server) = Postgres::start() else { return };
     let Some(bouncer) = PgBouncer::start(&server) else { return };
     let (direct, pooled) = {
@@ -458,7 +458,7 @@ async fn hosts_behind_pgbouncer_work_at_once_and_are_told_past_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_ones() {
+async fn a_host_waits_for_its_tables_and_accepts_later_schemas() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let waits = StoreSettings { migrate: SchemaMigration::Wait, ..settings(&url) };
@@ -486,7 +486,7 @@ async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
+async fn silently_dropped_connections_are_replaced() {
     let Some(server) = Postgres::start() else { return };
     let direct = server.database();
     let proxy = Proxy::start(&server);
@@ -508,7 +508,7 @@ async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_accepts_and_never_answers_is_away() {
+async fn a_database_that_never_answers_counts_as_unavailable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://me@{}/db", listener.local_addr().unwrap());
     let accepting = tokio::spawn(async move {
@@ -528,7 +528,7 @@ async fn a_server_that_accepts_and_never_answers_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name() {
+async fn a_store_started_from_a_snapshot_rejects_another_database_of_the_same_name() {
     let Some(mut server) = Postgres::start() else { return };
     let (url, folder) = (server.database(), tempfile::tempdir().unwrap());
     let file = folder.path().join("snapshot");
@@ -574,7 +574,7 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_away() {
+async fn work_on_silently_dropped_connections_ends_during_an_outage() {
     let Some(server) = Postgres::start() else { return };
     let proxy = Proxy::start(&server);
     let url = proxy.url(&server.database());
@@ -602,7 +602,7 @@ async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_while_the_database_is_away_is_of_this_host_and_stored_when_it_is_back() {
+async fn an_update_during_an_outage_is_local_and_stored_later() {
     let Some(mut server) = Postgres::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = server.database();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_is_there_after_a_crash_and_half_a_line_is_not() {
+    fn acknowledged_entries_survive_a_crash_and_a_partial_line_is_ignored() {
         let (folder, key) = (tempfile::tempdir().unwrap(), SealKey::of(&random_word()).unwrap());
         let snapshot = folder.path().join("snapshot");
         let open = |database: &str| Journal::adopt(&snapshot, &origin(database), &key);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_written_for_an_hour_takes_little_room() {
+    fn a_frequently_written_counter_keeps_the_journal_small() {
         let (folder, key) = (tempfile::tempdir().unwrap(), SealKey::of(&random_word()).unwrap());
         let snapshot = folder.path().join("snapshot");
         let mut journal = Journal::adopt(&snapshot, &origin("db"), &key).unwrap();

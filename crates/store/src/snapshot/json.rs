@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_a_snapshot_is_read_as_it_was_written() {
+    fn a_snapshot_is_read_back_completely() {
         let json = |text: &str| Json::parse(text.as_bytes()).unwrap();
         let deep = json(&format!("{}1{}", "[".repeat(100), "]".repeat(100)));
         let content = Content {

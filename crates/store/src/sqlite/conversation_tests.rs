@@ -55,7 +55,7 @@ async fn change(store: &SqlStore, sql: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_user_is_in_no_byte_of_the_files() {
+async fn forgetting_a_user_leaves_no_byte_in_the_files() {
     const SECRET: &str = "the-sister-is-called-Lea";
     let (folder, store) = store().await;
     let conversation = async |id: &str, kept: &str, text: &str| {
@@ -104,7 +104,7 @@ async fn a_forgotten_user_is_in_no_byte_of_the_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_owner_is_silent_is_left_and_one_that_is_heard_of_is_not() {
+async fn only_runs_of_a_silent_owner_count_as_abandoned() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[]).await;
     // A process that always exists and is not this one.
@@ -126,7 +126,7 @@ async fn a_run_whose_owner_is_silent_is_left_and_one_that_is_heard_of_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_has_the_number_of_one_that_died_takes_its_runs_over_at_once() {
+async fn a_host_with_the_process_id_of_a_dead_one_takes_over_its_runs() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[]).await;
     assert!(store.run("r").await.unwrap().unwrap().is_alive());
@@ -137,7 +137,7 @@ async fn a_host_that_has_the_number_of_one_that_died_takes_its_runs_over_at_once
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_runs_that_run_are_said_to_go_on() {
+async fn heartbeats_cover_only_active_runs() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[]).await;
     assert!(store.keep_step(&RunStep { status: RunStatus::Paused, ..step("r", 0, &[]) }).await.unwrap());
@@ -147,7 +147,7 @@ async fn only_runs_that_run_are_said_to_go_on() {
 }
 
 #[test]
-fn a_process_whose_number_nobody_knows_is_alive_as_long_as_it_is_heard_of() {
+fn a_process_with_an_unknown_id_is_alive_while_it_sends_heartbeats() {
     let run = |pid, seen_at| Run {
         id: String::new(),
         conversation: String::new(),
@@ -168,7 +168,7 @@ fn a_process_whose_number_nobody_knows_is_alive_as_long_as_it_is_heard_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_survives_a_restart() {
+async fn conversations_survive_a_restart() {
     let (folder, store) = store().await;
     begin(&store, "r", 0, &[user_message("hi")]).await;
     assert!(store.keep_step(&step("r", 0, &[user_message("there")])).await.unwrap());
@@ -179,7 +179,7 @@ async fn what_was_said_survives_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_one_does() {
+async fn exactly_one_of_two_processes_resumes_a_paused_run() {
     let (folder, one) = store().await;
     let two = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     begin(&one, "r", 0, &[]).await;
@@ -215,7 +215,7 @@ async fn broken_off<T>(work: impl Future<Output = T>, polls: u64) -> Option<T> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_broken_off_in_the_middle_leaves_nothing() {
+async fn a_canceled_write_leaves_nothing() {
     let (_folder, store) = store().await;
     let messages = [user_message("1"), user_message("2"), user_message("3")];
     let (mut kept, mut broken) = (0, 0);
@@ -239,7 +239,7 @@ async fn what_is_broken_off_in_the_middle_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_nobody_can_read_is_told_with_its_place() {
+async fn an_unreadable_message_is_reported_with_its_position() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[user_message("1"), user_message("2")]).await;
     change(&store, "UPDATE messages SET content = '{' WHERE place = 1").await;
@@ -268,7 +268,7 @@ async fn count_work(pool: &SqlitePool, connections: usize) -> Arc<AtomicU64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_length() {
+async fn appending_and_reading_take_the_same_work_at_any_length() {
     let (_folder, store) = store().await;
     let (writing, reading) =
         (count_work(raw(&store.durable), 1).await, count_work(raw(&store.swift), 2).await);

@@ -27,7 +27,7 @@ fn folder() -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_processes_that_merge_at_once_lose_nothing() {
+async fn concurrent_merges_of_two_processes_lose_nothing() {
     let folder = folder();
     let file = folder.path().join("state.db");
     let (one, two) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
@@ -44,7 +44,7 @@ async fn two_processes_that_merge_at_once_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_start_together_share_one_new_store() {
+async fn processes_that_start_together_create_one_store() {
     let folder = folder();
     let file = folder.path().join("new/state.db");
     let opened = futures::future::join_all((0..6).map(|_| {
@@ -71,7 +71,7 @@ async fn state_survives_a_restart() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_store_is_for_its_owner_only() {
+async fn a_new_store_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     let file = folder.path().join("deep/.valvehouse/state.db");
@@ -106,7 +106,7 @@ async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_operators_decide_waits_for_the_disk() {
+async fn only_decisions_of_operators_wait_for_the_disk() {
     let folder = folder();
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     for (pool, level) in [(&store.durable, 2i64), (&store.swift, 1)] {
@@ -131,7 +131,7 @@ async fn a_silent_host_counts_as_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
+async fn an_unreadable_row_is_reported_and_can_be_reset() {
     let folder = folder();
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
@@ -147,7 +147,7 @@ async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
+async fn unreadable_grants_are_reported_and_can_be_revoked() {
     let folder = folder();
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
@@ -163,7 +163,7 @@ async fn refusal(file: &Path) -> StoreError {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn something_else_in_its_place_is_told() {
+async fn a_file_that_is_not_a_database_is_reported() {
     let folder = folder();
     let file = folder.path().join("state.db");
     std::fs::write(&file, "these are my notes, ".repeat(100)).unwrap();
@@ -179,7 +179,7 @@ async fn something_else_in_its_place_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_a_newer_version_is_left_alone() {
+async fn a_store_of_a_newer_version_is_not_changed() {
     let folder = folder();
     let file = folder.path().join("state.db");
     let store = SqlStore::sqlite(&file).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_store_of_a_newer_version_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_cannot_be_written_is_told() {
+async fn an_unwritable_folder_is_reported() {
     let folder = folder();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let error = refusal(&folder.path().join("file/state.db")).await;
@@ -204,7 +204,7 @@ async fn a_place_that_cannot_be_written_is_told() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_somebody_else_is_told() {
+async fn a_folder_of_another_owner_is_reported() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
@@ -217,7 +217,7 @@ async fn a_folder_of_somebody_else_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_named_until_there_is_room_again() {
+async fn a_full_disk_is_reported_until_space_is_free() {
     let folder = folder();
     let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(raw(&store.durable)).await.unwrap();

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_nearest_are_found_while_others_write_and_delete() {
+    async fn nearest_vectors_are_found_during_writes_and_deletions() {
         let store: Arc<dyn Vectors> = Arc::new(MemoryVectors::default());
         // One index holds everything, the other one has no memory for any space.
         let (index, other) = (VectorIndex::new(store.clone()), VectorIndex::holding(store, 0));

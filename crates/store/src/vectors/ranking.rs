@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_best_are_the_first_of_all_in_order(scores in prop::collection::vec(0_u8..9, 0..60), most in 0_usize..8) {
+        fn the_top_results_equal_the_sorted_list(scores in prop::collection::vec(0_u8..9, 0..60), most in 0_usize..8) {
             let mut best = Best::new(most, 2.0);
             let named: Vec<(String, f32)> =
                 scores.iter().enumerate().map(|(at, score)| (format!("{at:02}"), f32::from(*score))).collect();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_without_a_direction_has_no_unit() {
+    fn a_zero_vector_cannot_be_normalized() {
         for none in [vec![], vec![0.0, 0.0], vec![f32::NAN, 1.0], vec![f32::INFINITY]] {
             assert_eq!(unit(none), None);
         }

@@ -24,7 +24,7 @@ fn json(text: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_keeps_the_contract() {
+async fn sqlite_fulfills_the_store_contract() {
     let folder = tempfile::tempdir().unwrap();
     let count = std::sync::atomic::AtomicUsize::new(0);
     check(|| async {
@@ -37,7 +37,7 @@ async fn sqlite_keeps_the_contract() {
 
 #[cfg(all(unix, feature = "postgres"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_keeps_the_contract() {
+async fn postgres_fulfills_the_store_contract() {
     let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
     let key = SecretSource::Literal(Secret::new("a key that all hosts of these tests have"));
     check(|| async {

@@ -14,7 +14,7 @@ pub(crate) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_memory_keeps_the_contract_of_vectors() {
+async fn the_memory_index_fulfills_the_vector_contract() {
     vectors_come_back_as_they_were(&MemoryVectors::default()).await;
     a_change_beyond_a_limit_changes_nothing(&MemoryVectors::default()).await;
     spaces_do_not_meet(&MemoryVectors::default()).await;
@@ -22,7 +22,7 @@ async fn the_memory_keeps_the_contract_of_vectors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_in_memory_begins_with_what_is_stored_and_changes_nothing_there() {
+async fn a_dry_run_copy_of_vectors_starts_from_the_store_and_does_not_change_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = std::sync::Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
     let own = owner("notes", "own");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_digits_of_a_number_are_there_after_something_else_happened() {
+    async fn digits_that_arrive_separately_form_one_number() {
         for (typed, keys) in [
             (&["1"][..], vec![Key::Open(Some(1))]),
             (&["1", "2"], vec![Key::Open(Some(12))]),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_a_line_around_the_place_where_it_is() {
+    fn a_change_is_shown_as_one_line_around_the_difference() {
         let long = "the quick brown fox jumps over the lazy dog";
         assert_eq!(
             short(&format!(

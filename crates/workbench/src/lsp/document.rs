@@ -107,7 +107,7 @@ mod tests {
     use valvehouse_script::Code;
 
     #[test]
-    fn places_are_counted_in_utf_16() {
+    fn positions_are_counted_in_utf_16() {
         let text = "fn f() {\r\n  let s = \"😀ä\"; body\n}";
         let byte = text.find("body").unwrap();
         let position = position_of(text, byte);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_covers_its_word_behind_an_emoji_too() {
+    fn a_problem_covers_its_word_after_an_emoji() {
         let text = "let s = \"😀\"; wrong;";
         let mut problem = Diagnostic::new(Code::Syntax, "x", Path::new("x.rhai"), "no");
         problem.line = Some(1);

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_cannot_be_an_id_is_mended() {
+    fn an_invalid_id_is_corrected() {
         for (name, id) in [
             ("Turn Limit", "turn_limit"),
             ("filters/mask.rhai", "mask"),

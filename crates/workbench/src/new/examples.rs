@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_put_right_where_it_names_the_script_and_nowhere_else() {
+    fn renaming_a_script_changes_only_its_own_references() {
         let text = "// valvehouse test mask\nassert_eq(invoke(\"mask\", #{}).by, `mask`); mask(\"mask it\");";
         let expected =
             "// valvehouse test own\nassert_eq(invoke(\"own\", #{}).by, `own`); mask(\"mask it\");";
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_are_listed_as_far_as_their_first_sentence() {
+    fn descriptions_are_listed_up_to_their_first_sentence() {
         assert_eq!(first_sentence("Does this. And that."), "Does this.");
         assert_eq!(first_sentence(&"x".repeat(200)).chars().count(), MAX_LENGTH + 1);
     }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read_with_what_they_are_about() {
+    fn repl_commands_are_parsed_with_their_arguments() {
         assert_eq!(Command::read("load filters/a b.rhai "), Ok(Command::Load("filters/a b.rhai".into())));
         assert_eq!(Command::read("body"), Ok(Command::Body(None)));
         assert_eq!(Command::read("q"), Ok(Command::Quit));

@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_every_message_stays_once_and_each_call_has_one_result(plan in plan()) {
+    fn random_runs_keep_every_message_once_and_one_result_per_call(plan in plan()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut world = World::new(&plan).await;

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_yes_is_one() {
+    fn only_an_explicit_yes_approves() {
         for yes in
             ["true", "\"Yes!\"", "\"ja\"", r#"{"approved":true}"#, r#"{"approved":"yes","reason":"fine"}"#]
         {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_no_comes_with_its_reason_and_a_yes_with_its_arguments() {
+    fn a_decision_carries_the_reason_or_the_changed_arguments() {
         assert_eq!(
             decided(r#"{"approved":false,"reason":"too dear"}"#),
             Decision::Rejected("too dear".into())

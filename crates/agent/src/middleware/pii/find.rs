@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_found_as_people_write_it() {
+    fn each_kind_of_personal_data_is_found_in_its_usual_notations() {
         for (text, expected) in [
             ("mail ann.b+x@mail.example.org.", ("ann.b+x@mail.example.org", "email")),
             ("电话13812345678。", ("13812345678", "phone")),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_versions_and_other_numbers_are_nobodys() {
+    fn dates_versions_and_other_numbers_are_not_personal_data() {
         for text in [
             "2026-11-21 16:40:12",
             "version 1.2.3",

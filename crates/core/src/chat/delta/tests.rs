@@ -24,7 +24,7 @@ fn folded(deltas: &[&str]) -> Json {
 }
 
 #[test]
-fn text_and_parts_may_be_mixed() {
+fn text_and_content_parts_fold_together() {
     let message = folded(&[
         r#"{"role":"assistant","content":""}"#,
         r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"5 and"}]}]}"#,
@@ -46,7 +46,7 @@ fn text_and_parts_may_be_mixed() {
 }
 
 #[test]
-fn tool_calls_come_in_every_shape() {
+fn tool_calls_fold_from_every_shape() {
     let cut = [
         r#"{"tool_calls":[{"index":1,"id":"a","type":"function","function":{"name":"x","arguments":""}}]}"#,
         r#"{"tool_calls":[{"index":2,"id":"b","function":{"name":"y","arguments":"{"}}]}"#,
@@ -85,7 +85,7 @@ fn tool_calls_come_in_every_shape() {
 }
 
 #[test]
-fn unknown_fields_stay_and_the_last_word_wins() {
+fn unknown_fields_are_kept_with_their_last_value() {
     let answer = fold(&[
         json(r#"{"id":"","created":0,"model":"","object":"","choices":[],"prompt_filter_results":[1]}"#),
         json(r#"{"id":"a","created":5,"model":"m","x":1,"choices":[{"delta":{"channel":"a"},"flag":1}]}"#),
@@ -102,7 +102,7 @@ fn unknown_fields_stay_and_the_last_word_wins() {
 }
 
 #[test]
-fn a_reason_to_end_is_not_invented() {
+fn folding_invents_no_finish_reason() {
     let mut open = Fold::default();
     open.push(&json(r#"{"choices":[{"delta":{"content":"a"}}]}"#));
     assert!(!open.is_finished());
@@ -122,7 +122,7 @@ fn a_reason_to_end_is_not_invented() {
 }
 
 #[test]
-fn thoughts_in_parts_are_joined_by_their_index() {
+fn reasoning_parts_are_joined_by_their_index() {
     let message = folded(&[
         r#"{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}"#,
         r#"{"reasoning_details":[{"type":"reasoning.text","text":"b","index":0,"signature":"s"}]}"#,
@@ -135,7 +135,7 @@ fn thoughts_in_parts_are_joined_by_their_index() {
 }
 
 #[test]
-fn what_is_folded_does_not_change_with_the_event() {
+fn a_folded_value_is_independent_of_its_event() {
     let event = json(r#"{"choices":[],"usage":{"total_tokens":1}}"#);
     let mut fold = Fold::default();
     fold.push(&event);
@@ -154,7 +154,7 @@ fn answer(name: &str) -> Option<Json> {
 }
 
 #[test]
-fn every_recorded_stream_folds_to_an_answer() {
+fn every_recorded_stream_folds_into_an_answer() {
     let Some(folder) = recordings::folder() else { return };
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -187,7 +187,7 @@ fn every_recorded_stream_folds_to_an_answer() {
 }
 
 #[test]
-fn recorded_choices_that_take_turns_are_kept_apart() {
+fn recorded_interleaved_choices_are_separated() {
     let Some(answer) = answer("chat.n2.openai.sse") else { return };
     let choices = answer.get("choices").unwrap().items();
     assert_eq!(choices.len(), 2);
@@ -199,7 +199,7 @@ fn recorded_choices_that_take_turns_are_kept_apart() {
 }
 
 #[test]
-fn recorded_tool_calls_are_whole() {
+fn recorded_tool_calls_fold_completely() {
     let Some(parallel) = answer("chat.tools-parallel.openai.sse") else { return };
     let calls = ModelCall::all(&response::message_of(&parallel));
     assert_eq!(calls.len(), 2);
@@ -215,7 +215,7 @@ fn recorded_tool_calls_are_whole() {
 }
 
 #[test]
-fn recorded_oddities_survive() {
+fn recorded_vendor_fields_survive_folding() {
     let Some(thinking) = answer("chat.reasoning.deepseek.sse") else { return };
     let message = response::message_of(&thinking);
     assert!(message.text("reasoning_content").unwrap().starts_with("Hmm"));

@@ -77,7 +77,7 @@ fn chunk(place: &str, text: &str) -> Json {
 }
 
 #[test]
-fn a_secret_is_found_however_it_is_cut_and_wherever_it_travels() {
+fn a_match_is_found_across_chunks_in_every_text_field() {
     let text = "before secret-42, after. secret-42secret-42 end";
     let expected = "before [x], after. [x][x] end";
     for (place, whole) in PLACES {
@@ -105,7 +105,7 @@ fn a_secret_is_found_however_it_is_cut_and_wherever_it_travels() {
 }
 
 #[test]
-fn each_choice_and_each_call_is_a_text_of_its_own() {
+fn each_choice_and_each_call_is_matched_separately() {
     let call = |index: i64, text: &str| {
         let call =
             Json::from([("index", index.into()), ("function", Json::from([("arguments", text.into())]))]);
@@ -131,7 +131,7 @@ fn each_choice_and_each_call_is_a_text_of_its_own() {
 }
 
 #[test]
-fn what_waits_goes_out_with_the_event_that_ends_the_choice() {
+fn buffered_text_is_sent_with_the_event_that_ends_its_choice() {
     let events = parsed(&[
         r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"Hello you"},"finish_reason":null}]}"#,
@@ -150,7 +150,7 @@ fn what_waits_goes_out_with_the_event_that_ends_the_choice() {
 }
 
 #[test]
-fn thinking_is_over_when_the_answer_begins() {
+fn buffered_reasoning_is_flushed_when_the_answer_begins() {
     let events = parsed(&[
         r#"{"choices":[{"index":0,"delta":{"reasoning":"hm"},"finish_reason":null}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"A long beginning. "},"finish_reason":null}]}"#,
@@ -160,7 +160,7 @@ fn thinking_is_over_when_the_answer_begins() {
 }
 
 #[test]
-fn log_probabilities_go_along_with_their_text() {
+fn log_probabilities_follow_their_text() {
     let events = parsed(&[
         r#"{"choices":[{"index":0,"delta":{"content":"Tell me what is secr"},"logprobs":{"content":[{"token":"Tell "},{"token":"me "},{"token":"what ","bytes":[119,104,97,116,32]},{"token":"is "},{"token":"secr"}]},"finish_reason":null}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"et-42 there and everywhere"},"logprobs":{"content":[{"token":"et-42"},{"token":" there"},{"token":" and everywhere"}]},"finish_reason":null}]}"#,
@@ -179,7 +179,7 @@ fn log_probabilities_go_along_with_their_text() {
 }
 
 #[test]
-fn the_whole_text_so_far_shows_no_more_than_the_pieces() {
+fn cumulative_text_shows_no_more_than_the_chunks() {
     let events = parsed(&[
         r#"{"choices":[{"index":0,"delta":{"content":"it is secret"},"message":{"content":"it is secret"},"finish_reason":null}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"-42."},"message":{"content":"it is secret-42."},"finish_reason":"stop"}]}"#,
@@ -191,7 +191,7 @@ fn the_whole_text_so_far_shows_no_more_than_the_pieces() {
 }
 
 #[test]
-fn what_nothing_matches_goes_out_whole_and_untouched_when_it_comes_whole() {
+fn a_complete_text_without_a_match_passes_unchanged() {
     let text = r#"{"choices":[{"index":0,"delta":{"content":"Hi","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"logprobs":{"content":[{"token":"Hi"}]},"finish_reason":"stop"}],"citations":[{"url":"u"}]}"#;
     let events = parsed(&[text]);
     let passed = through(&events);
@@ -200,7 +200,7 @@ fn what_nothing_matches_goes_out_whole_and_untouched_when_it_comes_whole() {
 }
 
 #[test]
-fn words_are_not_cut_when_an_end_of_one_is_near() {
+fn the_window_cuts_at_a_nearby_word_boundary() {
     assert_eq!(last_words("one two three", 4), "three".len());
     assert_eq!(last_words("grün ist es", 4), "ist es".len());
     assert_eq!(last_words("onetwothree", 4), 4);
@@ -211,7 +211,7 @@ fn words_are_not_cut_when_an_end_of_one_is_near() {
 
 proptest! {
     #[test]
-    fn texts_come_out_as_if_they_had_come_whole(
+    fn a_chunked_text_equals_the_filtered_complete_text(
         chunks in prop::collection::vec("(secret-42|secret|-42|a|aa|ü| |, |x{1,12}){0,4}", 1..8),
         finishes in any::<bool>(),
     ) {

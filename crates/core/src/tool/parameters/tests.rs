@@ -39,7 +39,7 @@ fn nested(depth: usize) -> String {
 }
 
 #[test]
-fn a_bad_declaration_names_path_fault_and_cure() {
+fn an_invalid_declaration_names_the_path_the_error_and_the_fix() {
     for (declared, expected) in [
         ("[]", "parameters must be a map of names and declarations, such as #{ city"),
         (r#"{"a": 5}"#, "parameter `a` is 5: give a map, such as #{ type"),
@@ -158,14 +158,14 @@ fn the_schema_keeps_the_declared_order_and_nested_requirements() {
 }
 
 #[test]
-fn the_schema_cannot_be_changed_by_whoever_reads_it() {
+fn readers_cannot_change_the_schema() {
     let parameters = parameters(NESTED);
     assert!(parameters.schema().set("type", "string").is_err());
     assert_eq!(parameters.schema().text("type").as_deref(), Some("object"));
 }
 
 #[test]
-fn arguments_come_in_their_declared_type() {
+fn arguments_are_coerced_to_their_declared_type() {
     for (declared, given, read) in [
         ("integer", r#""3""#, "3"),
         ("integer", r#"" 3 ""#, "3"),
@@ -227,7 +227,7 @@ fn a_value_of_another_type_is_refused() {
 }
 
 #[test]
-fn a_refusal_names_path_rule_and_value() {
+fn a_validation_error_names_path_rule_and_value() {
     for (declared, args, expected) in [
         (r#"{"city": {"type": "string", "required": true}}"#, "{}", "`city` is required"),
         (r#"{"city": {"type": "string", "required": true}}"#, r#"{"city": null}"#, "`city` is required"),
@@ -268,7 +268,7 @@ fn a_refusal_names_path_rule_and_value() {
 }
 
 #[test]
-fn a_refusal_stays_short_however_much_is_wrong() {
+fn a_validation_error_stays_short_with_many_problems() {
     let text = "x".repeat(100_000);
     let items = vec![format!(r#"{{"unit": "{text}"}}"#); 50].join(",");
     let error = parameters(NESTED).check(&json(&format!(r#"{{"items": [{items}]}}"#))).unwrap_err();
@@ -277,7 +277,7 @@ fn a_refusal_stays_short_however_much_is_wrong() {
 }
 
 #[test]
-fn what_is_not_declared_is_dropped_and_what_is_missing_has_its_default() {
+fn undeclared_arguments_are_dropped_and_missing_ones_get_defaults() {
     assert_eq!(
         checked(NESTED, r#"{"x": 1, "items": [{"unit": "kg", "y": 2}, {"count": 3, "unit": "lb"}]}"#),
         r#"{"items":[{"unit":"kg","count":1},{"unit":"lb","count":3}]}"#
@@ -290,7 +290,7 @@ fn what_is_not_declared_is_dropped_and_what_is_missing_has_its_default() {
 }
 
 #[test]
-fn a_tool_that_says_nothing_of_its_arguments_gets_them_whole() {
+fn a_tool_without_declared_parameters_gets_all_arguments() {
     let args = json(r#"{"x":{"y":[1]}}"#);
     let given = Parameters::default().check(&args).unwrap();
     assert_eq!(given.to_string(), args.to_string());
@@ -298,7 +298,7 @@ fn a_tool_that_says_nothing_of_its_arguments_gets_them_whole() {
 }
 
 #[test]
-fn checked_arguments_share_nothing() {
+fn checked_arguments_are_deep_copies() {
     let parameters = parameters(r#"{"free": {"type": "object"}, "list": {"default": [[1]]}}"#);
     let args = json(r#"{"free": {"deep": []}}"#);
     let given = parameters.check(&args).unwrap();
@@ -456,19 +456,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn what_passes_fits_the_schema_and_passes_again((declared, given) in declared_and_given()) {
+    fn accepted_arguments_fit_the_schema_and_are_accepted_again((declared, given) in declared_and_given()) {
         holds(&declared, &given)?;
     }
 
     #[test]
-    fn no_declaration_and_no_arguments_make_it_panic(declared in values(), given in values()) {
+    fn random_declarations_and_arguments_do_not_panic(declared in values(), given in values()) {
         let parameters = Parameters::declare(&json(&declared)).unwrap_or_default();
         let _ = parameters.check(&json(&given));
     }
 }
 
 #[test]
-fn a_good_part_of_the_arguments_tried_pass() {
+fn the_generator_makes_enough_valid_arguments() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let passed = (0..300).filter(|_| {

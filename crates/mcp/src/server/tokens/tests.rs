@@ -179,7 +179,7 @@ async fn the_same_name_of_two_issuers_is_two_users() {
 }
 
 #[tokio::test]
-async fn a_token_that_its_issuer_did_not_make_for_this_host_now_does_not_count() {
+async fn a_token_for_another_host_or_time_is_rejected() {
     let (own, thief) = (Key::ec(), Key::ec());
     let published = own.published("k");
     let ed = Key::ed();
@@ -241,7 +241,7 @@ async fn a_token_that_its_issuer_did_not_make_for_this_host_now_does_not_count()
 }
 
 #[tokio::test]
-async fn a_flood_of_unknown_keys_asks_the_issuer_once() {
+async fn many_unknown_keys_cause_one_request_to_the_issuer() {
     let key = Key::ec();
     let issuer = Issuer::start(vec![key.published("k")]).await;
     let tokens = issuer.tokens();
@@ -259,7 +259,7 @@ async fn a_flood_of_unknown_keys_asks_the_issuer_once() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_found_and_an_old_one_outlives_an_issuer_that_is_away() {
+async fn new_keys_are_fetched_and_known_keys_stay_valid_while_the_issuer_is_down() {
     let (old, new) = (Key::ec(), Key::ec());
     let issuer = Issuer::start(vec![old.published("old")]).await;
     let tokens = issuer.tokens();
@@ -280,7 +280,7 @@ async fn a_new_key_is_found_and_an_old_one_outlives_an_issuer_that_is_away() {
 }
 
 #[tokio::test]
-async fn metadata_of_another_issuer_is_not_believed() {
+async fn metadata_of_another_issuer_is_rejected() {
     let key = Key::ec();
     let issuer = Issuer::start(vec![key.published("k")]).await;
     // The metadata of the same server under another name belongs to another issuer.
@@ -341,7 +341,7 @@ impl Endpoint {
 }
 
 #[tokio::test]
-async fn an_opaque_token_is_checked_at_the_introspection_endpoint_once_in_a_while() {
+async fn introspection_results_of_an_opaque_token_are_cached() {
     let endpoint = Endpoint::start().await;
     let tokens = endpoint.tokens(&["https://login.example"]);
     *endpoint.claims.lock() = with(&Endpoint::good(), "name", json!("Ann"));
@@ -374,7 +374,7 @@ async fn an_opaque_token_is_checked_at_the_introspection_endpoint_once_in_a_whil
 }
 
 #[tokio::test]
-async fn an_opaque_token_that_is_not_for_this_host_now_does_not_count() {
+async fn an_opaque_token_for_another_host_or_time_is_rejected() {
     let endpoint = Endpoint::start().await;
     let good = Endpoint::good();
     let one = ["https://login.example"];
@@ -448,7 +448,7 @@ async fn an_opaque_token_expires_while_its_answer_is_cached() {
 }
 
 #[tokio::test]
-async fn an_endpoint_with_an_invalid_answer_accepts_no_token_and_is_called_again() {
+async fn an_invalid_introspection_response_rejects_the_token_and_is_not_cached() {
     let endpoint = Endpoint::start().await;
     let tokens = endpoint.tokens(&["https://login.example"]);
     for status in [401, 403, 404, 500, 503] {
@@ -473,7 +473,7 @@ async fn an_endpoint_with_an_invalid_answer_accepts_no_token_and_is_called_again
 }
 
 #[tokio::test]
-async fn a_signed_token_that_is_bound_to_a_key_or_a_refresh_token_does_not_count() {
+async fn key_bound_tokens_and_refresh_tokens_are_rejected() {
     let key = Key::ec();
     let issuer = Issuer::start(vec![key.published("k")]).await;
     let tokens = issuer.tokens();
@@ -497,7 +497,7 @@ async fn a_signed_token_that_is_bound_to_a_key_or_a_refresh_token_does_not_count
 }
 
 #[tokio::test]
-async fn a_held_token_lapses_when_it_is_revoked_and_not_before() {
+async fn a_held_token_ends_when_it_is_revoked() {
     let endpoint = Endpoint::start().await;
     let tokens = Arc::new(endpoint.tokens(&["https://login.example"]));
     *endpoint.claims.lock() = Endpoint::good();

@@ -18,7 +18,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elements_lie_within_each_other_in_any_page(
+        fn elements_are_nested_properly_for_any_page(
             html in r#"(<(a|b|p|li|ul|td|tr|table|script|svg|div)( x='?[a<>/é]{0,2}'?)? ?/?>|</(a|b|p|li|ul|td|table|script|div)>|[<>/!"'=&;é ]|<!--){0,60}"#,
             css in r#"([a-d]|li|[*#.:\[\]()=,>+~ "'\\é^]|:not\(|:nth-child\(|2n|\[x=){0,12}"#,
         ) {

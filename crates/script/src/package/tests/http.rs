@@ -55,7 +55,7 @@ async fn echo() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_has_status_headers_text_and_json() {
+async fn an_http_response_has_status_headers_text_and_json() {
     let server = Server::start(|request| {
         if request.starts_with("GET /missing") {
             return b"HTTP/1.1 404 Not Found\r\nX-Twice: a\r\nx-twice: b\r\ncontent-length: 2\r\n\r\nno"
@@ -94,7 +94,7 @@ async fn an_answer_has_status_headers_text_and_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn options_say_what_is_sent() {
+async fn http_options_set_what_is_sent() {
     let server = echo().await;
     let url = server.url("/x?a=1");
     for (call, words) in [
@@ -132,7 +132,7 @@ async fn options_say_what_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_sent_is_named() {
+async fn unsendable_http_requests_name_the_reason() {
     let server = echo().await;
     let url = server.url("/");
     for (call, words) in [
@@ -157,7 +157,7 @@ async fn what_cannot_be_sent_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it() {
+async fn a_host_without_a_grant_is_rejected_with_the_command_that_grants_it() {
     let server = echo().await;
     let url = server.url("/");
     let code = |url: &str| format!(r#"try {{ http::get("{url}"); }} catch (e) {{ body.out = e.message; }}"#);
@@ -226,7 +226,7 @@ async fn the_end_of_the_turn_ends_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_an_answer_does_not_use_up_a_hooks_own_time() {
+async fn waiting_for_a_response_does_not_count_as_run_time() {
     let server = Server::start(|_| {
         std::thread::sleep(Duration::from_millis(300));
         ok("late")
@@ -236,7 +236,7 @@ async fn waiting_for_an_answer_does_not_use_up_a_hooks_own_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_text_is_read_as_bytes_and_never_as_text() {
+async fn a_binary_body_is_read_as_bytes_only() {
     let server = Server::start(|_| {
         b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 6\r\n\r\n\x89PNG\xff\x00".to_vec()
     })
@@ -269,7 +269,7 @@ async fn a_body_that_is_no_text_is_read_as_bytes_and_never_as_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_are_sent_as_they_are_and_as_parts_of_a_form() {
+async fn bytes_are_sent_as_a_body_and_as_form_parts() {
     let server = Server::start(|request| ok(request)).await;
     let url = server.url("/");
     for (options, words) in [

@@ -83,7 +83,7 @@ const PROMISED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_promised_function_is_there_and_nothing_else() {
+fn the_host_offers_exactly_the_documented_functions() {
     let promised: BTreeSet<_> = PROMISED
         .iter()
         .flat_map(|(module, names)| names.split(' ').map(|name| (module.to_string(), name.to_owned())))
