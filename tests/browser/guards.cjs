@@ -18,7 +18,7 @@ run({
     await page.getByRole("heading", { name: "demo" }).waitFor();
     fs.writeFileSync(file("filters/guard.rhai"), GUARD.replace("fn inlet", "fn looks"));
     const problem = page.locator(".problem", { hasText: "guard" });
-    await problem.filter({ hasText: "waits for you" }).waitFor();
+    await problem.filter({ hasText: "needs confirmation" }).waitFor();
     assert.match(await problem.innerText(), /would lose the hook `inlet`[^]*valvehouse confirm guard/);
     assert.equal((await chat("bad")).status, 403, "the last good version runs on");
     await problem.getByRole("button", { name: "Accept the change" }).click();
@@ -27,7 +27,7 @@ run({
     assert.equal((await chat("bad")).status, 403, "nothing was accepted");
     await problem.getByRole("button", { name: "Accept the change" }).click();
     await dialog.getByRole("button", { name: "Accept the change" }).click();
-    await problem.filter({ hasText: "waits for you" }).waitFor({ state: "detached" });
+    await problem.filter({ hasText: "needs confirmation" }).waitFor({ state: "detached" });
     await until("the change is live", async () => (await chat("bad")).status === 200);
     page.hasBehaved();
   },

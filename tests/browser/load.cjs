@@ -95,9 +95,9 @@ async function measure(url) {
     await interaction("flip a setting", () => page.locator("[data-valve=on] input").click(), () => page.locator("[data-valve=on] .outcome", { hasText: "Saved" }).waitFor());
     await interaction("open the source", () => link("Source").click(), () => page.locator(".editor textarea").waitFor());
     await interaction("open the requests", () => link("Requests").click(), () => page.locator(".requests tbody tr").first().waitFor());
-    await page.getByLabel("Hold the list").check();
+    await page.getByLabel("Pause updates").check();
     await interaction("choose a request", () => page.locator(".requests tbody tr a").nth(3).click(), () => page.locator(".step").first().waitFor());
-    await page.getByLabel("Hold the list").uncheck();
+    await page.getByLabel("Pause updates").uncheck();
     await interaction("type a letter into the search of requests", () => page.locator(".view-requests input[type=search]").press("u"));
     await interaction("open the overview", () => link("Overview").click(), () => page.locator(".stage").first().waitFor());
     await until("the long chain is there", () => page.getByRole("button", { name: "Show all 500" }).first().isVisible());

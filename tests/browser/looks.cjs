@@ -20,7 +20,7 @@ async function goTo(page, place) {
 }
 
 async function tryOnce(page) {
-  await page.getByLabel("What the user says").fill("good morning");
+  await page.getByLabel("Message").fill("good morning");
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByRole("heading", { name: "Answer" }).waitFor();
 }
@@ -54,7 +54,7 @@ run({
       return (await focused()).startsWith(text);
     });
     await page.keyboard.press("Tab");
-    assert.equal(await focused(), "Skip to the content");
+    assert.equal(await focused(), "Skip to main content");
     await page.keyboard.press("Enter");
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
     await tabTo("greets");
@@ -94,11 +94,11 @@ run({
     const page = await open(browser, "#/", { colorScheme: "light" });
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();
-    await page.getByLabel("Colours").selectOption("dark");
+    await page.getByLabel("Color theme").selectOption("dark");
     assert.notEqual(await ground(), light);
     await page.reload();
     assert.notEqual(await ground(), light);
-    assert.equal(await page.getByLabel("Colours").inputValue(), "dark");
+    assert.equal(await page.getByLabel("Color theme").inputValue(), "dark");
     page.hasBehaved();
   },
 });

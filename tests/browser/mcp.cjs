@@ -43,17 +43,17 @@ run({
 
     // What came while the page was open is refused and shown; it takes another click.
     await become("Pays an amount twice");
-    await page.getByText("Something is different by now.").waitFor();
+    await page.getByText("The list has changed.").waitFor();
     await pay.getByRole("button", { name: "Approve shop_pay as shown" }).click();
-    await page.getByText(/Not done: .*changed since it was listed/).waitFor();
+    await page.getByText(/Cannot approve: .*changed since it was listed/).waitFor();
     await difference.getByText("+Pays an amount twice").waitFor();
     assert.doesNotMatch(await call("shop_pay", { amount: 1 }), /paid/);
     await pay.getByRole("button", { name: "Approve shop_pay as shown" }).click();
     await pay.getByText("approved", { exact: true }).waitFor();
     await until("it can be called again", async () => /paid 1/.test(await call("shop_pay", { amount: 1 })));
 
-    await pay.getByRole("button", { name: "Take the approval of shop_pay back" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Take it back" }).click();
+    await pay.getByRole("button", { name: "Revoke the approval of shop_pay" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await pay.getByText("new", { exact: true }).waitFor();
     assert.doesNotMatch(await call("shop_pay", { amount: 1 }), /paid/);
     page.hasBehaved();

@@ -34,7 +34,7 @@ run({
   "a chat is tried, and each hook shows what it changed": async (browser) => {
     const page = await open(browser, "#/try");
     await page.getByLabel("Model").fill("demo");
-    await page.getByLabel("What the user says").fill("good morning");
+    await page.getByLabel("Message").fill("good morning");
     await page.getByRole("button", { name: "Send" }).click();
     await page.getByRole("heading", { name: "Answer" }).waitFor();
     assert.match(await page.locator(".answer").innerText(), /good morning \(seen\)/);
@@ -48,24 +48,24 @@ run({
 
   "a chat that is refused says why, with the steps so far": async (browser) => {
     const page = await open(browser, "#/try");
-    await page.getByLabel("What the user says").fill("forbidden");
+    await page.getByLabel("Message").fill("forbidden");
     await page.getByRole("button", { name: "Send" }).click();
-    await page.getByRole("heading", { name: "Refused with 400" }).waitFor();
+    await page.getByRole("heading", { name: "Rejected with status 400" }).waitFor();
     assert.match(await page.locator(".view-try .wrong").first().innerText(), /not in this house/);
-    await page.locator(".step", { hasText: "refused" }).first().waitFor();
+    await page.locator(".step", { hasText: "rejected" }).first().waitFor();
     page.hasBehaved();
   },
 
   "contents of a plugin are kept once somebody asks for it, and can be replayed": async (browser) => {
     const page = await open(browser, "#/plugins/marks");
-    await page.getByRole("switch", { name: "Keep contents in traces" }).check();
-    await page.getByText("is kept in traces from now on").waitFor();
+    await page.getByRole("switch", { name: "Record contents in traces" }).check();
+    await page.getByText("New traces record the contents").waitFor();
     await chat("keep this", { user: "keeper" });
     await page.getByRole("link", { name: "Requests", exact: true }).click();
     await page.locator("table.requests tbody tr", { hasText: "keeper" }).getByRole("link").first().click();
     await page.locator(".step pre.added", { hasText: "keep this (seen)" }).first().waitFor();
     await page.getByRole("button", { name: "Replay" }).click();
-    await page.locator(".detail .badge", { hasText: "the same" }).first().waitFor();
+    await page.locator(".detail .badge", { hasText: "same" }).first().waitFor();
     page.hasBehaved();
   },
 });

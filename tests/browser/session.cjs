@@ -11,7 +11,7 @@ run({
     page.on("request", (request) => asked.push(request.url()));
     await page.getByLabel("Admin key").fill("no such key");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("alert").filter({ hasText: "Not signed in" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "Cannot sign in" }).waitFor();
     assert.ok(!(await page.content()).includes("marks.rhai"), "nothing is shown to strangers");
     await page.getByLabel("Admin key").fill(KEY);
     await page.keyboard.press("Enter");

@@ -8,7 +8,7 @@ const GOOD = "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].tex
 run({
   "a file that breaks is seen as stale with the place, and a roll-back mends it": async (browser) => {
     const page = await open(browser, "#/");
-    await page.getByText("None: every plugin runs as its file says.").waitFor();
+    await page.getByText("No problems. Every plugin runs its current file.").waitFor();
     fs.writeFileSync(file("filters/signs.rhai"), GOOD.replace("body.messages[-1]", "body.messages[-1"));
     const problem = page.locator(".problem", { hasText: "signs" });
     await problem.waitFor();
@@ -36,7 +36,7 @@ run({
     await page.getByRole("button", { name: "Save" }).click();
     const refusal = page.locator(".content .problem");
     await refusal.waitFor();
-    assert.match(await refusal.innerText(), /Your text is still here/);
+    assert.match(await refusal.innerText(), /Your text is still in the editor/);
     assert.equal(await text.inputValue(), bad);
     assert.equal(fs.readFileSync(file("filters/signs.rhai"), "utf8"), GOOD);
     await refusal.getByRole("button", { name: /^Go to line/ }).click();
@@ -57,11 +57,11 @@ run({
     await until("the source is shown", async () => (await text.inputValue()).includes("resigned"));
     await text.fill(GOOD.replace("signed\"", "mine\""));
     fs.writeFileSync(file("filters/signs.rhai"), GOOD.replace("signed\"", "theirs\""));
-    await page.getByText("The file has changed since you began").waitFor();
+    await page.getByText("The file has changed since you started editing").waitFor();
     await page.getByRole("button", { name: "Save", exact: true }).click();
-    await page.getByRole("button", { name: "Save mine over it" }).waitFor();
+    await page.getByRole("button", { name: "Overwrite the file" }).waitFor();
     assert.match(fs.readFileSync(file("filters/signs.rhai"), "utf8"), /theirs/);
-    await page.getByRole("button", { name: "Save mine over it" }).click();
+    await page.getByRole("button", { name: "Overwrite the file" }).click();
     await page.getByText("Saved and live").first().waitFor();
     assert.match((await chat("hi")).text, /mine$/);
     page.hasBehaved();
@@ -90,8 +90,8 @@ run({
     const problem = page.locator(".problem", { hasText: "guard" });
     await problem.filter({ hasText: "missing" }).waitFor();
     assert.equal((await chat("hi")).status, 503);
-    await problem.getByRole("button", { name: "It may be gone" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "It may be gone" }).click();
+    await problem.getByRole("button", { name: "Confirm removal" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Confirm removal" }).click();
     await problem.waitFor({ state: "detached" });
     assert.equal((await chat("hi")).status, 200);
     page.hasBehaved();

@@ -50,7 +50,7 @@ run({
     await page.keyboard.press("Enter");
     await saved(page, "nickname");
     const words = page.locator("[data-valve=words]");
-    await words.getByRole("button", { name: "Add an item" }).click();
+    await words.getByRole("button", { name: "Add item" }).click();
     await page.keyboard.type("third");
     await page.keyboard.press("Enter");
     await saved(page, "words");

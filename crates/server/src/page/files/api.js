@@ -1,4 +1,4 @@
-// The host's routes. Whatever goes wrong comes back as an error with a sentence in it.
+// Calls of the host's routes. Every failure becomes an error with a message.
 
 export class Refused extends Error {
   constructor(status, message, body) {
@@ -10,12 +10,12 @@ export class Refused extends Error {
 
 const waiting = { token: null, signedOut: () => {} };
 
-// What the session says: changes carry its token.
+// Stores the token of the session, which requests that change something carry.
 export function signed(token) {
   waiting.token = token;
 }
 
-// Called when an answer says that nobody is signed in any more.
+// Sets the function that is called when the session has ended.
 export function whenSignedOut(act) {
   waiting.signedOut = act;
 }
@@ -46,7 +46,7 @@ export async function call(method, path, body, again = true) {
   throw new Refused(response.status, reason(response, answer), answer);
 }
 
-// A host that was started anew has forgotten the token.
+// Fetches a new token, because a restarted host has forgotten the old one.
 async function renewed() {
   try {
     const session = await call("GET", "/api/v1/session");

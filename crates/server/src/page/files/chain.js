@@ -8,27 +8,27 @@ import { count, plain } from "/page/words.js";
 
 const STAGES = {
   inlet: "once, before the first model call", pre_chat: "before each model call", stream: "each event of the answer",
-  stream_end: "when the answer's stream ends", post_chat: "after each model call", pre_invocation: "before each tool call",
+  stream_end: "when the stream of the answer ends", post_chat: "after each model call", pre_invocation: "before each tool call",
   post_invocation: "after each tool call", outlet: "once, after the last model call",
 };
 const DECISIONS = {
-  runs: "runs", refuses: "refuses", off: "off", not_listed: "not listed", not_asked_for: "not asked for",
-  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", elsewhere: "at other endpoints", breaker_open: "breaker open",
+  runs: "runs", refuses: "rejects", off: "off", not_listed: "not listed", not_asked_for: "not requested",
+  broken: "does not load", no_hooks: "no hooks", tools: "for specific tools", elsewhere: "at other endpoints", breaker_open: "breaker open",
 };
-// More than that are shown when somebody asks for them, and as many more at a time as nobody waits for.
+// The number of filters shown at first, and added per animation frame on request.
 const MOST = 40;
 
 export function chain(model) {
   const place = h("div", { class: "chain" }, h("p", { class: "empty" }, "Loading."));
-  let asked = 0;
+  let latest = 0;
   place.load = async (user) => {
-    const own = ++asked;
+    const own = ++latest;
     const path = `/api/v1/models/${encodeURIComponent(model)}/chain${user ? `?user=${encodeURIComponent(user)}` : ""}`;
     try {
-      const told = await get(path);
-      if (own === asked) draw(place, told);
+      const answer = await get(path);
+      if (own === latest) draw(place, answer);
     } catch (error) {
-      if (own === asked) fill(place, failed("The chain could not be loaded", error));
+      if (own === latest) fill(place, failed("The chain could not be loaded", error));
     }
   };
   return place;
@@ -41,7 +41,7 @@ function draw(place, { stages, filters, host_filters: own }) {
   if (!place.parts) {
     place.parts = {
       stages: h("ol", { class: "stages" }),
-      nothing: h("p", { class: "empty" }, "No filters: requests go to the model as they are."),
+      nothing: h("p", { class: "empty" }, "No filters: requests pass to the model unchanged."),
       others: h("details", { class: "others" }, h("summary", {}), h("ul", {})),
     };
     fill(place, place.parts.stages, place.parts.nothing, place.parts.others);
@@ -51,7 +51,7 @@ function draw(place, { stages, filters, host_filters: own }) {
   keyed(parts.stages, stages, (stage) => stage.hook, (stage) => stageRow(stage.hook, byId));
   for (const [hook, row] of rowsOf(parts.stages)) row.show(stages.find((stage) => stage.hook === hook).filters, byId);
   parts.others.hidden = others.length === 0;
-  say(parts.others.firstChild, `${count(others.length, "other")}, and why they do not run`);
+  say(parts.others.firstChild, `${count(others.length, "filter")} not running, with reasons`);
   keyed(parts.others.lastChild, others, (filter) => filter.id, otherRow);
 }
 
@@ -98,7 +98,7 @@ function link(filter) {
       say(cache, `keeps prompt cache: ${measured.keeps ? "yes" : "no"}`);
       cache.dataset.state = measured.keeps ? "kept" : "lost";
       cache.title = measured.keeps ? `Measured in ${count(measured.requests, "request")}`
-        : `Lost in ${measured.lost} of ${count(measured.requests, "request")}: what it writes before the last message differs from request to request`;
+        : `Lost in ${measured.lost} of ${count(measured.requests, "request")}: the text it writes before the last message differs between requests`;
     }
     say(own, filter.user_valves ? plain(filter.user_valves) : "");
     own.hidden = !filter.user_valves;

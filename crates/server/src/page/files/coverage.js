@@ -4,14 +4,14 @@ import { get } from "/page/api.js";
 import { failed, fill, h } from "/page/dom.js";
 import { count } from "/page/words.js";
 
-const STATES = { covered: "covered", partly: "partly covered", uncovered: "no guard ran" };
-// The time between two looks, in milliseconds.
+const STATES = { covered: "covered", partly: "partially covered", uncovered: "no guard ran" };
+// The interval of polls, in milliseconds.
 const PERIOD = 10_000;
 
 export function coverage(place, _parts, scope) {
   const body = h("div", {}, h("p", { class: "empty" }, "Loading."));
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Coverage"),
-    h("p", { class: "dim" }, "The guards that ran in the answered requests of the last hour. Red: none did."), body);
+    h("p", { class: "dim" }, "Guards that ran in the answered requests of the last hour. Red means that no guard ran."), body);
   const load = async () => {
     try {
       const table = await get("/api/v1/coverage");
@@ -25,7 +25,7 @@ export function coverage(place, _parts, scope) {
 }
 
 function drawn({ guards, data }) {
-  if (guards.length === 0) return h("p", { class: "empty" }, "No guards: no filter says `security: true`.");
+  if (guards.length === 0) return h("p", { class: "empty" }, "No guards: no filter declares `security: true`.");
   if (data.length === 0) return h("p", { class: "empty" }, "No requests in the last hour.");
   const hooks = [...new Set(data.flatMap((row) => row.hooks.map((cell) => cell.hook)))];
   return h("div", { class: "scroll" }, h("table", { class: "coverage" },

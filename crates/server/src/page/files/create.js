@@ -1,4 +1,4 @@
-// A new plugin, from a text that loads.
+// The form for a new plugin.
 
 import { post } from "/page/api.js";
 import { button, fill, h, name } from "/page/dom.js";
@@ -46,23 +46,23 @@ fn action(body) {
 
 export function create(place) {
   const id = h("input", { id: name("id"), required: true, pattern: "[a-z0-9_\\-]{1,64}", autocomplete: "off", spellcheck: "false" });
-  const hint = h("p", { class: "hint", id: name("hint") }, "Small letters, digits, _ and -. The file gets this name.");
+  const hint = h("p", { class: "hint", id: name("hint") }, "Lowercase letters, digits, _ and -. This is also the file name.");
   id.setAttribute("aria-describedby", hint.id);
-  const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "A filter"), h("option", { value: "tool" }, "A tool"),
-    h("option", { value: "action" }, "An action, behind a button"));
+  const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "Filter"), h("option", { value: "tool" }, "Tool"),
+    h("option", { value: "action" }, "Action (a button under answers)"));
   const text = editor("Source");
   const wrong = h("div", { role: "alert" });
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "New plugin"),
     h("form", { class: "card", onsubmit: send },
       h("div", { class: "row start" },
         h("div", { class: "field" }, h("label", { for: id.id }, "Id"), id, hint),
-        h("p", { class: "field" }, h("label", { for: kind.id }, "What it is"), kind)),
+        h("p", { class: "field" }, h("label", { for: kind.id }, "Kind"), kind)),
       wrong, text.element,
       h("div", { class: "actions" }, h("button", { type: "submit", class: "main" }, "Create"), button("Cancel", () => go("plugins"), { class: "quiet" }))));
   propose();
   return () => {};
 
-  // What somebody wrote is never written over.
+  // Typed text is never overwritten.
   function propose() {
     if (text.value === "" || Object.values(FIRST).includes(text.value)) text.value = FIRST[kind.value];
   }
@@ -74,7 +74,7 @@ export function create(place) {
       await post("/api/v1/functions/create", { id: id.value, name: id.value, type: kind.value, content, meta: { description: "" } });
     } catch (error) {
       if (error.status === 422 || error.body?.problems) refused(wrong, text, error);
-      else fill(wrong, h("p", { class: "wrong" }, `Not created: ${error.message}`));
+      else fill(wrong, h("p", { class: "wrong" }, `Cannot create the plugin: ${error.message}`));
       return;
     }
     await reload();

@@ -1,12 +1,12 @@
-// Differences: of texts, line by line, and of JSON values, place by place.
+// Differences of texts, line by line, and of JSON values, path by path.
 
 import { h } from "/page/dom.js";
 import { plain, short } from "/page/words.js";
 
-// Longer values are shown whole when somebody asks for them.
+// Longer values are cut, and shown completely on request.
 const LONG = 1200;
 
-// A unified difference; the first letter of a line says what became of it.
+// A unified difference. The first character of a line is its kind.
 export function textDifference(diff) {
   const lines = diff.replace(/\n$/, "").split("\n");
   const kinds = { "+": "added", "-": "removed", "@": "place" };

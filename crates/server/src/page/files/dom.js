@@ -1,6 +1,6 @@
-// Elements: made from a description, kept in step with a list, and a few that are used everywhere.
+// Helpers that create elements, synchronize them with a list, and build common ones.
 
-// h("button", {class: "quiet", onclick: go}, "Go"): what is null or false is left out.
+// Creates an element: h("button", {class: "quiet", onclick: go}, "Go"). Children that are null or false are left out.
 export function h(tag, given = {}, ...children) {
   const element = document.createElement(tag);
   element.append(...children.flat(Infinity).filter(isShown));
@@ -33,7 +33,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-// Only what differs is written: whoever listens to the page hears only news.
+// Writes only a changed text, so that screen readers announce only changes.
 export function say(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;
@@ -42,13 +42,13 @@ export function say(element, text) {
 
 const rowsByParent = new WeakMap();
 
-// The elements that `keyed` keeps in another one, by their keys.
+// Returns the elements that `keyed` manages in `parent`, by key.
 export function rowsOf(parent) {
   return rowsByParent.get(parent) ?? new Map();
 }
 
-// Keeps the children of an element in step with a list. `make(item)` gives an element, whose `update(item)` is
-// called when there is news of it; what stays, stays where it is and keeps its focus.
+// Synchronizes the children of an element with a list. `make(item)` returns an element, whose `update(item)` is
+// called with each new state; elements that remain keep their position and focus.
 export function keyed(parent, items, keyOf, make) {
   const old = rowsOf(parent);
   const rows = new Map();
@@ -76,7 +76,7 @@ export function keyed(parent, items, keyOf, make) {
 
 let names = 0;
 
-// A name that no other element has.
+// Returns a unique name for an element.
 export function name(of) {
   names += 1;
   return `${of}-${names}`;
@@ -95,12 +95,12 @@ export function toggle(label, isOn, act, more = {}) {
 }
 
 const STATES = {
-  live: "live", stale: "stale", broken: "does not load", missing: "missing", breaker_open: "breaker open", held: "held", pending: "waits for you", set_aside: "set aside", quarantined: "quarantined", off: "off",
+  live: "live", stale: "stale", broken: "does not load", missing: "missing", breaker_open: "breaker open", held: "held", pending: "needs confirmation", set_aside: "set aside", quarantined: "quarantined", off: "off",
   file: "file", used: "used",
-  connected: "connected", connecting: "connecting", unavailable: "not available", approved: "approved", new: "new", changed: "changed", gone: "gone",
+  connected: "connected", connecting: "connecting", unavailable: "unavailable", approved: "approved", new: "new", changed: "changed", gone: "missing",
 };
 
-// How something stands, in a word and a colour.
+// A badge: the status as a colored word.
 export function badge(state) {
   const element = h("span", { class: "badge" });
   element.update = (state) => {
@@ -111,12 +111,12 @@ export function badge(state) {
   return element;
 }
 
-// What cannot be shown, and why.
+// An error message: the failed operation and the reason.
 export function failed(what, error) {
   return h("p", { class: "failed", role: "alert" }, `${what}: ${error.message}`);
 }
 
-// Asks before something that cannot be taken back by another click.
+// Asks for confirmation of an operation that cannot be undone by another click.
 export function confirmed(question, detail, yes) {
   return new Promise((answer) => {
     const dialog = h("dialog", { "aria-labelledby": "question" },
@@ -134,7 +134,7 @@ export function confirmed(question, detail, yes) {
   });
 }
 
-// Says something to who sees the page and to who hears it, with a way back where there is one.
+// Shows a message, which screen readers announce, with an undo button if `undo` is given.
 let quietly;
 export function tell(text, undo) {
   const said = document.getElementById("said");

@@ -1,4 +1,4 @@
-// A text area with the numbers of its lines beside it.
+// A text area with line numbers.
 
 import { fill, h, name } from "/page/dom.js";
 
@@ -38,7 +38,7 @@ export function editor(title) {
         act();
       }
     }),
-    // The line that is wrong; null for none.
+    // Marks the line with the error, or none for null.
     mark(line) {
       marked = line;
       shown = 0;

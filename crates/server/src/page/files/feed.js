@@ -1,4 +1,4 @@
-// What happens at the host, as it happens: one stream of events, which the browser opens again by itself.
+// The live feed of the host: one stream of events, which the browser reopens automatically.
 
 import { changed, figures, reload, requested, state } from "/page/state.js";
 import { get } from "/page/api.js";
@@ -11,13 +11,13 @@ export function follow() {
   source = new EventSource("/api/v1/events");
   source.addEventListener("open", () => {
     connection("live");
-    // Whatever happened meanwhile was not heard.
+    // Events during the interruption are lost.
     reload();
     caughtUp();
   });
   source.addEventListener("error", () => {
     connection("lost");
-    // Refused for good, such as after signing out: the browser would not try again.
+    // The browser does not reconnect after a rejection, such as after a sign-out.
     if (source.readyState === EventSource.CLOSED) setTimeout(retry, 3000, source);
   });
   listen("snapshot", () => reload());
@@ -33,7 +33,7 @@ export function leave() {
 }
 
 async function retry(closed) {
-  // Who is signed out meanwhile is asked for the key, and follows nothing.
+  // `reload` shows the sign-in form if the session has ended.
   await reload();
   if (source === closed) follow();
 }
@@ -50,14 +50,14 @@ function listen(kind, act) {
     try {
       data = event.data ? JSON.parse(event.data) : {};
     } catch {
-      // Half an event of a connection that broke.
+      // An incomplete event of an interrupted connection.
       return;
     }
     act(data);
   });
 }
 
-// Many come at once: they are taken in together, and never more often than anybody could see.
+// Collects events, so that the page is updated at most five times a second.
 function queue(summary) {
   if (batch.push(summary) > 1) return;
   setTimeout(() => requestAnimationFrame(() => {
@@ -67,16 +67,16 @@ function queue(summary) {
   }), 200);
 }
 
-// The requests that were under way or over before the page listened.
+// Loads requests that started or ended before the feed was open.
 async function caughtUp() {
   try {
     const { live, past } = await get("/api/v1/traces?limit=100");
     const known = [...past].reverse().concat(live);
     const sorted = known.sort((a, b) => a.begun < b.begun ? -1 : 1);
-    // What is known to run and is not told of any more has ended unheard.
-    const told = new Set(sorted.map((summary) => summary.id));
+    // A running request that is no longer listed has ended unnoticed.
+    const listed = new Set(sorted.map((summary) => summary.id));
     for (const [id, summary] of state.requests) {
-      if (summary.running && !told.has(id)) state.requests.delete(id);
+      if (summary.running && !listed.has(id)) state.requests.delete(id);
     }
     requested(sorted);
   } catch (error) {

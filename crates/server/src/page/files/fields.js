@@ -2,13 +2,13 @@
 
 import { button, h, keyed, name } from "/page/dom.js";
 
-// What a control is made of: what the schema says of the value, null left aside.
+// Returns the schema of the value without its null alternative.
 export function readable(schema) {
   const value = schema.anyOf?.find((one) => one.type !== "null");
   return { ...schema, ...value, nullable: Boolean(value) };
 }
 
-// `{element, focus id, read, write}`: `read` throws what is wrong with an entry, and gives undefined for none.
+// Returns `{element, focus id, read, write}`. `read` throws an error for an invalid entry and returns undefined for an empty one.
 export function control(schema, changed) {
   const is = readable(schema);
   if (is.writeOnly) return secret(changed);
@@ -31,7 +31,7 @@ function number(is, changed) {
     if (input.validity.badInput) throw new Error("this is not a number");
     if (input.value === "") {
       if (is.nullable) return undefined;
-      throw new Error("a number is needed; Reset takes the default");
+      throw new Error("enter a number, or use Reset for the default");
     }
     return Number(input.value);
   };
@@ -63,7 +63,7 @@ function text(is, changed) {
   };
 }
 
-// Never shown: only whether there is one.
+// A secret is never shown; the placeholder says whether it is set.
 function secret(changed) {
   const input = h("input", { type: "password", id: name("valve"), autocomplete: "new-password", spellcheck: "false", onchange: () => input.value && changed() });
   return {
@@ -71,12 +71,12 @@ function secret(changed) {
     id: input.id,
     isSecret: true,
     read: () => {
-      if (!input.value) throw new Error("type the new secret, or clear it");
+      if (!input.value) throw new Error("enter a new secret, or clear it");
       return input.value;
     },
     write: (value) => {
       input.value = "";
-      input.placeholder = value ? "set; type another to replace it" : "not set";
+      input.placeholder = value ? "set; enter a new value to replace it" : "not set";
     },
   };
 }
@@ -85,7 +85,7 @@ function secret(changed) {
 function list(is, changed) {
   const rows = h("ol", { class: "items" });
   const id = name("valve");
-  const add = button("Add an item", () => {
+  const add = button("Add item", () => {
     draw([...entries(), { key: name("item"), value: undefined }]);
     rows.lastChild.input.focus();
   }, { class: "quiet", id });
@@ -129,7 +129,7 @@ function list(is, changed) {
   }
 }
 
-// What the value has to keep to, in words.
+// Returns the rules of the value as text.
 export function rules(schema) {
   const is = readable(schema);
   const of = is.type === "array" && is.items ? { ...is.items } : is;
@@ -138,8 +138,8 @@ export function rules(schema) {
   if (from !== undefined && to !== undefined) said.push(`${from} to ${to}`);
   else if (from !== undefined) said.push(`at least ${from}`);
   else if (to !== undefined) said.push(`at most ${to}`);
-  if (of.pattern) said.push(`must fit ${of.pattern}`);
+  if (of.pattern) said.push(`must match ${of.pattern}`);
   if (is.type === "integer") said.push("a whole number");
-  if (is.nullable && !is.writeOnly) said.push("may be left empty");
+  if (is.nullable && !is.writeOnly) said.push("optional");
   return said.join(", ");
 }

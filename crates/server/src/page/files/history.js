@@ -1,4 +1,4 @@
-// Every version of a plugin: who changed what and when, the difference, and the way back.
+// Every version of a plugin: author, time, difference and rollback.
 
 import { get, plugin as path, post } from "/page/api.js";
 import { button, confirmed, failed, fill, h, tell } from "/page/dom.js";
@@ -9,7 +9,7 @@ import { textDifference } from "/page/diff.js";
 import { day, plain } from "/page/words.js";
 
 const ACTIONS = {
-  create: "created", update: "source changed", valves: "settings changed", toggle: "switched", delete: "deleted",
+  create: "created", update: "source changed", valves: "settings changed", toggle: "toggled", delete: "deleted",
   rollback: "rolled back", file: "file changed on disk", grant: "granted",
 };
 
@@ -30,7 +30,7 @@ export function history(place, id, chosen) {
     try {
       const all = await get(path(id, "/history"));
       if (isClosed) return;
-      fill(wrong, all.length === 0 && h("p", { class: "empty" }, "Nothing has changed yet."));
+      fill(wrong, all.length === 0 && h("p", { class: "empty" }, "No changes yet."));
       fill(list, all.map((entry, place) => row(entry, place === 0)));
     } catch (error) {
       fill(wrong, failed("The history could not be loaded", error));
@@ -41,8 +41,8 @@ export function history(place, id, chosen) {
     const changed = entry.valves_changed?.length ? `: ${entry.valves_changed.join(", ")}` : "";
     return h("li", {},
       h("a", { href: address("plugins", id, "history", String(entry.version)), "aria-current": String(entry.version) === chosen ? "true" : null },
-        h("strong", {}, `Version ${entry.version}`), " ", ACTIONS[entry.action] ?? entry.action, changed, isNewest && (isGood(id) ? " (now)" : " (what ran last)")),
-      h("p", { class: "dim" }, `${day(entry.at)}, by ${entry.by || "nobody known"}`));
+        h("strong", {}, `Version ${entry.version}`), " ", ACTIONS[entry.action] ?? entry.action, changed, isNewest && (isGood(id) ? " (current)" : " (last that ran)")),
+      h("p", { class: "dim" }, `${day(entry.at)}, by ${entry.by || "unknown"}`));
   }
 
   async function show(number) {
@@ -59,28 +59,28 @@ export function history(place, id, chosen) {
     fill(version,
       h("div", { class: "row" }, h("h3", { tabindex: "-1", "data-focus": true }, `Version ${told.version}`),
         button("Roll back to this version", () => rollBack(number), { class: "main" })),
-      h("p", { class: "dim" }, `${ACTIONS[told.action] ?? told.action}, ${day(told.at)}, by ${told.by || "nobody known"}`),
-      h("h4", {}, "What this version changed"), difference(told),
-      told.now && [h("h4", {}, "What rolling back would change"), difference(told.now)],
-      h("details", {}, h("summary", {}, "Its whole source"), h("pre", { class: "text", tabindex: "0" }, told.content ?? "There was no file.")));
+      h("p", { class: "dim" }, `${ACTIONS[told.action] ?? told.action}, ${day(told.at)}, by ${told.by || "unknown"}`),
+      h("h4", {}, "Changes in this version"), difference(told),
+      told.now && [h("h4", {}, "Changes if you roll back"), difference(told.now)],
+      h("details", {}, h("summary", {}, "Complete source"), h("pre", { class: "text", tabindex: "0" }, told.content ?? "This version has no file.")));
   }
 
   function difference({ diff, valves_diff: valves = [] }) {
-    if (!diff && valves.length === 0) return h("p", { class: "empty" }, "Nothing.");
+    if (!diff && valves.length === 0) return h("p", { class: "empty" }, "No changes.");
     return [diff && textDifference(diff), valves.length > 0 && h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, ["Setting", "Before", "After"].map((word) => h("th", { scope: "col" }, word)))),
       h("tbody", {}, valves.map(({ key, before, after }) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, shown(before)), h("td", {}, shown(after))))))];
   }
 
   async function rollBack(number) {
-    if (drafts.has(id) && !await confirmed("Roll back?", "You have changed its source and not saved it. What you wrote stays in the editor.", "Roll back")) return;
+    if (drafts.has(id) && !await confirmed("Roll back?", "The editor has unsaved changes. They stay in the editor.", "Roll back")) return;
     try {
       await post(path(id, "/rollback"), { version: Number(number) });
     } catch (error) {
-      fill(wrong, h("div", { role: "alert", class: "problem", "data-severity": "error" }, h("p", {}, `Not rolled back to version ${number}:`), h("pre", { class: "excerpt" }, error.message)));
+      fill(wrong, h("div", { role: "alert", class: "problem", "data-severity": "error" }, h("p", {}, `Cannot roll back to version ${number}:`), h("pre", { class: "excerpt" }, error.message)));
       return;
     }
-    tell(`${id} is as it was in version ${number}.`);
+    tell(`${id} is rolled back to version ${number}.`);
     await reload();
     go("plugins", id, "history");
   }

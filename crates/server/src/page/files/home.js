@@ -1,4 +1,4 @@
-// What is wrong first, then how each model's requests go through the plugins.
+// The overview: problems first, then the plugin chain of each model.
 
 import { get, post } from "/page/api.js";
 import { button, failed, fill, h, keyed, say, tell } from "/page/dom.js";
@@ -8,9 +8,9 @@ import { address } from "/page/route.js";
 import { standing, state } from "/page/state.js";
 import { count, span, visible } from "/page/words.js";
 
-// Chains that are open when the page is.
+// The number of chains that are expanded when the page opens.
 const OPEN = 3;
-// The time between two looks for approvals that wait, in milliseconds.
+// The interval of polls for pending approvals, in milliseconds.
 const PERIOD = 3_000;
 
 export function home(place, _parts, scope) {
@@ -20,14 +20,14 @@ export function home(place, _parts, scope) {
   const figures = h("dl", { class: "figures" });
   const models = h("div", { class: "models" });
   const missing = h("div");
-  const user = h("input", { id: "chain-user", autocomplete: "off", placeholder: "nobody in particular" });
+  const user = h("input", { id: "chain-user", autocomplete: "off", placeholder: "any user" });
   fill(place,
     h("h1", { tabindex: "-1", "data-focus": true }, "Overview"),
     missing, approvals(scope), figures,
     h("section", { "aria-label": "Problems" }, wrong, well, problems),
     h("section", { "aria-label": "Models" },
       h("div", { class: "row" }, h("h2", {}, "Models and their chains"),
-        h("p", { class: "field inline" }, h("label", { for: user.id }, "as the user"), user)),
+        h("p", { class: "field inline" }, h("label", { for: user.id }, "For user"), user)),
       models));
   const chosen = () => user.value.trim();
   user.addEventListener("change", () => update());
@@ -43,7 +43,7 @@ export function home(place, _parts, scope) {
     const errors = overview.problems.filter((problem) => problem.severity === "error").length;
     say(wrong, overview.problems.length ? `Problems (${overview.problems.length})` : "Problems");
     wrong.dataset.severity = errors ? "error" : "";
-    say(well, overview.problems.length ? "" : "None: every plugin runs as its file says.");
+    say(well, overview.problems.length ? "" : "No problems. Every plugin runs its current file.");
     well.hidden = overview.problems.length > 0;
     problems.update(overview.problems);
     let place = 0;
@@ -62,10 +62,10 @@ export function home(place, _parts, scope) {
     const rows = [
       ["Plugins live", `${live} of ${plugins.length}`, address("plugins")],
       ["Requests running", String(running), address("requests")],
-      ["Calls of plugins", broken ? `${calls.toLocaleString("en")}, ${broken} broken` : calls.toLocaleString("en")],
+      ["Plugin calls", broken ? `${calls.toLocaleString("en")}, ${broken} failed` : calls.toLocaleString("en")],
       ["Providers", overview.providers.map((one) => one.state === "used" ? one.name : `${one.name} (${one.state})`).join(", ") || "none"],
       ["Generation", String(overview.generation)],
-      ["Up for", span(overview.uptime_s)],
+      ["Uptime", span(overview.uptime_s)],
       ["Version", overview.version],
     ];
     keyed(figures, rows, ([label]) => label, ([label, , link]) => {
@@ -77,7 +77,7 @@ export function home(place, _parts, scope) {
   }
 }
 
-// Calls of tools that wait for an approval, since their clients cannot be asked.
+// Tool calls that wait for an approval because their clients cannot show questions.
 function approvals(scope) {
   const list = h("div", { class: "models" });
   const place = h("section", { "aria-label": "Approvals", hidden: true }, h("h2", {}, "Waiting for approval"), list);
@@ -92,7 +92,7 @@ function approvals(scope) {
       place.hidden = waiting.length === 0;
       keyed(list, waiting, (one) => one.id, approval);
     } catch {
-      // The overview says what is wrong with the host.
+      // The overview shows the problem of the host.
     }
   }
 
@@ -129,13 +129,13 @@ function modelCard(model, user, isOpen) {
   card.addEventListener("toggle", () => card.open && held.load(user()));
   let shown = null;
   card.update = (model) => {
-    say(summary, [model.provider, model.memory && "remembers", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
-    fill(tools, model.tools.length ? ["Tools it is offered: ", model.tools.join(", ")] : null);
+    say(summary, [model.provider, model.memory && "memory", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
+    fill(tools, model.tools.length ? ["Tools: ", model.tools.join(", ")] : null);
     tools.hidden = model.tools.length === 0;
-    fill(buttons, model.actions.length ? ["Buttons under its answers: ", model.actions.map(({ name }) => name).join(", ")] : null);
+    fill(buttons, model.actions.length ? ["Action buttons: ", model.actions.map(({ name }) => name).join(", ")] : null);
     buttons.hidden = model.actions.length === 0;
     const now = `${state.overview.generation} ${user()}`;
-    // What is closed is asked for when it is opened.
+    // A collapsed chain is loaded when it is expanded.
     if (card.open && now !== shown) held.load(user());
     shown = now;
   };

@@ -1,4 +1,4 @@
-// The page: asks who sits here, then shows what the address names and follows what happens.
+// The page: checks the session, then shows the view of the address and follows the feed of events.
 
 import { get, remove, signed, whenSignedOut } from "/page/api.js";
 import { fill, h, say, tell } from "/page/dom.js";
@@ -33,8 +33,8 @@ async function start() {
   try {
     session = await get("/api/v1/session");
   } catch (error) {
-    fill(main, h("p", { class: "failed", role: "alert" }, `Nobody can be signed in: ${error.message}.`),
-      h("p", {}, h("a", { href: "/", onclick: () => location.reload() }, "Load the page again")));
+    fill(main, h("p", { class: "failed", role: "alert" }, `Cannot load the session: ${error.message}.`),
+      h("p", {}, h("a", { href: "/", onclick: () => location.reload() }, "Reload the page")));
     connected("lost");
     return;
   }
@@ -83,13 +83,13 @@ leave.addEventListener("click", async () => {
   try {
     await remove("/api/v1/session");
   } catch (error) {
-    tell(`Not signed out: ${error.message}`);
+    tell(`Cannot sign out: ${error.message}`);
     return;
   }
   ask({ needs_key: true });
 });
 
-const CONNECTION = { live: "Live", lost: "Connection lost, trying again", out: "Signed out" };
+const CONNECTION = { live: "Live", lost: "Connection lost, reconnecting", out: "Signed out" };
 
 on("connection", () => {
   const element = document.getElementById("connection");
@@ -98,7 +98,7 @@ on("connection", () => {
 });
 
 addEventListener("hashchange", () => {
-  // The skip link's is not an address.
+  // The hash of the skip link is not an address.
   if (isIn && location.hash !== "#main") show();
 });
 

@@ -1,11 +1,11 @@
-// Mounted MCP servers: their tools, what changed since it was approved, and approvals of exactly what is shown.
+// Mounted MCP servers: their tools, the changes since their approval, and approvals of exactly the version that is shown.
 
 import { get, post } from "/page/api.js";
 import { badge, button, confirmed, failed, fill, h, tell } from "/page/dom.js";
 import { textDifference } from "/page/diff.js";
 import { count, plain, visible } from "/page/words.js";
 
-// The time between two looks, in milliseconds.
+// The interval of polls, in milliseconds.
 const PERIOD = 5_000;
 const WAITS = new Set(["new", "changed"]);
 
@@ -14,7 +14,7 @@ export function mcp(place, _parts, scope) {
   const wrong = h("div");
   const body = h("div", { class: "models" }, h("p", { class: "empty" }, "Loading."));
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "MCP servers"),
-    h("p", { class: "dim" }, "Their tools are offered as they were approved, and no other way."), news, wrong, body);
+    h("p", { class: "dim" }, "A tool is offered to models only in the version that was approved."), news, wrong, body);
   let drawn = null;
   scope.on("overview", () => load());
   scope.every(PERIOD, () => load());
@@ -27,7 +27,7 @@ export function mcp(place, _parts, scope) {
     } catch (error) {
       if (scope.closed) return;
       if (!drawn) fill(body);
-      fill(wrong, error.status === 404 ? h("p", { class: "empty" }, "This host is built without MCP.") : failed("The servers could not be loaded", error));
+      fill(wrong, error.status === 404 ? h("p", { class: "empty" }, "This host was built without MCP support.") : failed("The servers could not be loaded", error));
       return;
     }
     if (scope.closed) return;
@@ -38,8 +38,8 @@ export function mcp(place, _parts, scope) {
     } else if (isWanted || !drawn?.isRead) {
       draw(servers, now);
     } else if (!news.firstChild) {
-      // What somebody may be reading, or about to approve, is not exchanged under their hands.
-      fill(news, h("p", { class: "row" }, "Something is different by now. ", button("Show it", () => load(true), { class: "main" })));
+      // A list that somebody may be reading or approving is not replaced without a click.
+      fill(news, h("p", { class: "row" }, "The list has changed. ", button("Show changes", () => load(true), { class: "main" })));
     }
   }
 
@@ -60,7 +60,7 @@ export function mcp(place, _parts, scope) {
       h("p", { class: "dim" }, h("code", {}, visible(server.address)), ` · trust = ${server.trust} · ${count(server.tools.length, "tool")}`),
       server.error && h("p", { class: "failed" }, visible(server.error)),
       waiting.length > 1 && h("p", {}, button(`Approve all ${waiting.length} as shown`, () => approve(server, waiting), { class: "main", disabled: away })),
-      gone.length > 1 && h("p", {}, button(`Forget all ${gone.length} that are gone`, () => forget(server, gone), { class: "quiet" })),
+      gone.length > 1 && h("p", {}, button(`Revoke all ${gone.length} missing tools`, () => forget(server, gone), { class: "quiet" })),
       server.tools.map((tool) => entry(server, tool, open)));
   }
 
@@ -71,13 +71,13 @@ export function mcp(place, _parts, scope) {
     const twin = tool.state === "approved" && !tool.offered;
     return h("details", { class: "tool", "data-tool": key, open: waits || open.has(key) },
       h("summary", {}, h("strong", {}, tool.name), " ", badge(tool.state), " ", h("span", { class: "dim" }, said.split("\n")[0].slice(0, 100))),
-      twin && h("p", { class: "help" }, "Not offered: another tool has its name."),
-      tool.state === "gone" && h("p", { class: "help" }, "It was approved, and the server has it no longer."),
+      twin && h("p", { class: "help" }, "Not offered: another tool has the same name."),
+      tool.state === "gone" && h("p", { class: "help" }, "This tool was approved, but the server no longer offers it."),
       tool.differences.map((one) => [h("h3", {}, one.part === "server" ? "The address of the server changed" : `Its ${one.part} changed`), wrapped(textDifference(visible(one.diff)))]),
-      tool.state === "changed" ? h("details", {}, h("summary", {}, "All of it, as it is now"), whole(tool, said)) : whole(tool, said),
+      tool.state === "changed" ? h("details", {}, h("summary", {}, "Current version"), whole(tool, said)) : whole(tool, said),
       h("p", { class: "actions" },
         waits && button("Approve as shown", () => approve(server, [tool]), { class: "main", disabled: server.state !== "connected", "aria-label": `Approve ${tool.name} as shown` }),
-        tool.approved_hash !== null && button(tool.state === "gone" ? "Forget" : "Take the approval back", () => forget(server, [tool]), { class: "danger", "aria-label": `Take the approval of ${tool.name} back` })));
+        tool.approved_hash !== null && button("Revoke approval", () => forget(server, [tool]), { class: "danger", "aria-label": `Revoke the approval of ${tool.name}` })));
   }
 
   async function approve(server, tools) {
@@ -87,20 +87,20 @@ export function mcp(place, _parts, scope) {
 
   async function forget(server, tools) {
     const names = tools.map((tool) => tool.name).join(", ");
-    if (!await confirmed("Take the approval back?", `Models are no longer offered ${names} of ${server.name}.`, "Take it back")) return;
+    if (!await confirmed("Revoke the approval?", `${server.name} no longer offers ${names} to models.`, "Revoke")) return;
     const shown = Object.fromEntries(tools.map((tool) => [tool.tool, tool.approved_hash]));
-    await change(server, "forget", shown, (names) => `No longer approved: ${names}.`);
+    await change(server, "forget", shown, (names) => `Approval revoked: ${names}.`);
   }
 
   async function change(server, act, tools, said) {
     try {
       const { changed } = await post(`/api/v1/mcp/${encodeURIComponent(server.name)}/${act}`, { tools });
-      tell(said(changed.join(", ") || "nothing new"));
+      tell(said(changed.join(", ") || "no changes"));
     } catch (error) {
-      tell(`Not done: ${error.message}`);
+      tell(`Cannot ${act === "forget" ? "revoke" : "approve"}: ${error.message}`);
     }
     await load(true);
-    // The button that was pressed is gone.
+    // The pressed button no longer exists.
     place.querySelector("h1").focus({ preventScroll: true });
   }
 }

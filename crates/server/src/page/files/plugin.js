@@ -1,4 +1,4 @@
-// One plugin: how it stands, its switches, its settings, its source and its history.
+// One plugin: its status, switches, settings, source and history.
 
 import { get, plugin as path, post, put, remove } from "/page/api.js";
 import { badge, button, confirmed, failed, fill, h, say, tell, toggle } from "/page/dom.js";
@@ -49,7 +49,7 @@ export function pluginPanel(place, id, first) {
   function update() {
     const plugin = known(id);
     fill(gone, !plugin && (state.problem ? failed("The plugin could not be loaded", state.problem)
-      : h("p", { class: "failed", role: "alert" }, `There is no plugin ${id} (any more). Its history may still be there.`)));
+      : h("p", { class: "failed", role: "alert" }, `There is no plugin ${id}. Its history may still be available.`)));
     say(title, plugin?.title ?? id);
     word.hidden = switches.hidden = !plugin;
     if (plugin) {
@@ -57,21 +57,21 @@ export function pluginPanel(place, id, first) {
       say(about, plugin.description ?? "");
       about.hidden = !plugin.description;
       say(facts, [plugin.kind, plugin.id, plugin.version && `version ${plugin.version}`, plugin.author && `by ${plugin.author}`, plugin.path,
-        plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.chats_only?.length > 0 && `not at pipelines: ${plugin.chats_only.join(", ")}`, plugin.toggle && "only for requests that ask for it",
-        plugin.kind !== "action" && plugin.hooks.length && `acts at ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`,
+        plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.chats_only?.length > 0 && `not at pipelines: ${plugin.chats_only.join(", ")}`, plugin.toggle && "only on request",
+        plugin.kind !== "action" && plugin.hooks.length && `hooks: ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`,
         plugin.buttons.length && `buttons: ${plugin.buttons.join(", ")}`].filter(Boolean).join(" · "));
       switches.update(plugin);
     }
     problems.update((state.overview?.problems ?? []).filter((problem) => problem.plugin === id));
     stats();
     drawParts();
-    // What is gone has nothing new to tell.
+    // Only the history of a deleted plugin is updated.
     if (plugin || shown === "history") part?.update?.();
   }
 
   function stats() {
     const { calls, broken, mean_us: mean } = known(id)?.stats ?? { calls: 0 };
-    say(figures, calls ? `Called ${calls.toLocaleString("en")} times since the start, ${time(mean)} on average, ${broken ? `${broken} broken` : "none broken"}` : "Not called since the start");
+    say(figures, calls ? `${calls.toLocaleString("en")} calls since startup, ${time(mean)} on average, ${broken} failed` : "No calls since startup");
   }
 
   function drawParts() {
@@ -92,17 +92,17 @@ function nothing(place) {
   return {};
 }
 
-// On, for every model, contents in traces: each takes effect at once and can be undone.
+// The switches of a plugin: on, for every model, contents in traces. Each takes effect at once.
 function switchRow(id) {
-  const on = toggle("On", false, (wanted) => flip("enabled", "/toggle", wanted, wanted ? `${id} is on.` : `${id} is off.`));
+  const on = toggle("On", false, (isOn) => flip("enabled", "/toggle", isOn, isOn ? `${id} is on.` : `${id} is off.`));
   const global = toggle("For every model", false,
-    (wanted) => flip("global", "/toggle/global", wanted, wanted ? `${id} runs for every model.` : `${id} runs for models that list it.`));
-  const contents = toggle("Keep contents in traces", false, keep);
+    (isOn) => flip("global", "/toggle/global", isOn, isOn ? `${id} runs for every model.` : `${id} runs for models that list it.`));
+  const contents = toggle("Record contents in traces", false, keep);
   const wrong = h("p", { class: "wrong", role: "alert" });
   const row = h("div", { class: "switches" }, on, global, contents, wrong);
   let flipping = 0;
   row.update = (plugin) => {
-    // What is being switched stands as somebody wants it.
+    // A switch that is being saved shows the requested state.
     if (flipping > 0) return;
     on.box.checked = plugin.enabled;
     global.box.checked = plugin.global;
@@ -111,29 +111,29 @@ function switchRow(id) {
   };
   return row;
 
-  async function flip(what, rest, wanted, said) {
+  async function flip(what, rest, isOn, message) {
     fill(wrong);
     flipping += 1;
     try {
-      // The route turns a switch over: it must stand as it is shown.
+      // The route inverts the state, so that the current state must be known.
       await reload();
-      if (known(id)?.[what] !== wanted) await post(path(id, rest));
-      tell(said, () => flip(what, rest, !wanted, `${id} is as it was.`));
+      if (known(id)?.[what] !== isOn) await post(path(id, rest));
+      tell(message, () => flip(what, rest, !isOn, `The change of ${id} is undone.`));
     } catch (error) {
-      fill(wrong, `Not switched: ${error.message}`);
+      fill(wrong, `Cannot change the setting: ${error.message}`);
     }
     flipping -= 1;
     reload();
   }
 
-  async function keep(wanted) {
+  async function keep(isOn) {
     fill(wrong);
     flipping += 1;
     try {
-      await put(`/api/v1/traces/contents/${encodeURIComponent(id)}`, { keep: wanted });
-      tell(wanted ? `What ${id} sees is kept in traces from now on.` : `Nothing of what ${id} sees is kept from now on.`);
+      await put(`/api/v1/traces/contents/${encodeURIComponent(id)}`, { keep: isOn });
+      tell(isOn ? `New traces record the contents that ${id} reads.` : `New traces do not record the contents that ${id} reads.`);
     } catch (error) {
-      fill(wrong, `Not switched: ${error.message}`);
+      fill(wrong, `Cannot change the setting: ${error.message}`);
     }
     flipping -= 1;
     reload();
@@ -143,29 +143,29 @@ function switchRow(id) {
 async function erase(id) {
   const plugin = known(id);
   const isGuard = plugin?.security;
-  const detail = isGuard ? "It is a guard: requests are let through without it from then on. Its history stays, so that it can be brought back."
-    : "Its file is removed. Its history stays, so that it can be brought back.";
+  const detail = isGuard ? "This plugin is a guard. Requests will pass without it. Its history is kept, so that it can be restored."
+    : "The file is deleted. Its history is kept, so that it can be restored.";
   if (!await confirmed(`Delete ${plugin?.title ?? id}?`, detail, "Delete")) return;
   const before = await get(path(id, "/history")).catch(() => []);
   try {
     await remove(path(id, `/delete${isGuard ? "?confirm=true" : ""}`));
   } catch (error) {
-    tell(`Not deleted: ${error.message}`);
+    tell(`Cannot delete ${id}: ${error.message}`);
     return;
   }
   const version = before[0]?.version;
-  tell(`${id} is deleted.`, version === undefined ? undefined : () => bringBack(id, version));
+  tell(`${id} is deleted.`, version === undefined ? undefined : () => restore(id, version));
   await reload();
   go("plugins");
 }
 
-async function bringBack(id, version) {
+async function restore(id, version) {
   try {
     await post(path(id, "/rollback"), { version });
-    tell(`${id} is back.`);
+    tell(`${id} is restored.`);
     await reload();
     go("plugins", id);
   } catch (error) {
-    tell(`${id} did not come back: ${error.message}`);
+    tell(`Cannot restore ${id}: ${error.message}`);
   }
 }

@@ -1,4 +1,4 @@
-// All plugins in a list that can be searched, and one of them beside it.
+// A searchable list of all plugins, with the selected one beside it.
 
 import { badge, button, failed, fill, h, keyed, rowsOf, say } from "/page/dom.js";
 import { pluginPanel } from "/page/plugin.js";
@@ -71,7 +71,7 @@ export function plugins(place, parts, scope) {
     if (!id) {
       panel?.close();
       panel = null;
-      fill(detail, h("p", { class: "empty" }, "Choose a plugin."));
+      fill(detail, h("p", { class: "empty" }, "Select a plugin."));
     } else if (panel?.id === id) {
       panel.open(rest);
     } else {
@@ -82,7 +82,7 @@ export function plugins(place, parts, scope) {
   }
 }
 
-// What needs somebody comes first, then by kind and name.
+// Plugins that need attention come first, then by kind and name.
 function inOrder(a, b) {
   const urgency = (plugin) => Math.min(ORDER.indexOf(standing(plugin)), 5);
   return urgency(a) - urgency(b) || a.kind.localeCompare(b.kind) || a.title.localeCompare(b.title) || a.id.localeCompare(b.id);

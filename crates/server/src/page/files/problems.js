@@ -1,4 +1,4 @@
-// What is wrong, where, and what mends it.
+// Problems with their position and their fix.
 
 import { plugin as path, post, remove } from "/page/api.js";
 import { badge, button, confirmed, h, keyed, say, tell } from "/page/dom.js";
@@ -31,7 +31,7 @@ function card(problem, linked) {
   return item;
 }
 
-// The line with a caret under the place.
+// The source line with a caret under the position.
 export function excerpt({ excerpt, line, column }) {
   if (!excerpt || !line) return null;
   const from = Math.max(0, (column ?? 1) - 60);
@@ -52,10 +52,10 @@ function command(problem) {
       await navigator.clipboard.writeText(problem.command);
       tell("Copied.");
     } catch {
-      tell("Not copied: the browser did not let me.");
+      tell("Cannot copy: the browser denied access to the clipboard.");
     }
   }, { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
-  const mend = problem.state === "missing" && button("It may be gone", () => letGo(problem.plugin), { class: "danger" });
+  const mend = problem.state === "missing" && button("Confirm removal", () => confirmRemoval(problem.plugin), { class: "danger" });
   const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
   const adopt = problem.state === "set_aside" && button("Adopt", () => adoptValues(problem), { class: "danger" });
   const free = problem.state === "quarantined" && button("Release", () => release(problem), { class: "danger" });
@@ -64,7 +64,7 @@ function command(problem) {
 
 async function release(problem) {
   const id = problem.plugin;
-  if (!await confirmed(`Release ${id}?`, `${problem.message}. If it ends the process again, it is quarantined again at the next start.`, "Release")) return;
+  if (!await confirmed(`Release ${id}?`, `${problem.message}. If it crashes the process again, it is quarantined again at the next start.`, "Release")) return;
   try {
     await post(path(id, "/release"), {});
     tell(`${id} is released.`);
@@ -76,37 +76,37 @@ async function release(problem) {
 
 async function acceptChange(problem) {
   const id = problem.plugin;
-  if (!await confirmed(`Accept the change of the guard ${id}?`, problem.message, "Accept the change")) return;
+  if (!await confirmed(`Accept the change to the guard ${id}?`, problem.message, "Accept the change")) return;
   try {
     await post(path(id, "/confirm"), {});
-    tell(`The change of ${id} is accepted.`);
+    tell(`The change to ${id} is accepted.`);
   } catch (error) {
-    tell(`Cannot accept the change of ${id}: ${error.message}`);
+    tell(`Cannot accept the change to ${id}: ${error.message}`);
   }
   reload();
 }
 
 async function adoptValues(problem) {
   const id = problem.plugin;
-  if (!await confirmed(`Give ${id} what was stored for the removed plugin?`, problem.message, "Adopt")) return;
+  if (!await confirmed(`Adopt the stored data for ${id}?`, problem.message, "Adopt")) return;
   try {
     await post(path(id, "/adopt"), {});
-    tell(`${id} has what was set aside.`);
+    tell(`${id} uses the data of the removed plugin.`);
   } catch (error) {
-    tell(`Cannot adopt what was set aside for ${id}: ${error.message}`);
+    tell(`Cannot adopt the stored data for ${id}: ${error.message}`);
   }
   reload();
 }
 
-async function letGo(id) {
-  const isSure = await confirmed(`Let the guard ${id} go?`,
-    "Its file is gone, so requests are refused. If it may be gone, they are let through without it from now on.", "It may be gone");
+async function confirmRemoval(id) {
+  const isSure = await confirmed(`Remove the guard ${id}?`,
+    "Its file is missing, so requests are rejected. After you confirm the removal, requests pass without this guard.", "Confirm removal");
   if (!isSure) return;
   try {
     await remove(path(id, "/delete?confirm=true"));
-    tell(`${id} may be gone: requests go on without it.`);
+    tell(`The removal of ${id} is confirmed. Requests pass without it.`);
   } catch (error) {
-    tell(`${id} is still missed: ${error.message}`);
+    tell(`Cannot confirm the removal of ${id}: ${error.message}`);
   }
   reload();
 }

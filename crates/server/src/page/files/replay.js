@@ -1,4 +1,4 @@
-// A request that was kept, once more: against the plugin as it is now, or as it stands in the editor.
+// Replays a recorded request with the current plugin, or with its text in the editor.
 
 import { post } from "/page/api.js";
 import { badge, button, failed, fill, h, name } from "/page/dom.js";
@@ -10,15 +10,15 @@ import { time } from "/page/words.js";
 export function replay(trace) {
   const kept = [...new Set((trace.steps ?? []).map((step) => step.contents && (step.plugin ?? step.name)).filter((id) => id && plugin(id)))];
   if (kept.length === 0) {
-    return h("p", { class: "dim" }, "Nothing of what plugins saw is kept of this request. A plugin's switch \"Keep contents in traces\" keeps it of later ones; then they can be replayed.");
+    return h("p", { class: "dim" }, "No contents were recorded for this request. Turn on \"Record contents in traces\" for a plugin to replay later requests.");
   }
   const which = h("select", { id: name("plugin"), onchange: offer }, kept.map((id) => h("option", {}, id)));
   const draft = h("input", { type: "checkbox", id: name("draft") });
-  const withDraft = h("p", { class: "check" }, draft, h("label", { for: draft.id }, "with my text in the editor"));
+  const withDraft = h("p", { class: "check" }, draft, h("label", { for: draft.id }, "Use the unsaved text in the editor"));
   const result = h("div", { role: "status" });
   offer();
   return h("section", { class: "card", "aria-label": "Replay" }, h("h3", {}, "Replay"),
-    h("p", { class: "dim" }, "Runs the hooks again on what they saw then. Nothing outside is touched."),
+    h("p", { class: "dim" }, "Runs the hooks again on the recorded values, without external effects."),
     h("div", { class: "row start" }, h("p", { class: "field" }, h("label", { for: which.id }, "Plugin"), which), withDraft, button("Replay", run)), result);
 
   function offer() {
@@ -32,17 +32,17 @@ export function replay(trace) {
       const { steps } = await post(`/api/v1/traces/${encodeURIComponent(trace.id)}/replay`, { plugin: which.value, ...source });
       fill(result, h("ol", { class: "steps" }, steps.map(step)));
     } catch (error) {
-      fill(result, failed("Not replayed", error));
+      fill(result, failed("Cannot replay", error));
     }
   }
 }
 
 function step({ hook, recorded, replayed, same, diff }) {
   const word = badge(same ? "live" : "stale");
-  word.textContent = same ? "the same" : "different";
+  word.textContent = same ? "same" : "different";
   return h("li", { class: "step" },
     h("div", { class: "step-head" }, h("span", { class: "hook" }, hook), " ", word,
-      h("span", { class: "dim cost" }, `${recorded.outcome} then, ${replayed.outcome} now, ${time(replayed.took_us)}`)),
+      h("span", { class: "dim cost" }, `recorded: ${recorded.outcome}, now: ${replayed.outcome}, ${time(replayed.took_us)}`)),
     replayed.cause && h("pre", { class: "wrong", tabindex: "0" }, replayed.cause),
     !same && diff?.length > 0 && valueDifference(diff));
 }

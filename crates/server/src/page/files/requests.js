@@ -1,4 +1,4 @@
-// The requests that run and the last ones, as they happen, and what one of them went through.
+// Running and recent requests, updated live, and the steps of the selected one.
 
 import { get } from "/page/api.js";
 import { badge, failed, fill, h, keyed, name, rowsOf, say } from "/page/dom.js";
@@ -8,7 +8,7 @@ import { state } from "/page/state.js";
 import { detail } from "/page/steps.js";
 import { clock, count, time } from "/page/words.js";
 
-// Rows that are shown: nobody reads more at once.
+// The maximum number of rows.
 const MOST = 100;
 
 export function requests(place, parts, scope) {
@@ -25,11 +25,11 @@ export function requests(place, parts, scope) {
       h("div", { class: "search" },
         h("p", { class: "field" }, h("label", { for: search.id }, "Find"), search),
         h("p", { class: "check" }, failedOnly, h("label", { for: failedOnly.id }, "Failed only")),
-        h("p", { class: "check" }, hold, h("label", { for: hold.id }, "Hold the list"))),
+        h("p", { class: "check" }, hold, h("label", { for: hold.id }, "Pause updates"))),
       told,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of requests" },
         h("table", { class: "requests" },
-          h("thead", {}, h("tr", {}, ["Begun", "Model", "User", "State", "Took", "Steps"].map((word) => h("th", { scope: "col" }, word)))), body))),
+          h("thead", {}, h("tr", {}, ["Started", "Model", "User", "Status", "Duration", "Steps"].map((word) => h("th", { scope: "col" }, word)))), body))),
     one);
   let shown = null;
   scope.on("requests", draw);
@@ -46,7 +46,7 @@ export function requests(place, parts, scope) {
       && (!word || `${request.model} ${request.user} ${request.endpoint} ${request.chat_id} ${request.id}`.toLowerCase().includes(word));
     const fitting = all.filter(fits);
     const running = all.filter((request) => request.running).length;
-    say(told, `${running} running, ${count(all.length - running, "request")} over${fitting.length > MOST ? `; the last ${MOST} are shown` : ""}`);
+    say(told, `${running} running, ${all.length - running} finished${fitting.length > MOST ? `; showing the last ${MOST}` : ""}`);
     keyed(body, fitting.slice(0, MOST), (request) => request.id, row);
     const now = shown && state.requests.get(shown.id);
     if (now && shown.running && !now.running) load(shown.id);
@@ -57,7 +57,7 @@ export function requests(place, parts, scope) {
     for (const [key, row] of rowsOf(body)) row.mark(key === id);
     shown = null;
     if (id) load(id);
-    else fill(one, h("p", { class: "empty" }, "Choose a request to see what it went through."));
+    else fill(one, h("p", { class: "empty" }, "Select a request to see its steps."));
   }
 
   function row(request) {
@@ -91,14 +91,14 @@ export function requests(place, parts, scope) {
         h("h2", { tabindex: "-1", "data-focus": true }, `Request ${trace.id}`), facts(trace),
         trace.error && h("pre", { class: "wrong", tabindex: "0" }, trace.error), steps, replay(trace));
     } catch (error) {
-      fill(one, failed(`The request ${id} could not be loaded`, error));
+      fill(one, failed(`Request ${id} could not be loaded`, error));
     }
   }
 }
 
 export function facts(trace) {
   const rows = [["Model", trace.model], ["User", trace.user], ["Chat", trace.chat_id], ["Endpoint", trace.stream ? `${trace.endpoint}, streamed` : trace.endpoint],
-    ["State", stateOf(trace)], ["Took", trace.running ? "" : time(trace.took_ms * 1000)], ["Generation", String(trace.generation)]];
+    ["Status", stateOf(trace)], ["Duration", trace.running ? "" : time(trace.took_ms * 1000)], ["Generation", String(trace.generation)]];
   return h("dl", { class: "figures" }, rows.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
 }
 
@@ -108,6 +108,6 @@ function isFailed(request) {
 
 function stateOf(request) {
   if (request.running) return "running";
-  if (!request.whole && !request.error && request.status < 400) return "client left";
-  return request.error && request.status < 400 ? `${request.status}, cut` : String(request.status || "no answer");
+  if (!request.whole && !request.error && request.status < 400) return "client disconnected";
+  return request.error && request.status < 400 ? `${request.status}, interrupted` : String(request.status || "no answer");
 }

@@ -1,4 +1,4 @@
-// The part of the page that the address names: `#/plugins/turn_limit/history`. Links can be shared.
+// The view that the address names, such as `#/plugins/turn_limit/history`. Links can be shared.
 
 import { fill, h } from "/page/dom.js";
 import { on } from "/page/state.js";
@@ -19,7 +19,7 @@ export function go(...parts) {
   location.hash = address(...parts);
 }
 
-// Shows what the address names, and says so to who does not see it.
+// Shows the view of the address and moves the focus to it.
 export function show({ focus } = { focus: true }) {
   const [name, ...parts] = asked();
   const found = routes.get(name) ?? routes.get("");
@@ -58,7 +58,7 @@ function asked() {
   }
 }
 
-// What a view listens to, as long as it is shown.
+// The subscriptions and timers of a view, which end when the view is closed.
 export class Scope {
   #ends = [];
   closed = false;

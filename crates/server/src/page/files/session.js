@@ -1,4 +1,4 @@
-// Signing in: only where a key is needed, and the key goes no further than the host.
+// Sign-in, if a key is configured. The key is sent to the host only.
 
 import { post } from "/page/api.js";
 import { fill, h, name } from "/page/dom.js";
@@ -6,9 +6,9 @@ import { fill, h, name } from "/page/dom.js";
 export function signIn(main, session, entered) {
   if (!session.needs_key) {
     fill(main, h("section", { class: "card narrow" },
-      h("h1", { tabindex: "-1" }, "Only for this machine"),
-      h("p", {}, "As long as no key is set for operators, this page can only be used from the machine that the host runs on, by the name localhost or 127.0.0.1."),
-      h("p", {}, "To use it from elsewhere, set a key in valvehouse.toml:"),
+      h("h1", { tabindex: "-1" }, "Local access only"),
+      h("p", {}, "No operator key is set, so this page is available only on the machine that runs the host, at localhost or 127.0.0.1."),
+      h("p", {}, "To allow access from other machines, set a key in valvehouse.toml:"),
       h("pre", {}, "[admin]\nkey = \"env:VALVEHOUSE_ADMIN_KEY\"")));
     return;
   }
@@ -17,7 +17,7 @@ export function signIn(main, session, entered) {
   const submit = h("button", { type: "submit", class: "main" }, "Sign in");
   const form = h("form", { class: "card narrow", onsubmit: send },
     h("h1", {}, "Sign in"),
-    h("p", {}, "This page is for operators: it needs the key of [admin]."),
+    h("p", {}, "This page is for operators. Enter the key of the [admin] section."),
     h("label", { for: key.id }, "Admin key"), key, wrong, submit);
   fill(main, form);
   key.focus();
@@ -28,11 +28,11 @@ export function signIn(main, session, entered) {
     fill(wrong);
     try {
       const session = await post("/api/v1/session", { key: key.value });
-      if (!session.operator) throw new Error("this is not the key");
+      if (!session.operator) throw new Error("the key is wrong");
       key.value = "";
       entered(session);
     } catch (error) {
-      fill(wrong, `Not signed in: ${error.message}`);
+      fill(wrong, `Cannot sign in: ${error.message}`);
       key.setAttribute("aria-invalid", "true");
       key.select();
       key.focus();

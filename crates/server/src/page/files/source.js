@@ -1,4 +1,4 @@
-// A plugin's file in an editor: saved through the host, which refuses what does not load and loses nothing.
+// A plugin's file in an editor. The host rejects a text that does not load and keeps the running version.
 
 import { get, plugin as path, post } from "/page/api.js";
 import { button, failed, fill, h, name, tell } from "/page/dom.js";
@@ -6,7 +6,7 @@ import { editor } from "/page/editor.js";
 import { excerpt } from "/page/problems.js";
 import { reload, state } from "/page/state.js";
 
-// What somebody wrote and did not save, by plugin: it outlives a look at another part of the page.
+// Unsaved texts by plugin id. They are kept while another view is open.
 export const drafts = new Map();
 
 addEventListener("beforeunload", (event) => {
@@ -19,11 +19,11 @@ export function source(place, id) {
   const standing = h("p", { class: "dim", role: "status", id: name("standing") });
   const elsewhere = h("div");
   const save = button("Save", write, { class: "main" });
-  const discard = button("Discard my changes", () => { drafts.delete(id); load(); }, { class: "quiet" });
-  fill(place, h("p", { class: "dim" }, "A text that does not load is refused, and what runs runs on. Ctrl+S saves."),
+  const discard = button("Discard changes", () => { drafts.delete(id); load(); }, { class: "quiet" });
+  fill(place, h("p", { class: "dim" }, "Press Ctrl+S to save. A text that does not load is rejected, and the current version keeps running."),
     elsewhere, wrong, text.element, h("div", { class: "actions" }, save, discard, standing));
   let saved = null;
-  // Of the text that the changes began with.
+  // The hash of the text before the changes.
   let hash;
   let isClosed = false;
   let generation = state.overview?.generation;
@@ -56,10 +56,10 @@ export function source(place, id) {
     const isChanged = drafts.has(id);
     save.disabled = !isChanged;
     discard.hidden = !isChanged;
-    fill(standing, isChanged ? "Changed, not saved" : "");
+    fill(standing, isChanged ? "Unsaved changes" : "");
   }
 
-  // The file may have been changed by somebody else.
+  // Checks whether the file was changed elsewhere.
   async function update() {
     const latest = state.overview?.generation;
     if (latest === generation || saved === null) return;
@@ -75,10 +75,10 @@ export function source(place, id) {
   }
 
   function overtaken() {
-    fill(elsewhere, h("div", { class: "notice" }, h("p", {}, "The file has changed since you began."),
+    fill(elsewhere, h("div", { class: "notice" }, h("p", {}, "The file has changed since you started editing."),
       h("div", { class: "actions" },
-        button("Save mine over it", () => write(null, true), { class: "quiet" }),
-        button("Show the file instead", () => { drafts.delete(id); load(); }, { class: "quiet" }))));
+        button("Overwrite the file", () => write(null, true), { class: "quiet" }),
+        button("Discard changes and show the file", () => { drafts.delete(id); load(); }, { class: "quiet" }))));
   }
 
   async function write(_event, over = false) {
@@ -88,7 +88,7 @@ export function source(place, id) {
     fill(standing, "Saving");
     try {
       const answer = await post(path(id, "/update"), { content: sent, ...(over ? {} : { expected_hash: hash }) });
-      // Somebody may have typed on meanwhile.
+      // The text may have changed in the meantime.
       if (drafts.get(id) === sent) drafts.delete(id);
       saved = answer?.content ?? sent;
       hash = answer?.hash;
@@ -107,13 +107,13 @@ export function source(place, id) {
   }
 }
 
-// Shows why a text does not load, with the line and a caret, and marks the line.
+// Shows the problems of a text that does not load, and marks the line of the first one.
 export function refused(place, text, error) {
   const problems = error.body?.problems ?? error.body?.error?.problems ?? [];
   const [first] = problems;
   const at = first?.line ? [first.line, first.column ?? 1] : placeIn(error.message);
   fill(place, h("div", { class: "problem", "data-severity": "error" },
-    h("p", {}, "Not saved: it does not load. Your text is still here."),
+    h("p", {}, "Not saved: the script does not load. Your text is still in the editor."),
     problems.length > 0
       ? problems.map((problem) => [h("p", { class: "message" }, problem.message), excerpt(problem), problem.help && h("p", { class: "help" }, "Help: ", problem.help)])
       : h("pre", { class: "excerpt", tabindex: "0" }, error.message),

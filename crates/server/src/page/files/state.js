@@ -1,18 +1,18 @@
-// What the page knows of the host. Views listen for `overview`, `figures`, `requests` and `connection`.
+// The state of the host. Views subscribe to `overview`, `figures`, `requests` and `connection`.
 
 import { get } from "/page/api.js";
 
-// Requests that are kept for the list; older ones are dropped.
+// The maximum number of requests in the list; older ones are dropped.
 const MOST_REQUESTS = 300;
 
 export const state = {
   overview: null,
-  // Why there is no overview, where there is none.
+  // The error of the last load of the overview, or null.
   problem: null,
-  // By id, in the order in which they began.
+  // By id, in starting order.
   requests: new Map(),
   running: 0,
-  // `live`, `lost`, or null before the first word.
+  // `live`, `lost`, or null before the first event.
   connection: null,
 };
 
@@ -32,7 +32,7 @@ export function plugin(id) {
   return state.overview?.plugins.find((plugin) => plugin.id === id);
 }
 
-// The word that the page shows of a plugin: what is switched off is off, however well it loads.
+// The status that the page shows for a plugin: `off` for a disabled plugin that loads.
 export function standing(plugin) {
   return plugin.enabled || plugin.state !== "live" ? plugin.state : "off";
 }
@@ -40,7 +40,7 @@ export function standing(plugin) {
 let loading = null;
 let again = false;
 
-// Asks for the overview; several wishes at once are one, and one more afterwards.
+// Loads the overview. Calls during a load cause one further load.
 export function reload() {
   if (loading) {
     again = true;
@@ -75,10 +75,10 @@ export function figures(news) {
   changed("figures");
 }
 
-// Requests that began or ended, in their order.
+// Adds requests that started or ended, in order.
 export function requested(summaries) {
   for (const summary of summaries) {
-    // A begin that comes late is no news.
+    // A late start event of a request that has ended is ignored.
     if (summary.running && state.requests.get(summary.id)?.running === false) continue;
     state.requests.set(summary.id, summary);
   }

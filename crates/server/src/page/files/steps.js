@@ -1,4 +1,4 @@
-// The steps of a request: what each hook, model and tool did, what it cost, and the difference it made.
+// The steps of a request: the outcome, cost and change of each hook, model call and tool call.
 
 import { badge, fill, h } from "/page/dom.js";
 import { valueDifference } from "/page/diff.js";
@@ -7,16 +7,16 @@ import { plugin } from "/page/state.js";
 import { bytes, count, plain, time } from "/page/words.js";
 
 const OUTCOMES = {
-  continue: "went on", skip: "stopped the chain", refused: "refused", ignored: "failed, ignored", ended: "ended",
+  continue: "continued", skip: "stopped the chain", refused: "rejected", ignored: "failed, ignored", ended: "ended",
   failed: "failed", running: "running", breaker_open: "breaker open",
 };
 const BAD = new Set(["failed", "ignored", "refused"]);
-// Differences that are shown at once; the others when somebody opens their step.
+// The number of steps whose differences are expanded at first.
 const OPEN = 12;
-// Values of one step that are shown at once.
+// The number of values of one step that are shown at first.
 const MOST = 3;
 
-// Everything that is known of a request.
+// Shows steps, events and log lines of a request.
 export function detail(place, trace) {
   const steps = trace.steps ?? [];
   fill(place,
@@ -38,13 +38,13 @@ function row(step, whole, isOpen) {
   const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
   bar.firstChild.style.marginInlineStart = `${Math.min(98, 100 * step.at_ms / whole)}%`;
   bar.firstChild.style.width = `${Math.max(1, Math.min(100, step.took_us / 10 / whole))}%`;
-  const cost = [time(step.took_us), step.waited_us > 0 && `${time(step.waited_us)} of it waiting`, step.calls > 1 && count(step.calls, "call"),
+  const cost = [time(step.took_us), step.waited_us > 0 && `${time(step.waited_us)} waiting`, step.calls > 1 && count(step.calls, "call"),
     step.operations > 0 && count(step.operations, "operation"), step.memory > 0 && bytes(step.memory)].filter(Boolean).join(" · ");
   const outcome = badge(BAD.has(step.outcome) ? "broken" : "step");
   outcome.textContent = OUTCOMES[step.outcome] ?? step.outcome;
   const head = [h("span", { class: "hook" }, step.hook), " ",
     plugin(step.plugin ?? step.name) ? h("a", { href: address("plugins", step.plugin ?? step.name) }, step.name) : h("strong", {}, step.name), " ", outcome,
-    step.changed > 0 && h("span", { class: "changed" }, "changed its value"), h("span", { class: "dim cost" }, cost), bar];
+    step.changed > 0 && h("span", { class: "changed" }, "changed the value"), h("span", { class: "dim cost" }, cost), bar];
   const cause = step.cause && h("pre", { class: "wrong", tabindex: "0" }, step.cause);
   if (!step.contents) {
     return h("li", { class: "step" }, h("div", { class: "step-head" }, head), cause);
@@ -55,7 +55,7 @@ function row(step, whole, isOpen) {
 
 function differences(step) {
   const number = (step.values ?? []).reduce((sum, value) => sum + (value.diff?.length ?? 0), 0);
-  return number ? `${count(number, "difference")} in its value` : "No difference in its value";
+  return number ? count(number, "change") : "No changes";
 }
 
 function values(step) {
@@ -65,7 +65,7 @@ function values(step) {
   return [shown, rest.length > 0 && unfolded(`${count(rest.length, "further event")}`, () => rest.map(one))];
 }
 
-// Made when it is opened: a stream has thousands.
+// The content is built when it is expanded: a stream has thousands of events.
 function unfolded(title, make) {
   const details = h("details", {}, h("summary", {}, title));
   details.addEventListener("toggle", () => details.append(...make().flat(Infinity)), { once: true });
@@ -75,7 +75,7 @@ function unfolded(title, make) {
 function one(value) {
   return [
     valueDifference(value.diff ?? []),
-    h("details", {}, h("summary", {}, "The whole value before and after"),
+    h("details", {}, h("summary", {}, "Complete value before and after"),
       h("pre", { class: "text", tabindex: "0" }, plain(value.before)), h("pre", { class: "text", tabindex: "0" }, value.after === null ? "nothing" : plain(value.after))),
   ];
 }
@@ -86,5 +86,5 @@ function event({ at_ms: at, plugin, type, event }) {
 
 function line({ at_ms: at, plugin, level, text }) {
   return h("li", { "data-level": level }, h("span", { class: "dim" }, `${Math.round(at)} ms `), h("strong", {}, plugin), ` ${level} `,
-    text === null ? h("span", { class: "dim" }, "(not kept)") : h("code", {}, text));
+    text === null ? h("span", { class: "dim" }, "(not recorded)") : h("code", {}, text));
 }

@@ -1,4 +1,4 @@
-// Light or dark, chosen before anything is drawn: as the system has it unless somebody chose otherwise here.
+// The color theme, set before the first paint: that of the system, unless the user chose another one.
 
 const CHOICE = "valvehouse.theme";
 
@@ -6,7 +6,7 @@ function chosen() {
   try {
     return localStorage.getItem(CHOICE) ?? "auto";
   } catch {
-    // A browser that keeps nothing shows what the system says.
+    // Without local storage the page uses the theme of the system.
     return "auto";
   }
 }
@@ -25,7 +25,7 @@ addEventListener("DOMContentLoaded", () => {
     try {
       localStorage.setItem(CHOICE, select.value);
     } catch {
-      // It then holds until the page is left.
+      // The choice then lasts until the page is closed.
     }
   });
 });

@@ -1,4 +1,4 @@
-// A chat through the chain of a model, or a press of a button under an answer, with what each hook made of it.
+// A chat through the chain of a model, or a press of an action button, with the result of each hook.
 
 import { post } from "/page/api.js";
 import { failed, fill, h, name, tell } from "/page/dom.js";
@@ -7,7 +7,7 @@ import { state } from "/page/state.js";
 import { detail } from "/page/steps.js";
 import { plain } from "/page/words.js";
 
-// What was typed last, for who comes back.
+// The last input, restored when the view is opened again.
 const last = { model: "", text: "", user: "", stream: false, action: "" };
 
 export function tryIt(place, _parts, scope) {
@@ -17,9 +17,9 @@ export function tryIt(place, _parts, scope) {
   const user = h("input", { id: name("user"), autocomplete: "off", value: last.user });
   const stream = h("input", { type: "checkbox", id: name("stream"), checked: last.stream });
   const action = h("select", { id: name("action"), onchange: draw });
-  const actions = h("p", { class: "field", hidden: true }, h("label", { for: action.id }, "Do"), action);
+  const actions = h("p", { class: "field", hidden: true }, h("label", { for: action.id }, "Action"), action);
   const toggles = h("fieldset", { class: "toggles" });
-  const label = h("label", { for: text.id }, "What the user says");
+  const label = h("label", { for: text.id }, "Message");
   const send = h("button", { type: "submit", class: "main" }, "Send");
   const result = h("section", { "aria-label": "Result" });
   text.addEventListener("keydown", (event) => {
@@ -28,12 +28,12 @@ export function tryIt(place, _parts, scope) {
   const form = h("form", { class: "card", onsubmit: run },
     h("div", { class: "row start" },
       h("p", { class: "field" }, h("label", { for: model.id }, "Model"), model, known),
-      h("p", { class: "field" }, h("label", { for: user.id }, "User id, if any"), user),
+      h("p", { class: "field" }, h("label", { for: user.id }, "User id (optional)"), user),
       actions,
-      h("p", { class: "check" }, stream, h("label", { for: stream.id }, "Streamed"))),
+      h("p", { class: "check" }, stream, h("label", { for: stream.id }, "Stream"))),
     h("p", { class: "field wide" }, label, text),
     toggles,
-    h("div", { class: "actions" }, send, h("span", { class: "dim" }, "Ctrl+Enter sends. The model is really asked.")));
+    h("div", { class: "actions" }, send, h("span", { class: "dim" }, "Press Ctrl+Enter to send. This calls the model.")));
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Try it"), form, result);
   model.addEventListener("change", draw);
   scope.on("overview", draw);
@@ -49,17 +49,17 @@ export function tryIt(place, _parts, scope) {
     fill(known, overview.models.map(({ id }) => h("option", { value: id })));
     if (!model.value) model.value = overview.models[0]?.id ?? "";
     const buttons = overview.models.find(({ id }) => id === model.value)?.actions ?? [];
-    const wanted = action.value || last.action;
+    const selectedId = action.value || last.action;
     fill(action, h("option", { value: "" }, "Send a message"),
-      buttons.map(({ id, name }) => h("option", { value: id, selected: id === wanted }, `Press: ${name}`)));
+      buttons.map(({ id, name }) => h("option", { value: id, selected: id === selectedId }, `Press: ${name}`)));
     actions.hidden = buttons.length === 0;
-    label.textContent = action.value ? "The answer under which the button is" : "What the user says";
+    label.textContent = action.value ? "Answer above the button" : "Message";
     send.textContent = action.value ? "Press" : "Send";
     stream.disabled = action.value !== "";
     const chosen = new Set([...toggles.querySelectorAll("input:checked")].map((box) => box.value));
-    const asked = overview.plugins.filter((plugin) => plugin.toggle);
-    toggles.hidden = asked.length === 0;
-    fill(toggles, h("legend", {}, "Filters to ask for"), asked.map(({ id, title }) =>
+    const onRequest = overview.plugins.filter((plugin) => plugin.toggle);
+    toggles.hidden = onRequest.length === 0;
+    fill(toggles, h("legend", {}, "Filters to enable"), onRequest.map(({ id, title }) =>
       h("label", { class: "check" }, h("input", { type: "checkbox", value: id, checked: chosen.has(id) }), title)));
   }
 
@@ -76,7 +76,7 @@ export function tryIt(place, _parts, scope) {
     try {
       show(await post("/api/v1/try", body));
     } catch (error) {
-      fill(result, failed("Not tried", error));
+      fill(result, failed("Cannot run the test", error));
     } finally {
       send.disabled = false;
     }
@@ -85,16 +85,16 @@ export function tryIt(place, _parts, scope) {
   function show({ status, answer, error, trace }) {
     const steps = h("div");
     detail(steps, trace ?? {});
-    tell(error ? `Refused with ${status}.` : "Answered.");
+    tell(error ? `Rejected with status ${status}.` : "Answered.");
     fill(result,
-      error ? h("div", { class: "card" }, h("h2", {}, `Refused with ${status}`), h("p", { class: "wrong" }, said(error)))
+      error ? h("div", { class: "card" }, h("h2", {}, `Rejected with status ${status}`), h("p", { class: "wrong" }, said(error)))
         : h("div", { class: "card" }, h("h2", {}, "Answer"), h("p", { class: "answer" }, said(answer))),
-      h("h2", {}, "What it went through"), trace && facts(trace), steps);
+      h("h2", {}, "Steps"), trace && facts(trace), steps);
   }
 }
 
 function said(answer) {
-  if (answer === null || answer === undefined) return "Nothing; what it emitted is below.";
+  if (answer === null || answer === undefined) return "No answer. Emitted events are listed below.";
   if (typeof answer === "string") return answer;
   const text = answer?.error?.message ?? answer?.message ?? answer?.choices?.[0]?.message?.content ?? answer?.content;
   return typeof text === "string" ? text : plain(answer);

@@ -1,4 +1,4 @@
-// The form of a plugin's valves: each change is saved at once, takes effect at the next turn, and can be undone.
+// The form of a plugin's valves. Each change is saved at once, applies from the next turn, and can be undone.
 
 import { get, plugin as path, post } from "/page/api.js";
 import { button, failed, fill, h, name, say, tell } from "/page/dom.js";
@@ -32,7 +32,7 @@ export function ofUser(place, id, user) {
       h("p", { class: "field" }, h("label", { for: input.id }, "User id"), input), h("button", { type: "submit" }, "Show")),
     fields);
   if (!user) {
-    fill(fields, h("p", { class: "empty" }, "Each user has settings of their own. Type the id that chats come with."));
+    fill(fields, h("p", { class: "empty" }, "Each user has their own settings. Enter the user id that chats contain."));
     return {};
   }
   const query = `?user=${encodeURIComponent(user)}`;
@@ -68,7 +68,7 @@ function form(place, from) {
   let rows = new Map();
   let stored = {};
   let isClosed = false;
-  // One change after the other: each replaces all that was stored.
+  // Changes are sent one after the other, because each replaces all stored values.
   let last = load();
   return { update: () => { last = last.then(refresh); }, close: () => { isClosed = true; } };
 
@@ -78,8 +78,8 @@ function form(place, from) {
       const properties = Object.entries(schema?.properties ?? {});
       rows = new Map(properties.map(([key, schema]) => [key, field(key, schema, { save, set, unset })]));
       await refresh();
-      // Nobody types into what does not show its value yet.
-      fill(fields, properties.length ? [...rows.values()].map((row) => row.element) : h("p", { class: "empty" }, "There are no settings."));
+      // Fields are shown once they have their values.
+      fill(fields, properties.length ? [...rows.values()].map((row) => row.element) : h("p", { class: "empty" }, "No settings."));
     } catch (error) {
       fill(wrong, failed("The settings could not be loaded", error));
     }
@@ -100,8 +100,8 @@ function form(place, from) {
 
   async function resetAll() {
     for (const row of rows.values()) row.settle();
-    const error = await save("All settings are back to their defaults", () => ({}));
-    if (error) fill(wrong, failed("Not saved", error));
+    const error = await save("All settings are reset to their defaults", () => ({}));
+    if (error) fill(wrong, failed("Cannot save", error));
   }
 
   function set(key, value) {
@@ -112,7 +112,7 @@ function form(place, from) {
     return ({ [key]: _, ...values }) => values;
   }
 
-  // Changes what is stored; gives what is wrong, where it was refused.
+  // Changes the stored values. Returns the error if the change is rejected.
   function save(said, change) {
     const saved = last.then(async () => {
       const before = { ...stored };
@@ -126,7 +126,7 @@ function form(place, from) {
       const own = await newest();
       tell(`${said}.`, () => undo(async () => {
         if (version === undefined) return from.write(before);
-        if (own !== await newest()) throw new Error("somebody changed the plugin since; its history has every version");
+        if (own !== await newest()) throw new Error("the plugin has changed since; its history has every version");
         return from.back(version);
       }));
       return null;
@@ -143,9 +143,9 @@ function form(place, from) {
     last = last.then(async () => {
       try {
         await back();
-        tell(`The last change of ${from.what} is undone.`);
+        tell(`The last change to ${from.what} is undone.`);
       } catch (error) {
-        tell(`Not undone: ${error.message}`);
+        tell(`Cannot undo: ${error.message}`);
       }
       for (const row of rows.values()) row.settle();
       await refresh();
@@ -153,7 +153,7 @@ function form(place, from) {
   }
 }
 
-// One valve: its label, its control, what it keeps to, where its value comes from, and how saving went.
+// One valve: label, control, rules, source of the value and result of saving.
 function field(key, schema, { save, set, unset }) {
   const own = control(schema, changed);
   const source = h("span", { class: "source" });
@@ -174,7 +174,7 @@ function field(key, schema, { save, set, unset }) {
     h("div", { class: "row" }, h("div", {}, label, " ", h("code", { class: "dim" }, key)), h("div", { class: "row" }, outcome, source, reset)),
     h("div", { class: "control" }, own.element), hint, wrong);
   hint.hidden = hint.textContent === "";
-  // What was entered and is not saved; what is being typed is not even entered.
+  // True if an entered value is not saved yet; `isTyping` is true before the value is entered.
   let isDirty = false;
   let isTyping = false;
   let shown = null;
@@ -196,7 +196,7 @@ function field(key, schema, { save, set, unset }) {
   function putBack() {
     isDirty = false;
     shown = null;
-    put(`${title} is ${own.isSecret ? "cleared" : "back to its default"}`, unset(key));
+    put(`${title} is ${own.isSecret ? "cleared" : "reset to its default"}`, unset(key));
     own.element.matches("input, select, textarea") ? own.element.focus() : document.getElementById(own.id)?.focus();
   }
 
@@ -211,7 +211,7 @@ function field(key, schema, { save, set, unset }) {
       refused(error);
       return;
     }
-    const said = own.isSecret ? "is replaced" : value === undefined ? "is back to its default" : `is ${short(JSON.stringify(value), 60)}`;
+    const said = own.isSecret ? "is replaced" : value === undefined ? "is reset to its default" : `is ${short(JSON.stringify(value), 60)}`;
     put(`${title} ${said}`, value === undefined ? unset(key) : set(key, value));
   }
 
@@ -223,7 +223,7 @@ function field(key, schema, { save, set, unset }) {
       refused(error);
       return;
     }
-    // Unless somebody typed on meanwhile.
+    // Unless the value changed in the meantime.
     if (own.element.value === sent || sent === undefined || own.isSecret || own.box) isDirty = false;
     own.element.removeAttribute("aria-invalid");
     fill(wrong);
@@ -236,6 +236,6 @@ function field(key, schema, { save, set, unset }) {
     say(outcome, "");
     own.element.setAttribute("aria-invalid", "true");
     reset.hidden = false;
-    fill(wrong, `Not saved: ${error.message}`);
+    fill(wrong, `Cannot save: ${error.message}`);
   }
 }

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times in readable form.
 
 export function time(microseconds) {
   if (microseconds === null || microseconds === undefined) return "";
@@ -54,7 +54,7 @@ export function short(text, most) {
   return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
-// Letters that nobody sees, made visible: a text that is approved has no part that does not show.
+// Makes invisible characters visible, so that an approved text has no hidden part.
 export function visible(text) {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}\p{Variation_Selector}\u115f\u1160\u2800\u3164\uffa0]/gu, (letter) =>
     letter === "\n" || letter === "\t" ? letter : `[U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
