@@ -52,7 +52,7 @@ pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
     anthropic, breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider,
-    text, tool, trace, valve,
+    schema, text, tool, trace, valve,
 };
 pub use valvehouse_host::{self as host, access, admin, app};
 pub use valvehouse_json as json;

@@ -87,7 +87,7 @@ impl<'a> Valves<'a> {
             None => {
                 let rows = self.schema.fields().iter().map(|field| {
                     let value = now.values.field(&field.name).to_string();
-                    let about = field.description.as_deref().unwrap_or("");
+                    let about = field.shape.description.as_deref().unwrap_or("");
                     let from = now.source(self, &field.name).to_owned();
                     vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
                 });

@@ -194,7 +194,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
     assert_eq!(host.upstream.last().json()["seen"], json!([4, "w", 0]));
     let text = problem_text(&host, "limit");
     assert!(text.contains("warning") && text.contains("valve `max` must be"), "{text}");
-    assert!(text.contains("valve `word` must be text, but 5 was given; \"w\" is used instead"), "{text}");
+    assert!(text.contains("valve `word` must be a string, not 5; \"w\" is used instead"), "{text}");
     assert!(text.contains("correct it in `[filters.limit] valves` of valvehouse.toml"), "{text}");
     assert!(text.contains("limit.rhai:2:"), "it stands where the valve is declared: {text}");
 
@@ -204,7 +204,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
     body["user"] = json!("ann");
     assert_eq!(host.chat(&body).await.text(), "hello from upstream (good)");
     assert_eq!(host.upstream.last().json()["seen"], json!([4, "w", 0]));
-    assert!(problem_text(&host, "limit").contains("but 0 was given"), "{}", problem_text(&host, "limit"));
+    assert!(problem_text(&host, "limit").contains("or more, not 0"), "{}", problem_text(&host, "limit"));
 }
 
 #[tokio::test]

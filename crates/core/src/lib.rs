@@ -11,6 +11,7 @@ pub mod error;
 pub mod chat;
 pub mod anthropic;
 pub mod limits;
+pub mod schema;
 pub mod valve;
 pub mod breaker;
 pub mod metrics;

@@ -26,7 +26,7 @@ async fn invalid_values_are_rejected_by_field_and_rule_and_change_nothing() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post(UPDATE, &json!({"times": 2})).await;
     for (sent, expected) in [
-        (json!({"times": 9}), "`times` must be 3 or less, but 9 was given"),
+        (json!({"times": 9}), "`times` must be 3 or less, not 9"),
         (json!({"times": "many"}), "`times` must be a whole number"),
         (json!({"word": "ha"}), "`word`"),
         (json!({"word": "hu", "times": 0}), "`times` must be 1 or more"),

@@ -82,8 +82,16 @@ fn a_typo_in_a_name_or_an_option_is_reported_with_the_nearest_name() {
     assert!(error.starts_with("unknown middleware \"call_limits\"; did you mean `call_limit`?"), "{error}");
     for (name, options, expected) in [
         ("call_limit", r#"{"max_model_call":1}"#, "did you mean `max_model_calls`?"),
-        ("call_limit", r#"{"on_limit":"stop"}"#, "give one of halt, warn_and_continue"),
-        ("human_approval", r#"{"timeout_action":"approve"}"#, "give one of reject, halt"),
+        (
+            "call_limit",
+            r#"{"on_limit":"stop"}"#,
+            "`on_limit` must be one of \"halt\", \"warn_and_continue\", not \"stop\"",
+        ),
+        (
+            "human_approval",
+            r#"{"timeout_action":"approve"}"#,
+            "`timeout_action` must be one of \"reject\", \"halt\", not \"approve\"",
+        ),
         ("human_approval", r#"{"mode":"selective"}"#, "selects nothing: list `tools`"),
         ("human_approval", r#"{"mode":"custom"}"#, "write a filter script"),
         ("human_approval", r#"{"tools":["pay"]}"#, "set that mode"),
@@ -92,9 +100,13 @@ fn a_typo_in_a_name_or_an_option_is_reported_with_the_nearest_name() {
         ("pii", r#"{"kinds":[]}"#, "has no `kinds`"),
         ("model_fallback", r#"{"models":["b"]}"#, "unknown model \"b\""),
         ("model_fallback", "{}", "has no `models`"),
-        ("tool_retry", r#"{"factor":0.5}"#, "give a number from 1 to 100"),
-        ("model_retry", r#"{"max_retries":-1}"#, "give a whole number from 0 to 100"),
-        ("context_editing", r#"{"placeholder":1}"#, "give text"),
+        ("tool_retry", r#"{"factor":0.5}"#, "`factor` must be 1.0 or more, not 0.5"),
+        ("model_retry", r#"{"max_retries":-1}"#, "`max_retries` must be 0 or more, not -1"),
+        (
+            "context_editing",
+            r#"{"placeholder":1}"#,
+            "has an invalid option: `placeholder` must be a string, not 1",
+        ),
     ] {
         let error = wrong(name, options);
         assert!(error.starts_with(&format!("middleware {name} ")) && error.contains(expected), "{error}");

@@ -259,8 +259,8 @@ fn summarization_accepts_its_documented_options_and_reports_typos() {
     assert!(!read("{}").unwrap().summarize && read("null").is_ok());
     for (options, wrong) in [
         (r#"{"window_sise":1}"#, "has the unknown key `window_sise`; did you mean `window_size`?"),
-        (r#"{"window_size":0}"#, "has 0 as its `window_size`: give a whole number from 1 to 10000000"),
-        (r#"{"summarize":"yes"}"#, "has \"yes\" as its `summarize`: give true or false"),
+        (r#"{"window_size":0}"#, "has an invalid option: `window_size` must be 1 or more, not 0"),
+        (r#"{"summarize":"yes"}"#, "has an invalid option: `summarize` must be true or false, not \"yes\""),
         ("[]", "has [] as its options: give a map"),
     ] {
         let error = read(options).err().unwrap();

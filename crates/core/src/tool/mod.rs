@@ -13,7 +13,7 @@ mod typed_tool;
 
 pub use callable::{Handler, Tool};
 pub use declare::{ToolDeclaration, is_name, tags, timeout};
-pub use parameters::{ArgumentError, Parameters};
+pub use parameters::Parameters;
 pub(crate) use ranking::ranked;
 pub use result::{ToolError, ToolResult};
 pub use spec::{Retry, SchemaDialect, ToolSpec};

@@ -1,24 +1,12 @@
 //! Checks values and converts them to their declared types.
 
-use super::field::{Field, Items, Rules, ValveKind};
-use super::field::{MASK, ValveSchema};
-use super::redact::MIN_SECRET;
-use super::redact::is_too_short;
-use crate::limits::{BrokenRule, clipped};
+use super::field::{Field, MASK, ValveSchema};
+use super::redact::{MIN_SECRET, is_too_short};
+use crate::schema::Coercion;
 use crate::text::did_you_mean;
 use std::collections::BTreeSet;
 use std::fmt;
-use valvehouse_json::{Json, Number};
-
-/// The treatment of a value whose type is not the declared one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coercion {
-    /// The value is refused, except an integer for a number. For sources that have types, such as a settings file.
-    Exact,
-    /// The value is converted where possible: `"5"` to 5 and `"no"` to false. For forms, command lines and
-    /// environment variables, whose values are texts, and for stored values.
-    Lenient,
-}
+use valvehouse_json::Json;
 
 /// The reason why a value is invalid for a valve.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +53,7 @@ impl ValveSchema {
                 message: format!("unknown valve `{name}`{hint}"),
             });
         };
-        field.check(value, Coercion::Lenient).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
+        field.check(value, Coercion::Form)
     }
 
     /// Returns the values with those of `texts` converted to the types of their valves, because their source has
@@ -76,7 +64,7 @@ impl ValveSchema {
         for name in texts {
             if let Some(value) = values.get(name)
                 && let Some(field) = self.field(name)
-                && let Ok(value) = convert(field.kind, &field.rules, &value, Coercion::Lenient)
+                && let Some(value) = field.shape.convert(&value, Coercion::Form)
             {
                 // A new object accepts any key.
                 typed.edit(name, value);
@@ -113,111 +101,31 @@ impl ValveSchema {
 }
 
 impl Field {
-    pub(super) fn check(&self, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
+    pub(super) fn check(&self, value: &Json, coercion: Coercion) -> Result<Json, ValveError> {
+        let Self { name, shape, secret, .. } = self;
+        let refuse = |rule, problem: String| {
+            let value = if *secret { Json::from(MASK) } else { value.deep_clone() };
+            Err(ValveError { field: name.clone(), rule, value, message: format!("valve {problem}") })
+        };
         if value.is_null() {
-            return if self.optional {
-                Ok(Json::Null)
-            } else {
-                Err(("type", format!("must be {}; leave it out for its default", self.kind.in_words())))
-            };
+            let kind = shape.kind.in_words();
+            let problem = || format!("`{name}` must be {kind}, not null; leave it out for its default");
+            return if self.is_optional() { Ok(Json::Null) } else { refuse("type", problem()) };
         }
-        if self.secret && value.as_str() == Some(MASK) {
-            return Err(("secret", "must be the secret, not its mask".into()));
+        if *secret && value.as_str() == Some(MASK) {
+            return refuse("secret", format!("`{name}` must be the secret, not its mask"));
         }
-        let fitting = fit(self.kind, &self.rules, value, coercion)?;
-        if self.secret && is_too_short(&fitting) {
-            return Err(("secret", format!("must have at least {MIN_SECRET} characters to be a secret")));
+        match shape.check(name, value, coercion) {
+            Ok(fitting) if *secret && is_too_short(&fitting) => refuse(
+                "secret",
+                format!("`{name}` must have at least {MIN_SECRET} characters to be a secret"),
+            ),
+            Ok(fitting) => Ok(fitting),
+            Err(error) => {
+                let rule = error.problems.first().map_or("type", |problem| problem.rule);
+                let error = if *secret { error.without_values() } else { error };
+                refuse(rule, error.to_string())
+            }
         }
-        Ok(fitting)
     }
-
-    pub(super) fn refuse(&self, value: &Json, rule: &'static str, asks: &str) -> ValveError {
-        let shown = if self.secret { Json::from(MASK) } else { value.deep_clone() };
-        let message = format!("valve `{}` {asks}, but {} was given", self.name, clipped(&shown));
-        ValveError { field: self.name.clone(), rule, value: shown, message }
-    }
-}
-
-/// Returns a value in this type, if it satisfies the rules.
-pub(super) fn fit(
-    kind: ValveKind,
-    rules: &Rules,
-    value: &Json,
-    coercion: Coercion,
-) -> Result<Json, BrokenRule> {
-    let fitting = convert(kind, rules, value, coercion)?;
-    rules.limits.check(&fitting)?;
-    Ok(fitting)
-}
-
-/// Returns a value in this type.
-fn convert(kind: ValveKind, rules: &Rules, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
-    let is_exact = ValveKind::of(value)
-        .is_some_and(|of| of == kind || (kind, of) == (ValveKind::Number, ValveKind::Integer));
-    if coercion == Coercion::Exact && !is_exact {
-        return Err(("type", format!("must be {}", kind.in_words())));
-    }
-    match kind {
-        ValveKind::Array => list(rules.items.as_ref(), value, coercion),
-        _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words()))),
-    }
-}
-
-fn scalar(kind: ValveKind, value: &Json) -> Option<Json> {
-    match (kind, value) {
-        (ValveKind::Boolean, Json::Bool(_)) => Some(value.clone()),
-        (ValveKind::Boolean, Json::Text(text)) => truth(text.trim()),
-        (ValveKind::Boolean, Json::Number(number)) => truth(&number.as_i64()?.to_string()),
-        (ValveKind::Integer, Json::Number(number)) => number.as_i64().map(Json::from),
-        (ValveKind::Integer, Json::Text(text)) => whole(text.trim()).map(Json::from),
-        (ValveKind::Number, Json::Number(number)) => finite(number.as_f64()),
-        (ValveKind::Number, Json::Text(text)) => finite(text.trim().parse().ok()?),
-        (ValveKind::String, Json::Text(_)) => Some(value.clone()),
-        (ValveKind::String, Json::Number(_) | Json::Bool(_)) => Some(value.to_string().into()),
-        _ => None,
-    }
-}
-
-/// Reads the boolean words of forms and environment variables, as Pydantic does.
-fn truth(word: &str) -> Option<Json> {
-    match word.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" | "t" | "y" | "1" => Some(true.into()),
-        "false" | "no" | "off" | "f" | "n" | "0" => Some(false.into()),
-        _ => None,
-    }
-}
-
-fn whole(text: &str) -> Option<i64> {
-    text.parse().ok().or_else(|| Number::Float(text.parse().ok()?).as_i64())
-}
-
-fn finite(value: f64) -> Option<Json> {
-    value.is_finite().then(|| value.into())
-}
-
-/// Reads a list, JSON in a string, or a text with commas, as forms edit it.
-fn list(items: Option<&Items>, value: &Json, coercion: Coercion) -> Result<Json, BrokenRule> {
-    let given = match value {
-        Json::Array(array) => array.items(),
-        Json::Text(text) if text.trim_start().starts_with('[') => match Json::parse(text.as_bytes()) {
-            Ok(Json::Array(array)) => array.items(),
-            _ => split(text),
-        },
-        Json::Text(text) => split(text),
-        _ => return Err(("type", format!("must be {}", ValveKind::Array.in_words()))),
-    };
-    let Some(items) = items else {
-        return Ok(given.iter().map(Json::deep_clone).collect::<Vec<_>>().into());
-    };
-    let mut fitting = Vec::with_capacity(given.len());
-    for (position, item) in given.iter().enumerate() {
-        let item = fit(items.kind, &items.rules, item, coercion)
-            .map_err(|(rule, asks)| (rule, format!("item {} {asks}", position + 1)))?;
-        fitting.push(item);
-    }
-    Ok(fitting.into())
-}
-
-fn split(text: &str) -> Vec<Json> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Json::from).collect()
 }

@@ -1,9 +1,8 @@
 //! Layers of valve values, and the masking of secrets.
 
-use super::check::Coercion;
-use super::field::Field;
-use super::field::{MASK, ValveSchema};
+use super::field::{Field, MASK, ValveSchema};
 use crate::limits::clipped;
+use crate::schema::Coercion;
 use valvehouse_json::Json;
 
 /// Values that override those of the layers below.
@@ -23,7 +22,7 @@ impl<'a> Layer<'a> {
 
     /// Creates a layer whose values are converted, such as stored ones.
     pub fn lenient(values: &'a Json) -> Self {
-        Self { values, coercion: Coercion::Lenient }
+        Self { values, coercion: Coercion::Form }
     }
 }
 
@@ -140,14 +139,14 @@ impl Field {
         }
         let given = layers.iter().rev().filter(|layer| !is_dropped(layer));
         let given = given.filter_map(|layer| Some((layer.values.get(&self.name)?, layer.coercion)));
-        let mut used = self.default.deep_clone();
+        let mut used = self.default_value();
         for (value, coercion) in given.filter(|(value, _)| !value.is_null()) {
             match self.check(&value, coercion) {
                 Ok(value) => {
                     used = value;
                     break;
                 }
-                Err((rule, asks)) => refused.push(self.refuse(&value, rule, &asks).message),
+                Err(error) => refused.push(error.message),
             }
         }
         let shown = if self.secret && self.is_set(&used) { MASK.to_owned() } else { clipped(&used) };

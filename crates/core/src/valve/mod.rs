@@ -18,8 +18,8 @@ mod layers;
 mod redact;
 mod user_secrets;
 
-pub use check::{Coercion, ValveError};
-pub use field::{Field, MASK, ValveKind, ValveSchema};
+pub use check::ValveError;
+pub use field::{Field, MASK, ValveSchema};
 pub use layers::{Layer, is_mark, priority, was_secret};
 pub use redact::{MIN_SECRET, Redactor, SecretGroup};
 

@@ -1,6 +1,8 @@
 //! The parts of a script: functions that the host calls, their parameters, the opening comment and the constants.
 
 use crate::value::Type;
+use valvehouse_core::schema::ValueKind;
+use valvehouse_core::valve::ValveSchema;
 
 /// A function that the host calls if a script defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -411,11 +413,7 @@ pub const CONSTANTS: &[KeyDoc] = &[
 /// The keys of a valve.
 pub const VALVE_KEYS: &[KeyDoc] = &[
     key("value", Type::Any, "The default; `()` with a `type` makes it optional."),
-    switch(
-        "type",
-        &["string", "integer", "number", "boolean", "array", "object"],
-        "The type, if it is not that of the default.",
-    ),
+    switch("type", ValveSchema::TYPES, "The type, if it is not that of the default."),
     key("title", Type::Text, "The display name."),
     key("description", Type::Text, "The description of the setting."),
     key("minimum", Type::Number, "The minimum value."),
@@ -433,7 +431,7 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
 
 /// The keys of a tool's argument.
 pub const PARAMETER_KEYS: &[KeyDoc] = &[
-    switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
+    switch("type", &ValueKind::NAMES, "Its type."),
     key("description", Type::Text, "The description for the model."),
     key("required", Type::Boolean, "`true`: a call without it is rejected."),
     key("default", Type::Any, "The value if the model sends none."),

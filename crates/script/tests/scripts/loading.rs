@@ -585,7 +585,7 @@ fn values_of_the_environment_are_converted_and_those_of_the_file_are_not() {
         refused.map(|_| ()).unwrap_err().iter().map(ToString::to_string).collect()
     };
     let refused = told(with(given, &["most"]));
-    assert!(refused.contains("valve `on` must be true or false, but \"no\" was given"), "{refused}");
+    assert!(refused.contains("valve `on` must be true or false, not \"no\""), "{refused}");
     assert!(refused.contains("correct it in `[filters.x] valves` of valvehouse.toml"), "{refused}");
     assert!(!refused.contains("`most`"), "{refused}");
     let refused = told(with(r#"{"most": "many"}"#, &["most"]));

@@ -10,11 +10,8 @@
 //! assert_eq!(parameters.check(&Json::object()).unwrap_err().to_string(), "`city` is required");
 //! ```
 
-mod check;
 mod declare;
-mod shape;
 
-pub use check::ArgumentError;
 pub use declare::Parameters;
 
 #[cfg(test)]

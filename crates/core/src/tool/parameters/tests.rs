@@ -44,7 +44,7 @@ fn an_invalid_declaration_names_the_path_the_error_and_the_fix() {
         ("[]", "parameters must be a map of names and declarations, such as #{ city"),
         (r#"{"a": 5}"#, "parameter `a` is 5: give a map, such as #{ type"),
         (r#"{"a": null}"#, "parameter `a` is null: give a map"),
-        (r#"{"a": {}}"#, "parameter `a` has no `type`: give one of string, integer"),
+        (r#"{"a": {}}"#, "parameter `a` has no `type`: give one of string, integer, number"),
         (r#"{"a": "strng"}"#, r#"parameter `a.type` is the unknown type "strng"; did you mean `string`?"#),
         (
             r#"{"a": {"type": ["string", "null"]}}"#,
