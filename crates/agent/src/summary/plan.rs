@@ -54,14 +54,15 @@ impl<'a> Look<'a> {
             return Plan::Show { from: window };
         }
         let old = messages_in(&self.talk.units[self.fresh..window]);
-        if tokens > settings.max_tokens {
-            // Some tokens are reserved, so that not every further message requires a new summary.
-            let room = settings.max_tokens.saturating_sub(self.system_tokens() + settings.longest_summary());
-            let from = self.fresh + beyond(fresh, room / 3 * 2, |unit| unit.tokens);
+        let is_too_long = tokens > settings.max_tokens;
+        if is_too_long || old >= settings.worth_writing() || (old > 0 && !has_summary) {
+            // The new summary may be longer than the previous one: what does not fit beside it is summarized too.
+            // Above the limit, some tokens are reserved, so that not every further message requires a new summary.
+            let beside = self.system_tokens() + self.longest_head();
+            let room = settings.max_tokens.saturating_sub(beside);
+            let room = if is_too_long { room / 3 * 2 } else { room };
+            let from = self.fresh + beyond(fresh, room, |unit| unit.tokens);
             return self.write_or_show(window.max(from));
-        }
-        if old >= settings.worth_writing() || (old > 0 && !has_summary) {
-            return self.write_or_show(window);
         }
         Plan::Show { from: self.fresh }
     }
@@ -84,6 +85,12 @@ impl<'a> Look<'a> {
 
     fn system_tokens(&self) -> usize {
         BESIDE + self.talk.system_tokens
+    }
+
+    /// Returns the maximum number of tokens of the message with the summary.
+    fn longest_head(&self) -> usize {
+        let of_all = SummaryState { covers: self.talk.end, ..SummaryState::default() };
+        self.counts.of(&fit::head(&of_all, "", 0)) + self.settings.longest_summary()
     }
 
     /// Returns the tokens of the messages other than the units.
