@@ -25,9 +25,10 @@ fn settings(
     key: Option<&str>,
     config: &Config,
 ) -> Result<StoreSettings, CommandError> {
-    let source = |text: &str| match SecretSource::near_miss(text) {
-        Some(right) => Err(CommandError::usage(format!("{name}: invalid source of a secret; write {right}"))),
-        None => Ok(SecretSource::parse(text, &config.project)),
+    let source = |text: &str| {
+        SecretSource::parse(text, &config.project).map_err(|misspelled| {
+            CommandError::usage(format!("{name}: invalid source of a secret; write {}", misspelled.right))
+        })
     };
     let url = source(url)?.read().map_err(|unread| CommandError::usage(format!("{name}: {unread}")))?;
     let address = StoreAddress::parse(url.expose(), &config.project)

@@ -5,7 +5,7 @@ use super::tree::{Node, Setting, Table};
 use crate::error::ConfigProblem;
 use crate::origin::Origin;
 use crate::reference::{Form, SettingRow, Values, row};
-use crate::secret::{SecretSource, near_miss};
+use crate::secret::SecretSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -310,12 +310,12 @@ impl<'l> Reader<'l> {
         let mut read = Vec::new();
         for (name, setting) in table.rest() {
             match &setting.node {
-                Node::Text(text) => match SecretSource::near_miss(text) {
-                    Some(right) => {
-                        let message = format!("{} {}", table.key(&name), near_miss(&right));
+                Node::Text(text) => match SecretSource::parse(text, project) {
+                    Ok(source) => read.push((name, source)),
+                    Err(misspelled) => {
+                        let message = format!("{} {misspelled}", table.key(&name));
                         table.log.problem(&setting.origin, message);
                     }
-                    None => read.push((name, SecretSource::parse(text, project))),
                 },
                 node => {
                     let message = format!("{} must be text in quotes, not {}", table.key(&name), node.kind());
@@ -331,7 +331,8 @@ impl<'l> Reader<'l> {
         self.typed_table(key).0
     }
 
-    /// The same with the names of the values that came as bare text, which says nothing of their types.
+    /// Reads a table as [`Reader::table`] does, with the names of the values that are text of the environment or
+    /// the command line, which has no types.
     pub(super) fn typed_table(&mut self, key: &'static str) -> (Json, BTreeSet<String>) {
         let setting = self.take(key).map(Setting::opened);
         match setting.as_ref().map(|setting| &setting.node) {

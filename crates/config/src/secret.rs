@@ -96,21 +96,36 @@ pub enum SecretUnread {
     },
 }
 
+/// A text that almost names a source. As a literal, it would be the secret itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is not a source of a secret: write {right:?}; a secret that really is this text can be read from a file, \"file:PATH\""
+)]
+pub struct MisspelledSource {
+    /// The right spelling.
+    pub right: String,
+}
+
 impl SecretSource {
-    /// From `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
-    pub fn parse(text: &str, project: &Path) -> Self {
+    /// Reads `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
+    ///
+    /// # Errors
+    /// Returns the right spelling of a text that almost names a source, such as `ENV:NAME`, `$NAME` and `${NAME}`.
+    pub fn parse(text: &str, project: &Path) -> Result<Self, MisspelledSource> {
+        if let Some(right) = Self::near_miss(text) {
+            return Err(MisspelledSource { right });
+        }
         let text = text.trim_start();
-        if let Some(name) = text.strip_prefix("env:") {
+        Ok(if let Some(name) = text.strip_prefix("env:") {
             Self::Env(name.trim().to_owned())
         } else if let Some(path) = text.strip_prefix("file:") {
             Self::File(project.join(path.trim()))
         } else {
             Self::Literal(Secret::new(text))
-        }
+        })
     }
 
-    /// Returns the right spelling of a text that almost names a source, such as `ENV:NAME`, `$NAME` and `${NAME}`. As a
-    /// literal, such a text would be the secret itself.
+    /// Returns the right spelling of a text that almost names a source.
     pub fn near_miss(text: &str) -> Option<String> {
         let text = text.trim_start();
         let variable = |name: &str| format!("env:{}", name.trim());
@@ -183,13 +198,6 @@ impl SecretSource {
     }
 }
 
-/// The problem of a text that almost names the source of a secret.
-pub(crate) fn near_miss(right: &str) -> String {
-    format!(
-        "is not a source of a secret: write {right:?}; a secret that really is this text can be read from a file, \"file:PATH\""
-    )
-}
-
 fn is_variable(name: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.len() > 1 && name.chars().all(is_inner) && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -222,7 +230,7 @@ mod tests {
             assert_eq!(SecretSource::near_miss(literal), None, "{literal}");
         }
         let source = SecretSource::parse(" env: KEY", Path::new("."));
-        assert_eq!(source, SecretSource::Env("KEY".into()));
+        assert_eq!(source, Ok(SecretSource::Env("KEY".into())));
     }
 
     #[test]

@@ -357,7 +357,7 @@ impl StoreAddress {
     /// Returns `true` if opening the store would create it: its file does not exist.
     pub fn is_new(&self) -> bool {
         let Self::Sqlite(file) = self else { return false };
-        // A path that cannot be looked at is not a new one: opening it returns the error.
+        // An inaccessible path is not new: opening it returns the error.
         file.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 }
@@ -410,7 +410,7 @@ pub struct PluginSettings {
     pub enabled: bool,
     /// Values of its valves, unchecked: only the script declares them.
     pub valves: Json,
-    /// The names of the values that came as text of the environment or the command line, which has no types.
+    /// The names of the values that are text of the environment or the command line, which has no types.
     pub untyped_valves: BTreeSet<String>,
     /// Limits other than the usual ones.
     pub budget: BudgetSettings,

@@ -97,8 +97,8 @@ impl Setting {
     }
 }
 
-/// Lays bare text over what the path leads to; says why when the path leads nowhere. JSON of an object sets the keys in
-/// it, and leaves the others of the table there as they are.
+/// Sets the setting at a path to a text. JSON of an object sets the keys in it, and leaves the other keys of the
+/// table unchanged. Returns an error with the reason if the path does not lead to a setting.
 pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Origin) -> Result<(), String> {
     let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
         return Err("does not name a setting".to_owned());
@@ -124,7 +124,7 @@ pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Or
     }
 }
 
-/// Lays a setting over another one: tables key by key, anything else as a whole.
+/// Overrides a setting: tables are merged key by key, other values are replaced.
 fn merge(setting: &mut Setting, given: Setting) {
     let below = std::mem::replace(setting, given.clone());
     let (Node::Table(mut table), Node::Table(over)) = (below.opened().node, given.opened().node) else {

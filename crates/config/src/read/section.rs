@@ -1,7 +1,7 @@
 //! The keys that are read alike in several tables.
 
 use crate::reader::Reader;
-use crate::secret::{SecretSource, near_miss};
+use crate::secret::SecretSource;
 use std::path::Path;
 
 pub(super) const NO_DIGEST: &str =
@@ -18,12 +18,13 @@ pub(super) fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
 }
 
 pub(super) fn secret(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<SecretSource> {
-    let text = it.text(key)?;
-    if let Some(right) = SecretSource::near_miss(&text) {
-        it.wrong(key, &near_miss(&right));
-        return None;
-    }
-    let source = SecretSource::parse(&text, project);
+    let source = match SecretSource::parse(&it.text(key)?, project) {
+        Ok(source) => source,
+        Err(misspelled) => {
+            it.wrong(key, &misspelled.to_string());
+            return None;
+        }
+    };
     if source.is_blank() {
         it.wrong(key, "is empty: write \"env:NAME\", \"file:PATH\" or the key itself, or remove it");
         return None;

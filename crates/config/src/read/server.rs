@@ -3,7 +3,7 @@
 use super::section::{NO_DIGEST, secret};
 use crate::network::Network;
 use crate::reader::{Reader, truth};
-use crate::secret::{Secret, SecretSource, near_miss};
+use crate::secret::{Secret, SecretSource};
 use crate::settings::{
     FolderSettings, InferenceKey, Listen, OtlpSettings, SchemaMigration, ScriptSource, Server, StoreAddress,
     StoreSettings, TraceSettings,
@@ -162,11 +162,13 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     let place = it.key(&format!("keys[{index}]"));
     match &item.node {
         Node::Text(text) => {
-            if let Some(right) = SecretSource::near_miss(text) {
-                it.log.problem(&item.origin, format!("{place} {}", near_miss(&right)));
-                return None;
-            }
-            let key = SecretSource::parse(text, project);
+            let key = match SecretSource::parse(text, project) {
+                Ok(key) => key,
+                Err(misspelled) => {
+                    it.log.problem(&item.origin, format!("{place} {misspelled}"));
+                    return None;
+                }
+            };
             if key.is_no_digest() {
                 it.log.problem(&item.origin, format!("{place} {NO_DIGEST}"));
                 return None;

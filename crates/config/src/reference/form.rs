@@ -127,7 +127,7 @@ fn quoted(words: &[&str], between: &str) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
 }
 
-/// A value as TOML has it within a line, without secrets in URLs and under names of secrets.
+/// Returns a value as inline TOML, without secrets in URLs and under names of secrets.
 fn written(value: &Json) -> String {
     match value {
         Json::Object(_) => table(value, |name, value| match value {

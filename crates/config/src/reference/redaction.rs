@@ -1,14 +1,13 @@
-//! Secrets in settings that are not secrets by their form: in URLs, in arguments of programs, in tables of the user's
-//! own names.
+//! Redaction of secrets in URLs, arguments of programs, and tables whose keys users choose.
 
 use url::Url;
 
 pub(super) const MASK: &str = "***";
 
-/// Parameters of URLs that are shown: they select the version of an API.
+/// The parameters of URLs that are not redacted: they select the version of an API.
 const SHOWN_PARAMETERS: [&str; 3] = ["api-version", "api_version", "version"];
 
-/// Words of names whose values are secrets.
+/// The words in names of secrets.
 const SECRET_WORDS: [&str; 19] = [
     "token",
     "secret",
@@ -31,10 +30,10 @@ const SECRET_WORDS: [&str; 19] = [
     "jwt",
 ];
 
-/// Ends of names that are written without a separator.
+/// The ends of names of secrets that are written without a separator.
 const SECRET_ENDS: [&str; 4] = ["token", "secret", "password", "apikey"];
 
-/// Beginnings of the keys of well-known services.
+/// The beginnings of the keys of well-known services.
 const KEY_BEGINNINGS: [&str; 10] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_", "eyJ"];
 
