@@ -62,8 +62,7 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 }
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
-    let (is_values, is_sum) = (function.name == "values", function.name == "+");
-    let is_json = matches!(cost, Cost::Json);
+    let ordered = Ordered::of(function, cost);
     let is_form = matches!(cost, Cost::Text | Cost::Escaped) && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
@@ -72,23 +71,7 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
         match called_instead(cost, &context, args) {
             Some(answer) => answer,
             None => match before(cost, context.engine(), args) {
-                Ok(()) => {
-                    // `+` consumes its operands.
-                    let order = args.first().filter(|map| is_sum && map.is_map()).map(|map| map.tag());
-                    match (call_original(&original, Some(context), args), args) {
-                        (Ok(values), [map]) if is_values => Ok(in_order_of(map, values)),
-                        (Ok(text), [map]) if is_json && map.tag() != 0 => {
-                            Ok(json_text_of(map).unwrap_or(text))
-                        }
-                        (Ok(mut sum), _) if sum.is_map() && order.is_some() => {
-                            if let Some(order) = order {
-                                sum.set_tag(order);
-                            }
-                            Ok(sum)
-                        }
-                        (answer, _) => answer,
-                    }
-                }
+                Ok(()) => ordered.call(&original, context, args),
                 Err(_) if is_form => Ok(without_form(args)),
                 Err(error) => Err(error),
             },
@@ -103,6 +86,55 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
         .with_namespace(FnNamespace::Global)
         .with_params_info(function.params_info.iter())
         .set_into_module_raw(module, &function.param_types, func);
+}
+
+/// The results that have the key order of a map.
+#[derive(Clone, Copy)]
+enum Ordered {
+    /// Other results.
+    Nothing,
+    /// The values of the map.
+    Values,
+    /// The sum of the map and another one.
+    Sum,
+    /// The JSON text of a value.
+    Json,
+}
+
+impl Ordered {
+    fn of(function: &FuncMetadata, cost: Cost) -> Self {
+        let is_of_map = function.param_types.first() == Some(&TypeId::of::<Map>());
+        match function.name.as_str() {
+            "values" if is_of_map => Self::Values,
+            "+" if is_of_map => Self::Sum,
+            _ if matches!(cost, Cost::Json) => Self::Json,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Calls the original function.
+    fn call(
+        self,
+        original: &RhaiFunc,
+        context: NativeCallContext<'_>,
+        args: &mut [&mut Dynamic],
+    ) -> Answer<Dynamic> {
+        // `+` consumes its operands.
+        let tag = match self {
+            Self::Nothing => return call_original(original, Some(context), args),
+            _ => args.first().map(|map| map.tag()),
+        };
+        let mut result = call_original(original, Some(context), args)?;
+        match (self, args, tag) {
+            (Self::Values, [map], _) => Ok(in_order_of(map, result)),
+            (Self::Json, [map], Some(tag)) if tag != 0 => Ok(json_text_of(map).unwrap_or(result)),
+            (Self::Sum, _, Some(tag)) => {
+                result.set_tag(tag);
+                Ok(result)
+            }
+            _ => Ok(result),
+        }
+    }
 }
 
 fn call_original(
