@@ -1,7 +1,6 @@
 //! The command: selects the files to format.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::text::count;
@@ -96,18 +95,7 @@ fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
     if options.paths.len() > 1 {
         return Err(CommandError::usage("`-` cannot be combined with other paths: it formats stdin"));
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .lock()
-        .take(MAX_BYTES as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| CommandError::data(format!("cannot read stdin: {error}")))?;
-    if text.len() > MAX_BYTES {
-        return Err(CommandError::data(format!(
-            "cannot read stdin: the text exceeded its limit of {} KB; format a shorter one",
-            MAX_BYTES >> 10
-        )));
-    }
+    let text = files::read_stdin(MAX_BYTES)?;
     let formatted = format(&text)
         .map_err(|error| CommandError::data(format!("cannot format stdin:{error}; close it first")))?;
     if options.check {
