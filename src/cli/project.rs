@@ -25,14 +25,14 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// A look that writes nothing: a missing store is not created.
+    /// Reads a project without writing: a missing store is not created.
     pub(super) async fn look(config: &Config) -> Result<Self, CommandError> {
         let at = now();
         let (snapshot, store) = app::look(config).await?;
         Ok(Self { snapshot, store, at })
     }
 
-    /// The same for a command that changes the store.
+    /// Reads a project for a command that changes the store; a missing one is created.
     pub(super) async fn look_to_change(config: &Config) -> Result<Self, CommandError> {
         let at = now();
         let (snapshot, store) = app::look_to_change(config).await?;

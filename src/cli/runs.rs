@@ -23,7 +23,7 @@ const LISTED: u64 = 1000;
 pub(super) async fn run(args: RunsArgs, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = match &args.what {
         Some(RunsDo::Import { .. }) => store::open(&config.store).await?,
-        // Where there is no store, there is nothing to read or to delete.
+        // A missing store has nothing to read or to delete.
         _ => store::open_to_read(&config.store).await?,
     };
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());

@@ -79,7 +79,7 @@ fn the_detail_option_sets_how_far_requests_are_expanded() {
     server.says("hi");
     server.says("ho");
     server.wait_for_line("#1  chat");
-    // There is no output between the two.
+    // The two lines follow each other.
     assert!(server.wait_for_line("").contains("#2  chat"));
 }
 

@@ -285,8 +285,8 @@ impl Catalog {
     }
 }
 
-/// Returns the guard that settings of this unknown name are probably meant for: it has a similar name, and no settings
-/// of its own.
+/// Returns the guard for which settings of an unknown name are probably intended: one with a similar name and
+/// without settings.
 fn unconfigured_guard<'p>(kind: Kind, id: &str, plugins: &'p Plugins, plan: &Plan) -> Option<&'p str> {
     let guards = plugins.values().filter(|plugin| plugin.kind == Kind::Filter && plugin.security);
     let guard = nearest(id, guards.map(|plugin| &*plugin.id)).filter(|_| kind == Kind::Filter)?;

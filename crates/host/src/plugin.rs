@@ -217,7 +217,7 @@ impl Plugin {
         script.clone().into_pipe(self.users.clone())
     }
 
-    /// Returns the title, or the id if there is no title.
+    /// Returns the title, or the id if the title is missing.
     pub fn title(&self) -> &str {
         self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
     }

@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, Kind, LoadedFile, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
-/// The lock of a host's writer, or a writer of its own if there is no host.
+/// The lock of a host's writer, or a writer of its own without a host.
 pub struct ReloadLock<'a>(Lock<'a>);
 
 enum Lock<'a> {

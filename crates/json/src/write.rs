@@ -239,7 +239,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     while !rest.is_empty() {
         let (plain, special) = rest.split_at(crate::scan::plain(rest));
         out.extend_from_slice(plain);
-        // Escapes often come in a row, where a scan for each would take longer than the escape.
+        // Escapes often follow each other, and a scan for each takes longer than the escape.
         let end = special.iter().position(|&byte| !crate::scan::is_special(byte)).unwrap_or(special.len());
         let (escaped, after) = special.split_at(end);
         escaped.iter().for_each(|&byte| escape(byte, out));

@@ -184,7 +184,7 @@ fn address(server: &McpServer) -> Value {
     }
 }
 
-/// Reads a file that is a regular one: a pipe would hold up whoever opens it.
+/// Reads a regular file. Opening a pipe would block.
 fn regular(file: &Path) -> io::Result<Vec<u8>> {
     read_regular(file, MAX_SETTINGS).map_err(|error| match error {
         FileError::Unread(error) => error,

@@ -93,7 +93,7 @@ impl LineCount {
         self.all.saturating_sub(self.left)
     }
 
-    /// Returns the share of translated lines in percent; 100 if there are no lines.
+    /// Returns the share of translated lines in percent; 100 for an empty file.
     pub fn percent(&self) -> usize {
         (self.translated() * 100).checked_div(self.all).unwrap_or(100)
     }

@@ -104,7 +104,7 @@ fn own() -> Shared<Module> {
 /// Functions by name, with the numbers of arguments they take.
 pub(super) type Functions = HashMap<String, BTreeSet<usize>>;
 
-/// Returns the numbers of arguments that the host's functions of a name take; `None` if there is no such function.
+/// Returns the numbers of arguments that the host's functions of a name take; `None` if the function is unknown.
 pub(super) fn arities(name: &str) -> Option<&'static BTreeSet<usize>> {
     all().get("")?.get(name)
 }

@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 
 /// The number of bytes compared with secrets that is charged as one operation.
 const REDACTED_BYTES: usize = 512;
-/// Replaces a text if there is no time to search it for secrets.
+/// Replaces a text if the budget is too short to search it for secrets.
 const WITHHELD: &str = "*** (redacted: too many secrets to search for)";
 
 /// The secret user valves that scripts of a turn received.

@@ -47,7 +47,7 @@ pub struct Script {
     pub prompt_cache: Arc<PromptCacheCounter>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
-    /// The parameters of `fn done`; `None` if there is no such function.
+    /// The parameters of `fn done`; `None` if the function is missing.
     pub(super) done: Option<Vec<Param>>,
     /// The parameters of `fn tick`; `None` if it is not called.
     pub(super) tick: Option<Vec<Param>>,

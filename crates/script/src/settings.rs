@@ -18,8 +18,8 @@ use valvehouse_store::{Kv, VectorIndex};
 pub struct Settings {
     /// The valves of the configuration: the file, overridden by the environment.
     pub configured: Json,
-    /// The names of the configured values that came as text of the environment or the command line, which has no
-    /// types: they are converted to the types of their valves. The others must have these types.
+    /// The names of the configured values that are text of the environment or the command line, which has no types.
+    /// They are converted to the types of their valves; the others must have these types.
     pub untyped_valves: BTreeSet<String>,
     /// The valves of the store.
     pub stored: Json,

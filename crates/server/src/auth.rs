@@ -45,7 +45,7 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     }
 }
 
-/// Admits operators: callers with the key of `[admin]` or a session or, if there is no such key, all local
+/// Admits operators: callers with the key of `[admin]` or a session or, without such a key, all local
 /// callers.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();

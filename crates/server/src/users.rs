@@ -37,11 +37,12 @@ pub(crate) struct Records {
     memories: u64,
     /// The number of vectors that scripts stored for the user.
     vectors: u64,
-    /// Conversations that the user began, and those without a verified user whose requests named this one.
+    /// The number of conversations that the verified user started, and of those without a verified user whose
+    /// requests named this user.
     conversations: u64,
     /// The number of plugins for which the user set valves.
     valves: u64,
-    /// Entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
+    /// The number of entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
     entries: u64,
     /// The number of stored responses, and of conversations of the Responses API.
     responses: u64,

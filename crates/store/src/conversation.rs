@@ -223,7 +223,7 @@ pub trait Conversations: Send + Sync {
     ) -> StoreFuture<'a, Option<Run>>;
 
     /// Stores a step of a run that its owner started or took over. Returns `false` and stores nothing if
-    /// another host has continued the run or it is no longer running.
+    /// another host has continued the run or the run has ended.
     fn keep_step<'a>(&'a self, step: &'a RunStep<'a>) -> StoreFuture<'a, bool>;
 
     /// Records a heartbeat of the owner of a run, without waiting for the disk.

@@ -209,11 +209,12 @@ pub struct UserRecords {
     pub memories: u64,
     /// Vectors in scopes of the user.
     pub vectors: u64,
-    /// Conversations that the user began, and those without a verified user whose requests named this one.
+    /// The number of conversations that the verified user started, and of those without a verified user whose
+    /// requests named this user.
     pub conversations: u64,
     /// Plugins for which the user set valves.
     pub valves: u64,
-    /// Entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
+    /// The number of entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
     pub entries: u64,
     /// Responses and conversations of the Responses API.
     pub responses: u64,

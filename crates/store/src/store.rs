@@ -189,8 +189,8 @@ pub trait Store:
     /// Returns the numbers of a user's stored records.
     fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
-    /// Returns the ids of the conversations of a user: those that the user began, verified, and those without a verified
-    /// user whose requests named this one.
+    /// Returns the ids of a user's conversations: those that the verified user started, and those without a
+    /// verified user whose requests named this user.
     fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<String>>;
 
     /// Deletes a user's records, except kv entries ([`forget_user`](crate::forget_user) deletes them too),

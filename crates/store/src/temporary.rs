@@ -1,4 +1,4 @@
-//! A folder for a store that nobody keeps.
+//! The folder of a temporary store.
 
 use crate::sqlite::open::private_folder;
 use std::path::{Path, PathBuf};

@@ -8,13 +8,13 @@ use std::path::Path;
 use valvehouse_config::{FileError, read_regular};
 use valvehouse_os::{Folders, WriteMode};
 
-/// The maximum length of a body, of arguments or of another input of one command, in bytes.
+/// The maximum length of an input of a command, such as a body or arguments, in bytes.
 pub const MAX_INPUT: usize = 256 << 20;
 
-/// Reads all of stdin, at most `most` bytes.
+/// Reads stdin to its end, at most `most` bytes.
 ///
 /// # Errors
-/// Returns an error that names the reason: it cannot be read, is longer, or is not UTF-8 text.
+/// Returns an error if stdin cannot be read, is longer, or is not UTF-8 text.
 pub fn read_stdin(most: usize) -> Result<String, CommandError> {
     text_within(std::io::stdin().lock(), most)
 }
@@ -44,7 +44,7 @@ pub fn read_text(path: &Path, most: usize) -> Result<String, CommandError> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text; convert it to UTF-8".to_owned()))
 }
 
-/// Writes text files in place of what is there, or none of them if one of their paths cannot be written to.
+/// Writes text files and replaces existing ones. Writes none if one of the paths cannot be written.
 ///
 /// # Errors
 /// Returns the errors of [`write_text`].
@@ -54,7 +54,7 @@ pub fn write_texts<'f>(files: impl IntoIterator<Item = (&'f Path, &'f str)>) -> 
     files.iter().try_for_each(|(path, text)| write_text(path, text))
 }
 
-/// Checks that a path is free, or that of a regular file in folders that are folders.
+/// Checks that a path is unused or a regular file, and that its parents are folders.
 fn check_target(path: &Path) -> Result<(), CommandError> {
     let cannot = |why: String| Err(cannot_write(path, &why));
     match path.symlink_metadata() {
@@ -76,7 +76,8 @@ fn cannot_write(path: &Path, why: &str) -> CommandError {
     CommandError::data(format!("cannot write {}: {why}", near(path)))
 }
 
-/// Writes a text file in place of what is there: readers see the old text or the new one. A link is not followed.
+/// Writes a text file and replaces an existing one: readers see the old text or the new one. A link is not
+/// followed.
 ///
 /// # Errors
 /// Returns an error that names the path and the reason, such as a symbolic link.

@@ -127,7 +127,7 @@ fn stop_reasons_are_reported_in_both_formats() {
         let answer = Head::new("m").completion(json(r#"{"role":"assistant","content":"a"}"#), finish);
         assert_eq!(message(&answer).text("stop_reason").unwrap(), native);
     }
-    // There is no reason for its end.
+    // The stream ends without a finish reason.
     let open = written(&[Head::new("m").chunk(json(r#"{"content":"a"}"#), None)]);
     assert!(assembled(&open).at_path("stop_reason").is_null());
 }

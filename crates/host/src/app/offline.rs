@@ -43,7 +43,7 @@ async fn look_without(
     Ok((snapshot, store))
 }
 
-/// The same as [`look`] for commands that change the store; a missing one is created.
+/// Returns the same as [`look`] for commands that change the store; a missing one is created.
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
@@ -54,7 +54,8 @@ pub async fn look_to_change(config: &Config) -> Result<(Snapshot, Arc<dyn Store>
     Ok((snapshot, store))
 }
 
-/// Returns the snapshot that a host with these settings would run now. A missing store is not created. Versions that are known to end a process are treated as quarantined.
+/// Returns the snapshot that a host with these settings would run now. A missing store is not created. Versions
+/// that crashed a process before are treated as quarantined.
 ///
 /// # Errors
 /// Returns the errors of [`look`].

@@ -45,8 +45,8 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no response. The stream ends with an error if the connection fails, or if
-    /// the body is larger than [`MAX_STREAM`].
+    /// Returns an error if the server does not respond. The stream ends with an error if the connection fails, or
+    /// if the body is larger than [`MAX_STREAM`].
     pub async fn open(&self, ask: Ask) -> Result<OpenResponse, WebError> {
         if let Some(CannedWeb(answer)) = &self.canned {
             self.listed(&ask.url)?;

@@ -35,7 +35,7 @@ pub struct FileText {
     pub text: String,
     /// The number of the first line.
     pub first_line: usize,
-    /// The number of the last line; one less than the first if there are no lines.
+    /// The number of the last line; one less than the first if the range is empty.
     pub last_line: usize,
     /// The number of lines of the file.
     pub total_lines: usize,

@@ -194,7 +194,7 @@ pub(super) const SUBJECT: &str = "subject";
 pub(super) const COMPARE: &str = "compare";
 /// Checks the value before the `?.` of an assignment.
 pub(super) const SOURCE: &str = "source";
-/// Gives a map the key order of its literal.
+/// Sets the key order of a map to that of its literal.
 pub(super) const ORDER: &str = "order";
 /// Prepares the value that `+=` adds.
 pub(super) const ADDED: &str = "added";

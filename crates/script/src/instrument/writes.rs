@@ -44,7 +44,7 @@ fn before_last(chain: &Expr) -> Option<Expr> {
     flags.contains(ASTFlags::NEGATED).then(|| pair.lhs.clone())
 }
 
-/// The assignment that a step checks.
+/// The assignment checked by a step.
 #[derive(Clone)]
 struct Target {
     name: String,

@@ -108,7 +108,7 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
     }
     let unreadable =
         |error| problem(Code::Unreadable, format!("cannot read this file: {error}")).help(READABLE);
-    // One byte more than is allowed, so that a file that grew meanwhile is too long.
+    // One byte more than the limit, so that a file that grew meanwhile is rejected.
     let bytes = read_regular(path, MAX_SOURCE as u64 + 1).map_err(unreadable)?;
     read_bytes(what, kind, path, bytes)
 }

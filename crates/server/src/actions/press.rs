@@ -19,7 +19,7 @@ pub(crate) struct Press {
     action: ScriptAction,
     button: Button,
     body: Json,
-    /// The model whose answer it is about; `None` if the press names no model.
+    /// The model whose answer contains the button; `None` if the press names no model.
     model: Option<Ready>,
     /// Set if the client requests server-sent events.
     pub(super) streams: bool,
@@ -29,8 +29,8 @@ impl Press {
     /// Parses the body of a press: `{model, messages, chat_id, session_id, id}` and any other fields.
     ///
     /// # Errors
-    /// Returns a request error for a body that is not one, for an unknown model, and for a button that is not under the
-    /// model's answers.
+    /// Returns a request error for an invalid body, for an unknown model, and for a button that is not shown under
+    /// the model's answers.
     pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";

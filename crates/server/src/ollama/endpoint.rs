@@ -107,7 +107,7 @@ impl Endpoint for Ollama {
     }
 }
 
-/// Lines of JSON cannot contain a comment, so there is no keep-alive.
+/// Sends no keep-alive, because lines of JSON cannot contain a comment.
 impl Encoder for Writer {
     const KEEP_ALIVE: &'static [u8] = b"";
     const STREAM_TYPE: &'static str = "application/x-ndjson";

@@ -178,8 +178,8 @@ fn streamed(app: &Arc<App>, id: String, after: i64) -> Response {
     response
 }
 
-/// Reads the stored events of a response until it ends. If it was canceled or its host is gone, there is no
-/// last event.
+/// Reads the stored events of a response until it ends. The last event is missing if the response was
+/// canceled or its host stopped.
 fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes> {
     stream::unfold(Some(after), move |after| {
         let (app, id) = (app.clone(), id.clone());

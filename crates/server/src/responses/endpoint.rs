@@ -122,13 +122,14 @@ impl Answer {
 async fn keep(keeper: Keeper, response: &Json, rendered: &RenderedText) {
     let stored = without_events(response, rendered);
     keeper.keep(&stored).await;
-    // The client hears from its own copy that the response could not be stored.
+    // The field `store` of the client's copy reports whether the response was stored.
     if let Some(store) = stored.get("store") {
         response.edit("store", store);
     }
 }
 
-/// Returns a response without the text of events: itself where there is none. Messages that had no other text go.
+/// Returns a response without the text of events; the same value if it has none. Messages without other text are
+/// removed.
 fn without_events(response: &Json, rendered: &RenderedText) -> Json {
     if rendered.is_empty() {
         return response.clone();
@@ -139,7 +140,7 @@ fn without_events(response: &Json, rendered: &RenderedText) -> Json {
     let parts: Vec<Json> = output.iter().flat_map(|item| item.list("content")).filter(is_text).collect();
     let texts: Vec<String> = parts.iter().map(|part| part.string("text")).collect();
     for (part, text) in parts.iter().zip(rendered.without(&texts)) {
-        // A copy that nobody else holds takes any value.
+        // The copy is not shared, so the write cannot fail.
         part.edit("text", text);
     }
     let is_left = |item: &Json| {
@@ -157,7 +158,7 @@ impl Encoder for Answer {
         let choice = Json::from(response::first_choice(&answer));
         self.writer.expect_logprobs(&choice);
         self.writer.expect_thoughts(&choice);
-        // Only the response is sent: there are no events of its beginning.
+        // The events of the beginning are not sent, only the response.
         self.writer.go_on(0);
         let chunks = split_texts(&answer, TextChunks::Whole, true);
         chunks.iter().for_each(|chunk| drop(self.writer.write(chunk)));

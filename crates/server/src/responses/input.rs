@@ -81,8 +81,8 @@ fn is_encrypted(item: &Json) -> bool {
 /// message.
 ///
 /// # Errors
-/// Returns a request error that names the item if its role or `call_id` is missing, or if there is no message
-/// to send.
+/// Returns a request error that names the item if its role or `call_id` is missing, or if the input contains no
+/// message to send.
 pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error> {
     let mut out = Vec::new();
     let mut turn = Turn::default();

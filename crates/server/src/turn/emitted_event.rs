@@ -13,16 +13,16 @@ use valvehouse_json::Json;
 /// The maximum size of the text for the events of one answer, in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// The characters of a URL that could end it, or begin something else, where it stands between parentheses.
+/// The characters that could end a URL between parentheses, or have another meaning there.
 const UNSAFE: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'(').add(b')').add(b'<').add(b'>').add(b'\\').add(b'`');
 
-/// The images that are shown from within their URL.
+/// The types of images that are allowed in `data:` URLs.
 const IMAGES: [&str; 4] =
     ["image/png;base64,", "image/jpeg;base64,", "image/gif;base64,", "image/webp;base64,"];
 
-/// The text of an answer that stands for events, by its places in the whole text, in bytes; and the text of the answer
-/// without it where an event replaced that.
+/// The places of text for events in the whole text of an answer, in bytes, and the original text if an event
+/// replaced it.
 #[derive(Default)]
 pub(crate) struct RenderedText {
     places: Vec<Range<usize>>,
@@ -30,7 +30,7 @@ pub(crate) struct RenderedText {
 }
 
 impl RenderedText {
-    /// Returns `true` if no text of the answer stands for an event.
+    /// Returns `true` if the answer has no text for events.
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty() && self.original.is_none()
     }
@@ -85,9 +85,9 @@ pub(crate) struct EventText {
 struct Progress {
     bytes: usize,
     begun: bool,
-    /// The number of line ends at the end.
+    /// The number of line breaks at the end.
     line_ends: usize,
-    /// Set if what follows begins a paragraph: it does not belong to a replacement.
+    /// Set if the next text starts a paragraph, because it does not belong to a replacement.
     is_apart: bool,
     sources: Vec<String>,
 }
@@ -106,7 +106,7 @@ impl EventText {
         }
     }
 
-    /// Returns the text that stands for events, when the answer is over.
+    /// Returns the places of text for events. Called at the end of the answer.
     pub(super) fn take_rendered(&mut self) -> RenderedText {
         std::mem::take(&mut self.rendered)
     }
@@ -264,7 +264,7 @@ impl EventText {
 }
 
 impl Progress {
-    /// Takes a text that is sent.
+    /// Records a text that is sent.
     fn add(&mut self, text: &str) {
         let own = text.len() - text.trim_end_matches('\n').len();
         self.line_ends = if own == text.len() { self.line_ends + own } else { own };
@@ -299,8 +299,8 @@ fn link_of_file(file: &Json) -> Option<String> {
     })
 }
 
-/// Returns a URL as it stands between parentheses: one of the web, of this site, or of an image within it. Others, such as
-/// `javascript:…`, are none that a client should open.
+/// Returns a URL encoded for use between parentheses: one of the web, of this site, or with an image in it. `None`
+/// for others, such as `javascript:…`, which clients must not open.
 fn safe_url(text: &str, is_image: bool) -> Option<String> {
     let text = text.trim();
     let is_of_site = text.starts_with('/') && !text[1..].starts_with(['/', '\\']);

@@ -131,8 +131,8 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// Encodes a part of a streamed answer. The result is empty if there is nothing to send yet.
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
 
-    /// Takes the text of the answer that stands for events of plugins, before the answer is written or ended. What stores
-    /// the answer stores it without this text.
+    /// Receives the places of text for events of plugins, before the answer is written or ended. An encoder that
+    /// stores the answer stores it without this text.
     fn exclude(&mut self, rendered: RenderedText) {
         drop(rendered);
     }

@@ -196,8 +196,8 @@ async fn streamed<E: Encoder>(
 ) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
-    // Until the first event is there, there is a status to tell the truth with. An answer that is held is not begun by
-    // the text of an event either: a filter may still refuse it.
+    // Until the first event arrives, an error can still be reported by the HTTP status. The text of an event does
+    // not start a held answer either: a filter may still reject it.
     let mut first = VecDeque::new();
     let mut begin = async || {
         loop {

@@ -52,7 +52,7 @@ impl Maps {
         self.scopes.get(scope)?.get(key).filter(|entry| !entry.is_over(now))
     }
 
-    /// Returns `true` if the last write of an entry has this number; 0 means that there is no entry.
+    /// Returns `true` if the last write of an entry has this number; 0 stands for a missing entry.
     pub(super) fn is_as_seen(&self, scope: &str, key: &str, version: u64, now: i64) -> bool {
         self.entry(scope, key, now).map_or(0, |entry| entry.version) == version
     }

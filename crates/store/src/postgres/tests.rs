@@ -90,7 +90,7 @@ async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
         store.announce(name, 1, 0, None).await.unwrap();
         let beating = store.clone();
         tokio::spawn(async move {
-            // As hosts do: a silent host is no longer counted.
+            // Silent hosts are not counted, as in hosts.
             while beating.announce(name, 1, 0, None).await.is_ok() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

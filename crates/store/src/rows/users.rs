@@ -8,7 +8,7 @@ use sqlx::Error;
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
-/// The number of conversations that are read at a time.
+/// The number of conversations in a batch.
 const BATCH: i64 = 256;
 
 /// A conversation of a user.
@@ -22,7 +22,8 @@ fn owner_of(user: &str) -> String {
     format!("user {user}")
 }
 
-/// Returns the conversations of a user. One that no verified user began belongs to the user that its requests named.
+/// Returns the conversations of a user. A conversation without a verified user belongs to the user that its
+/// requests named.
 pub(crate) async fn chats(session: &mut Session, user: &str) -> Result<Vec<UserChat>, Error> {
     let chat = |row: &Row| Ok(UserChat { number: row.try_get("number")?, id: row.try_get("id")? });
     let verified = query("SELECT number, id FROM conversations WHERE verified_user = ?").bind(user);

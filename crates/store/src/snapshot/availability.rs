@@ -110,8 +110,8 @@ impl Availability {
         }
     }
 
-    /// Appends changes of kv entries to the local journal during an outage. Returns `false` if there is no
-    /// outage.
+    /// Appends changes of kv entries to the local journal during an outage. Returns `false` if the
+    /// database is available.
     pub(crate) async fn append(&self, changes: &[KvChange]) -> Result<bool, StoreError> {
         let Some(local) = &self.local else { return Ok(false) };
         let mut journal = local.journal().lock().await;

@@ -195,7 +195,7 @@ impl Journal {
         self.take_files(|path| std::fs::remove_file(path));
     }
 
-    /// Renames all files, because the database rejects their changes. They are no longer read.
+    /// Renames all files, because the database rejects their changes. Renamed files are not read.
     pub(super) fn set_aside(&mut self) {
         self.take_files(|path| std::fs::rename(path, path.with_extension("refused")));
     }

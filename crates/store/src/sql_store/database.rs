@@ -47,7 +47,7 @@ pub struct SqlStore {
     /// The queue of writers, with the time at which one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) error_counts: StoreErrorCounts,
-    /// The folder of a store that is not kept.
+    /// The folder of a temporary store.
     #[expect(dead_code, reason = "it is removed when the store is dropped")]
     temporary: Option<TemporaryFolder>,
     /// The listener for new generations.
@@ -93,7 +93,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// Returns an error if the server rejects the role, if the key is missing or wrong, or if the server is
-    /// unavailable and there is no readable snapshot.
+    /// unavailable and the snapshot is missing or unreadable.
     #[cfg(feature = "postgres")]
     pub(crate) async fn shared(
         settings: &StoreSettings,
@@ -166,7 +166,7 @@ impl SqlStore {
         }
     }
 
-    /// The same store, whose file is in this folder, which is removed with it.
+    /// Sets the folder of the store's file, which is removed when the store is dropped.
     pub(crate) fn in_temporary(self, folder: TemporaryFolder) -> Self {
         Self { temporary: Some(folder), ..self }
     }
@@ -183,7 +183,7 @@ impl SqlStore {
         self.availability().and_then(Availability::local).and_then(Local::cold)
     }
 
-    /// Returns the error of an operation during an outage; `None` if there is no outage.
+    /// Returns the error of an operation during an outage; `None` at other times.
     fn away(&self, doing: &'static str) -> Option<StoreError> {
         #[cfg(feature = "postgres")]
         let error = self.availability()?.error();

@@ -1,4 +1,4 @@
-//! Overwrites what was deleted: SQLite leaves it in free pages of the file and in the write-ahead log.
+//! Overwriting of deleted rows, which SQLite leaves in free pages of the file and in the write-ahead log.
 
 use super::open::SECURE_DELETE;
 use crate::sql::{Pool, Session, query, query_scalar, query_text};
@@ -9,11 +9,11 @@ const CHUNK: i64 = 256;
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Overwrites the free pages of a file with zeros, and empties its write-ahead log. Deleted rows of a server are left to
-/// its own `VACUUM`.
+/// Overwrites the free pages of a file with zeros, and empties its write-ahead log. A server removes deleted rows
+/// with its own `VACUUM`.
 ///
 /// # Errors
-/// Returns an error if the file cannot be written, or if another process reads an old state of it all the time. Calling
+/// Returns an error if the file cannot be written, or if another process keeps reading an old state of it. Calling
 /// it again erases the rest.
 pub(crate) async fn erase(pool: &Pool) -> Result<(), sqlx::Error> {
     match pool {
@@ -29,7 +29,7 @@ pub(crate) async fn erase(pool: &Pool) -> Result<(), sqlx::Error> {
     empty_log(&mut session).await
 }
 
-/// Takes all free pages for rows, and deletes these. A page is overwritten when it becomes free.
+/// Fills all free pages with rows and deletes the rows. A page is overwritten when it becomes free.
 async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
     let page: i64 = query_scalar("PRAGMA page_size").fetch_one(session).await?;
     let mut free: i64 = query_scalar("PRAGMA freelist_count").fetch_one(session).await?;
@@ -49,7 +49,7 @@ async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Writes the log to the file and empties it, once nobody reads an older state.
+/// Writes the log to the file and empties it as soon as no reader uses an older state.
 async fn empty_log(session: &mut Session) -> Result<(), sqlx::Error> {
     for _ in 0..TRIES {
         let busy: i64 = query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(session).await?;

@@ -209,7 +209,7 @@ async fn a_folder_of_another_owner_is_reported() {
     let folder = folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
     let result = SqlStore::sqlite(&folder.path().join("state.db")).await.map(drop);
-    // Root may write anywhere; then there is no error.
+    // Root may write anywhere, which causes no error.
     if let Err(error) = result {
         assert_eq!(error.kind, StoreErrorKind::ReadOnly);
         assert!(error.to_string().contains("a folder this user may write to"), "{error}");

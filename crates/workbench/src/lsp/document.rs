@@ -83,7 +83,7 @@ pub(super) fn range_of(text: &str, bytes: &std::ops::Range<usize>) -> Range {
     Range::new(position_of(text, bytes.start), position_of(text, bytes.end))
 }
 
-/// Returns the range of a problem: its word, its line if there is no column, or the first line if it concerns
+/// Returns the range of a problem: its word, its line without a column, or the first line if it concerns
 /// the whole file.
 pub(super) fn range_of_problem(text: &str, problem: &Diagnostic) -> Range {
     let line = problem.line.unwrap_or(1).saturating_sub(1);

@@ -446,7 +446,7 @@ fn answered<P: DeserializeOwned, R: Serialize>(
     }
 }
 
-/// Handles a request of one type; the result is null if there is no answer.
+/// Handles a request of one type; the result is null without an answer.
 fn nullable_answer<P: DeserializeOwned, R: Serialize>(
     request: Request,
     answer: impl FnOnce(P) -> Option<R>,

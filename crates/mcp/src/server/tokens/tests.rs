@@ -269,7 +269,7 @@ async fn new_keys_are_fetched_and_known_keys_stay_valid_while_the_issuer_is_down
     assert!(tokens.check(&of(&new, "new")).await.is_err());
     pass(Duration::from_secs(11)).await;
     assert!(tokens.check(&of(&new, "new")).await.is_ok());
-    // A key that the issuer removed is no longer valid.
+    // A key is invalid after its issuer removed it.
     assert!(tokens.check(&of(&old, "old")).await.is_err());
     let late = of(&new, "new");
     issuer.is_away.store(true, Relaxed);
