@@ -44,7 +44,7 @@ pub use provider::{
     Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
 };
 pub use reference::{Effective, document, effective, schema};
-pub use secret::{HASHED, MisspelledSource, Secret, SecretSource, SecretUnread};
+pub use secret::{HASHED, Secret, SecretSource, SecretSourceError, SecretUnread};
 pub use settings::{
     AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,
     PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreAddressError, StoreSettings,

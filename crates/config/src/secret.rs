@@ -101,7 +101,7 @@ pub enum SecretUnread {
 #[error(
     "is not a source of a secret: write {right:?}; a secret that really is this text can be read from a file, \"file:PATH\""
 )]
-pub struct MisspelledSource {
+pub struct SecretSourceError {
     /// The right spelling.
     pub right: String,
 }
@@ -111,9 +111,9 @@ impl SecretSource {
     ///
     /// # Errors
     /// Returns the right spelling of a text that almost names a source, such as `ENV:NAME`, `$NAME` and `${NAME}`.
-    pub fn parse(text: &str, project: &Path) -> Result<Self, MisspelledSource> {
+    pub fn parse(text: &str, project: &Path) -> Result<Self, SecretSourceError> {
         if let Some(right) = Self::near_miss(text) {
-            return Err(MisspelledSource { right });
+            return Err(SecretSourceError { right });
         }
         let text = text.trim_start();
         Ok(if let Some(name) = text.strip_prefix("env:") {

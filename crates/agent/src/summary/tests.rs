@@ -106,8 +106,13 @@ fn a_summary_replaces_old_messages_and_is_extended_once_enough_are_old() {
 #[test]
 fn the_first_summary_covers_what_does_not_fit_beside_it() {
     let (_, settings) = written_by([Reply::text("so far")]);
-    let settings =
-        Summarization { window_size: 7, max_tokens: 292, compress_threshold: 1, token_threshold: 98, ..settings };
+    let settings = Summarization {
+        window_size: 7,
+        max_tokens: 292,
+        compress_threshold: 1,
+        token_threshold: 98,
+        ..settings
+    };
     let (mut messages, turn) = (vec![message::system("be brief")], turn());
     for words in [1, 17, 32, 26, 38, 34, 1, 44] {
         messages.push(message::user("word ".repeat(words)));
