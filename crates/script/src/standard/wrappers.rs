@@ -62,7 +62,7 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 }
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
-    let ordered = Ordered::of(function, cost);
+    let ordered = KeyOrder::of(function, cost);
     let is_form = matches!(cost, Cost::Text | Cost::Escaped) && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
@@ -90,7 +90,7 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
 
 /// The results that have the key order of a map.
 #[derive(Clone, Copy)]
-enum Ordered {
+enum KeyOrder {
     /// Other results.
     Nothing,
     /// The values of the map.
@@ -101,7 +101,7 @@ enum Ordered {
     Json,
 }
 
-impl Ordered {
+impl KeyOrder {
     fn of(function: &FuncMetadata, cost: Cost) -> Self {
         let is_of_map = function.param_types.first() == Some(&TypeId::of::<Map>());
         match function.name.as_str() {
