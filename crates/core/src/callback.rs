@@ -8,12 +8,12 @@ use valvehouse_json::Json;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Callback {
-    /// A run starts.
-    ChainStart,
-    /// A run returns its answer.
-    ChainEnd,
-    /// A run fails.
-    ChainError,
+    /// A turn starts.
+    TurnStart,
+    /// A turn returns its answer.
+    TurnEnd,
+    /// A turn fails.
+    TurnError,
     /// A model is called.
     LlmStart,
     /// A model call returns.
@@ -21,7 +21,7 @@ pub enum Callback {
     /// A model call fails.
     LlmError,
     /// A model streams a chunk of text.
-    LlmNewToken,
+    Token,
     /// A model returns text.
     Text,
     /// A model returns tool calls.
@@ -44,18 +44,10 @@ pub enum Callback {
     RetrieverEnd,
     /// A retriever call fails.
     RetrieverError,
-    /// A turn starts.
-    TurnStart,
-    /// A turn returns its answer.
-    TurnEnd,
-    /// A turn fails.
-    TurnError,
     /// A request is sent to a model, after all other filters.
     LlmCall,
     /// A tool is called, after all other filters have changed its arguments.
     ToolCall,
-    /// A model streams a chunk of text.
-    Token,
     /// The run pauses until a person answers.
     Interrupt,
     /// A paused run continues.
@@ -64,14 +56,14 @@ pub enum Callback {
 
 impl Callback {
     /// All callbacks.
-    pub const ALL: [Self; 26] = [
-        Self::ChainStart,
-        Self::ChainEnd,
-        Self::ChainError,
+    pub const ALL: [Self; 22] = [
+        Self::TurnStart,
+        Self::TurnEnd,
+        Self::TurnError,
         Self::LlmStart,
         Self::LlmEnd,
         Self::LlmError,
-        Self::LlmNewToken,
+        Self::Token,
         Self::Text,
         Self::AgentAction,
         Self::AgentFinish,
@@ -83,26 +75,30 @@ impl Callback {
         Self::RetrieverStart,
         Self::RetrieverEnd,
         Self::RetrieverError,
-        Self::TurnStart,
-        Self::TurnEnd,
-        Self::TurnError,
         Self::LlmCall,
         Self::ToolCall,
-        Self::Token,
         Self::Interrupt,
         Self::Resume,
     ];
 
-    /// Returns the name of the callback's function in a script.
+    /// The second names of callbacks, which LangChain gives them.
+    pub const SECOND_NAMES: [(&'static str, Self); 4] = [
+        ("on_chain_start", Self::TurnStart),
+        ("on_chain_end", Self::TurnEnd),
+        ("on_chain_error", Self::TurnError),
+        ("on_llm_new_token", Self::Token),
+    ];
+
+    /// Returns the first name of the callback.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::ChainStart => "on_chain_start",
-            Self::ChainEnd => "on_chain_end",
-            Self::ChainError => "on_chain_error",
+            Self::TurnStart => "on_turn_start",
+            Self::TurnEnd => "on_turn_end",
+            Self::TurnError => "on_turn_error",
             Self::LlmStart => "on_llm_start",
             Self::LlmEnd => "on_llm_end",
             Self::LlmError => "on_llm_error",
-            Self::LlmNewToken => "on_llm_new_token",
+            Self::Token => "on_token",
             Self::Text => "on_text",
             Self::AgentAction => "on_agent_action",
             Self::AgentFinish => "on_agent_finish",
@@ -114,20 +110,21 @@ impl Callback {
             Self::RetrieverStart => "on_retriever_start",
             Self::RetrieverEnd => "on_retriever_end",
             Self::RetrieverError => "on_retriever_error",
-            Self::TurnStart => "on_turn_start",
-            Self::TurnEnd => "on_turn_end",
-            Self::TurnError => "on_turn_error",
             Self::LlmCall => "on_llm_call",
             Self::ToolCall => "on_tool_call",
-            Self::Token => "on_token",
             Self::Interrupt => "on_interrupt",
             Self::Resume => "on_resume",
         }
     }
 
-    /// Returns the callback of a name, `None` for an unknown name.
+    /// Returns each name with its callback, the first names before the second ones.
+    pub fn names() -> impl Iterator<Item = (&'static str, Self)> {
+        Self::ALL.into_iter().map(|callback| (callback.name(), callback)).chain(Self::SECOND_NAMES)
+    }
+
+    /// Returns the callback of a first or second name, `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|callback| callback.name() == name)
+        Self::names().find(|(known, _)| *known == name).map(|(_, callback)| callback)
     }
 }
 
@@ -145,7 +142,7 @@ pub trait Listener: Send + Sync {
     /// Returns `true` if the listener handles this callback.
     fn handles(&self, callback: Callback) -> bool;
 
-    /// Handles a callback. `event` is a copy for this listener; `state` is its scratch map for the run. `turn`
+    /// Handles a callback. `event` is a copy for this listener, whose field `event` is the first name; `state` is its scratch map for the run. `turn`
     /// is separate from the turn of the run, which may be over.
     fn hear(
         &self,

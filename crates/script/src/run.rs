@@ -12,7 +12,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerState;
-use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection};
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
@@ -64,8 +63,8 @@ impl Script {
     }
 
     /// Calls a callback's function within the budget of hooks.
-    pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> CallResult {
-        self.run(callback.name(), args, turn, self.settings.hook)
+    pub(super) fn call_callback(&self, name: &str, args: Args, turn: &Turn) -> CallResult {
+        self.run(name, args, turn, self.settings.hook)
     }
 
     /// Calls a tool's function, within its timeout.

@@ -59,9 +59,9 @@ fn failing() -> Tool {
 
 #[tokio::test]
 async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
-    let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
+    let expected = "on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end on_text on_agent_finish \
-        on_turn_end on_chain_end";
+        on_turn_end";
     let log = log_of(looks(), |builder| builder).await;
     assert_eq!(names(&log).join(" "), expected);
     let run = log.lock()[0].run_id.clone();
@@ -70,8 +70,8 @@ async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn on_chain_start_reports_the_input_of_a_run() {
-    let events = events("on_chain_start").await;
+async fn on_turn_start_reports_the_input_of_a_run() {
+    let events = events("on_turn_start").await;
     assert_eq!(
         (events.len(), lines_of(&events[0].get("input").unwrap())),
         (1, vec!["user: how is it?".into()])
@@ -79,34 +79,18 @@ async fn on_chain_start_reports_the_input_of_a_run() {
 }
 
 #[tokio::test]
-async fn on_turn_start_reports_the_input_of_a_run() {
-    assert_eq!(events("on_turn_start").await, events("on_chain_start").await);
-}
-
-#[tokio::test]
-async fn on_chain_end_reports_the_answer() {
-    let events = events("on_chain_end").await;
+async fn on_turn_end_reports_the_answer() {
+    let events = events("on_turn_end").await;
     let text = events[0].at_path("result.choices.0.message.content");
     assert_eq!((events.len(), text), (1, "warm".into()));
 }
 
 #[tokio::test]
-async fn on_turn_end_reports_the_answer() {
-    assert_eq!(events("on_turn_end").await[0].at_path("result.choices.0.message.content"), "warm".into());
-}
-
-#[tokio::test]
-async fn on_chain_error_reports_why_a_run_failed() {
-    let log = log_of(vec![down()], |builder| builder).await;
-    let events = of(&log, "on_chain_error");
-    assert_eq!((events.len(), events[0].text("error").unwrap().contains("down")), (1, true));
-    assert!(of(&log, "on_chain_end").is_empty() && of(&log, "on_agent_finish").is_empty());
-}
-
-#[tokio::test]
 async fn on_turn_error_reports_why_a_run_failed() {
     let log = log_of(vec![down()], |builder| builder).await;
-    assert_eq!(of(&log, "on_turn_error"), of(&log, "on_chain_error"));
+    let events = of(&log, "on_turn_error");
+    assert_eq!((events.len(), events[0].text("error").unwrap().contains("down")), (1, true));
+    assert!(of(&log, "on_turn_end").is_empty() && of(&log, "on_agent_finish").is_empty());
 }
 
 #[tokio::test]
@@ -138,7 +122,7 @@ async fn on_llm_error_reports_why_the_model_call_failed() {
 }
 
 #[tokio::test]
-async fn on_llm_new_token_reports_each_text_chunk_of_a_stream() {
+async fn on_token_reports_each_text_chunk_of_a_stream() {
     let (callbacks, log) = all();
     let mut agent = agent([Reply::chunks(["wa", "rm"])]).0.callbacks(callbacks).build().unwrap();
     let mut stream = agent.stream("how is it?");
@@ -148,11 +132,9 @@ async fn on_llm_new_token_reports_each_text_chunk_of_a_stream() {
     }
     assert_eq!(stream.response().unwrap().text(), "warm");
     assert_eq!(stream_text.concat(), "warm");
-    let tokens: Vec<_> =
-        of(&log, "on_llm_new_token").iter().map(|data| data.text("token").unwrap()).collect();
+    let tokens: Vec<_> = of(&log, "on_token").iter().map(|data| data.text("token").unwrap()).collect();
     assert_eq!(tokens, ["wa", "rm"]);
     assert_eq!(of(&log, "on_llm_start").len(), 1, "the model is called once");
-    assert_eq!(of(&log, "on_token"), of(&log, "on_llm_new_token"));
 }
 
 #[tokio::test]
@@ -284,9 +266,9 @@ async fn on_resume_reports_the_decision() {
 
 #[tokio::test]
 async fn each_event_is_reported_once_across_a_pause() {
-    let expected = "on_chain_start on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
+    let expected = "on_turn_start on_llm_start on_llm_call on_llm_end on_text on_agent_action \
         on_tool_start on_interrupt on_resume on_tool_call on_tool_end on_llm_start on_llm_call on_llm_end \
-        on_text on_agent_finish on_turn_end on_chain_end";
+        on_text on_agent_finish on_turn_end";
     for elsewhere in [false, true] {
         let log = over_a_pause(Decision::Approve { arguments: None }, elsewhere).await;
         // The approval asks after the callback that comes last.

@@ -92,10 +92,10 @@ fn names(events: &[Value]) -> String {
 async fn a_script_receives_each_event_of_a_run_once_and_in_order() {
     let host = host().await;
     assert_eq!(host.chat(&says("look tea", false)).await.text(), "all done");
-    let events = events_until(&host, "on_chain_end").await;
-    let expected = "on_chain_start on_turn_start on_custom_event on_llm_start on_llm_call on_llm_end \
+    let events = events_until(&host, "on_turn_end").await;
+    let expected = "on_turn_start on_custom_event on_llm_start on_llm_call on_llm_end \
         on_agent_action on_tool_start on_retriever_start on_tool_call on_tool_end on_retriever_end on_llm_start \
-        on_llm_call on_llm_end on_text on_agent_finish on_turn_end on_chain_end";
+        on_llm_call on_llm_end on_text on_agent_finish on_turn_end";
     assert_eq!(names(&events), expected);
     assert!(
         events.iter().all(|event| event["agent_id"] == "assistant" && event["run_id"] == events[0]["run_id"])
@@ -105,32 +105,30 @@ async fn a_script_receives_each_event_of_a_run_once_and_in_order() {
     assert_eq!(of("on_tool_call")["args"], json!({"q": "tea"}));
     assert_eq!(of("on_custom_event")["name"], "begun");
     assert_eq!(of("on_agent_finish")["text"], "all done");
-    assert_eq!(of("on_chain_start")["input"][0]["content"], "look tea");
+    assert_eq!(of("on_turn_start")["input"][0]["content"], "look tea");
 }
 
 #[tokio::test]
 async fn a_script_receives_the_chunks_of_a_stream() {
     let host = host().await;
     assert_eq!(host.chat(&says("hello", true)).await.text(), "all done");
-    let events = events_until(&host, "on_chain_end").await;
-    for name in ["on_token", "on_llm_new_token"] {
-        let tokens: Vec<_> = events.iter().filter(|event| event["event"] == name).collect();
-        let text: String = tokens.iter().map(|event| event["token"].as_str().unwrap()).collect();
-        assert_eq!(text, "all done", "{name}");
-    }
+    let events = events_until(&host, "on_turn_end").await;
+    let tokens = events.iter().filter(|event| event["event"] == "on_token");
+    let text: String = tokens.map(|event| event["token"].as_str().unwrap()).collect();
+    assert_eq!(text, "all done");
 }
 
 #[tokio::test]
 async fn a_script_receives_failures() {
     let host = host().await;
     assert_eq!(host.chat(&says("look nothing", false)).await.text(), "all done");
-    let of_tool = names(&events_until(&host, "on_chain_end").await);
+    let of_tool = names(&events_until(&host, "on_turn_end").await);
     for name in ["on_tool_error", "on_retriever_error"] {
         assert_eq!(of_tool.matches(name).count(), 1, "{of_tool}");
     }
     assert_eq!(host.chat(&says("break", false)).await.status, 500);
-    let all = names(&events_until(&host, "on_chain_error").await);
-    for name in ["on_llm_error", "on_turn_error", "on_chain_error"] {
+    let all = names(&events_until(&host, "on_turn_error").await);
+    for name in ["on_llm_error", "on_turn_error"] {
         assert_eq!(all.matches(name).count(), 1, "{all}");
     }
 }
@@ -145,9 +143,9 @@ async fn a_script_receives_a_pause_once() {
     let path = format!("/api/v1/agents/runs/{run}/resume");
     let decided = host.request("POST", &path).body(r#"{"decision":"approve"}"#);
     assert_eq!(crate::host::Answer::of(decided).await.status, 200);
-    let all = events_until(&host, "on_chain_end").await;
-    let once = "on_chain_start on_turn_start on_custom_event on_agent_action on_tool_start on_retriever_start \
-        on_interrupt on_resume on_tool_call on_tool_end on_retriever_end on_agent_finish on_turn_end on_chain_end";
+    let all = events_until(&host, "on_turn_end").await;
+    let once = "on_turn_start on_custom_event on_agent_action on_tool_start on_retriever_start \
+        on_interrupt on_resume on_tool_call on_tool_end on_retriever_end on_agent_finish on_turn_end";
     for name in once.split_whitespace() {
         let count = all.iter().filter(|event| event["event"] == name).count();
         assert_eq!(count, 1, "{name} in {}", names(&all));
@@ -166,6 +164,6 @@ async fn a_script_receives_the_retry_of_a_model() {
         _ => Reply::text("all done"),
     });
     assert_eq!(host.chat(&says("hello", false)).await.text(), "all done");
-    let events = events_until(&host, "on_chain_end").await;
+    let events = events_until(&host, "on_turn_end").await;
     assert_eq!(names(&events).matches("on_retry").count(), 1, "{}", names(&events));
 }

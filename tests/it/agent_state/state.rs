@@ -197,7 +197,7 @@ async fn state_callbacks_are_named_in_the_exported_state() {
     let listens = Callbacks::new().on_tool_start(|_| ()).on_chain_end(|_| ());
     let agent = agent(["hi"]).0.callbacks(listens).build().unwrap();
     let names = agent.state().to_json().get("callbacks").unwrap();
-    assert_eq!(names.to_string(), r#"["on_chain_end","on_tool_start"]"#);
+    assert_eq!(names.to_string(), r#"["on_turn_end","on_tool_start"]"#);
 }
 
 #[tokio::test]
@@ -316,7 +316,7 @@ async fn an_agent_rejects_an_incompatible_export_and_stays_unchanged() {
     let cases = [
         (tooled.deep_clone(), "it has the tool `weather`, which this agent lacks"),
         (stored, "it has a storage for `auto_checkpoint`"),
-        (listening.export_state(), "it has the callback `on_chain_start`"),
+        (listening.export_state(), "it has the callback `on_turn_start`"),
         (change("tool_handlers", Json::Null), "its `tool_handlers` is missing or damaged"),
         (change("max_iterations", 0i64.into()), "its `max_iterations`"),
         (unknown_middleware, "nobody"),

@@ -14,7 +14,7 @@ type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 /// use valvehouse_agent::callbacks::Callbacks;
 /// let callbacks = Callbacks::new()
 ///     .on_tool_start(|event| eprintln!("calls {}", event.data.text_or_empty("tool")))
-///     .on_chain_end(|_| std::fs::write("/tmp/done", ""));
+///     .on_turn_end(|_| std::fs::write("/tmp/done", ""));
 /// # drop(callbacks);
 /// ```
 #[derive(Clone, Default)]
@@ -55,7 +55,7 @@ impl Callbacks {
         self
     }
 
-    /// Returns the names of the callbacks with closures, without duplicates.
+    /// Returns the first names of the callbacks with closures, without duplicates.
     pub fn names(&self) -> Vec<&'static str> {
         let names = Callback::ALL.into_iter().filter(|callback| self.handles(*callback));
         names.map(Callback::name).collect()
@@ -93,7 +93,7 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// Defines a method for each callback, which differ only in their names.
+/// Defines a method for each name of a callback. The last four are second names.
 macro_rules! by_name {
     ($($name:ident => $callback:ident,)*) => {
         impl Callbacks {
@@ -115,13 +115,13 @@ macro_rules! by_name {
 }
 
 by_name! {
-    on_chain_start => ChainStart,
-    on_chain_end => ChainEnd,
-    on_chain_error => ChainError,
+    on_turn_start => TurnStart,
+    on_turn_end => TurnEnd,
+    on_turn_error => TurnError,
     on_llm_start => LlmStart,
     on_llm_end => LlmEnd,
     on_llm_error => LlmError,
-    on_llm_new_token => LlmNewToken,
+    on_token => Token,
     on_text => Text,
     on_agent_action => AgentAction,
     on_agent_finish => AgentFinish,
@@ -133,12 +133,12 @@ by_name! {
     on_retriever_start => RetrieverStart,
     on_retriever_end => RetrieverEnd,
     on_retriever_error => RetrieverError,
-    on_turn_start => TurnStart,
-    on_turn_end => TurnEnd,
-    on_turn_error => TurnError,
     on_llm_call => LlmCall,
     on_tool_call => ToolCall,
-    on_token => Token,
     on_interrupt => Interrupt,
     on_resume => Resume,
+    on_chain_start => TurnStart,
+    on_chain_end => TurnEnd,
+    on_chain_error => TurnError,
+    on_llm_new_token => Token,
 }

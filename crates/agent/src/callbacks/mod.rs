@@ -8,10 +8,10 @@
 //!
 //! | callback | when | fields |
 //! |---|---|---|
-//! | `on_chain_start`, `on_turn_start` | a run starts | `input` |
+//! | `on_turn_start` | a run starts | `input` |
 //! | `on_llm_start` | a model call starts | `messages` |
 //! | `on_llm_call` | the request has passed all other filters (priority 9999) | `messages`, `model` |
-//! | `on_llm_new_token`, `on_token` | the model streams a chunk of text | `token` |
+//! | `on_token` | the model streams a chunk of text | `token` |
 //! | `on_llm_end` | the model call returns | `response` |
 //! | `on_llm_error` | the model call fails | `error` |
 //! | `on_text` | the answer has text | `text` |
@@ -22,8 +22,11 @@
 //! | `on_tool_call` | the call has passed all other filters (priority 9999) | `tool`, `args` |
 //! | `on_tool_end`, `on_retriever_end` | the tool returns; `result` is the text for the model | `tool`, `args`, `tool_call_id`, `result` |
 //! | `on_tool_error`, `on_retriever_error` | the tool fails | `tool`, `args`, `tool_call_id`, `error` |
-//! | `on_turn_end`, `on_chain_end` | the run has its answer | `result` |
-//! | `on_turn_error`, `on_chain_error` | the run fails | `error` |
+//! | `on_turn_end` | the run has its answer | `result` |
+//! | `on_turn_error` | the run fails | `error` |
+//!
+//! Four of them have a second name, which LangChain uses: `on_chain_start`, `on_chain_end`, `on_chain_error` and
+//! `on_llm_new_token`. `event` is the first name; a script's function receives its own name.
 //!
 //! These callbacks can occur at any time:
 //!

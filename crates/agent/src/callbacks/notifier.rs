@@ -87,7 +87,7 @@ impl Notifier {
 
     /// Reports the start of the run with its input.
     pub fn started(&self, input: &Json) {
-        self.tell_both(Callback::ChainStart, Callback::TurnStart, || [("input", input.deep_clone())]);
+        self.tell(Callback::TurnStart, || [("input", input.deep_clone())]);
     }
 
     /// Reports the answer of the run. An answer that no model generated is also reported as the final one.
@@ -95,12 +95,12 @@ impl Notifier {
         if !std::mem::replace(&mut self.round.lock().finished, true) {
             self.tell(Callback::AgentFinish, || [("text", answer.into())]);
         }
-        self.tell_both(Callback::TurnEnd, Callback::ChainEnd, || [("result", result.deep_clone())]);
+        self.tell(Callback::TurnEnd, || [("result", result.deep_clone())]);
     }
 
     /// Reports the failure of the run.
     pub fn failed(&self, error: &str) {
-        self.tell_both(Callback::TurnError, Callback::ChainError, || [("error", error.into())]);
+        self.tell(Callback::TurnError, || [("error", error.into())]);
     }
 
     /// Reports that the run pauses for a person; `pending` is the pending action.
@@ -171,17 +171,6 @@ impl Notifier {
         if self.handles(callback) {
             self.say(callback, Json::from(data()));
         }
-    }
-
-    /// Sends an event under two names.
-    fn tell_both<const N: usize>(
-        &self,
-        first: Callback,
-        second: Callback,
-        data: impl Fn() -> [(&'static str, Json); N],
-    ) {
-        self.tell(first, &data);
-        self.tell(second, &data);
     }
 
     fn say(&self, callback: Callback, data: Json) {
@@ -256,7 +245,7 @@ impl Notifier {
 
 impl Observer for Notifier {
     fn kinds(&self) -> NoticeKinds {
-        match self.handles(Callback::LlmNewToken) || self.handles(Callback::Token) {
+        match self.handles(Callback::Token) {
             true => NoticeKinds::ALL,
             false => NoticeKinds::ALL.without(NoticeKind::LlmToken),
         }
@@ -265,10 +254,7 @@ impl Observer for Notifier {
     fn notice(&self, notice: Notice) {
         match notice {
             Notice::LlmStart { messages } => self.llm_start(&messages),
-            Notice::LlmToken { text } => {
-                let token = || [("token", text.as_str().into())];
-                self.tell_both(Callback::LlmNewToken, Callback::Token, token);
-            }
+            Notice::LlmToken { text } => self.tell(Callback::Token, || [("token", text.into())]),
             Notice::LlmEnd { response } => self.answered(&response),
             Notice::LlmError { message } => {
                 self.no_longer_asking(false);

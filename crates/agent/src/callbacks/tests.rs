@@ -87,11 +87,9 @@ async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
     tell(NoticeKind::LlmEnd, says("done"));
     notifier.ended("done", &json(r#"{"content":"done"}"#));
     let expected = [
-        "on_chain_start",
         "on_turn_start",
         "on_llm_start",
         "on_llm_call",
-        "on_llm_new_token",
         "on_token",
         "on_llm_end",
         "on_text",
@@ -107,7 +105,6 @@ async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
         "on_text",
         "on_agent_finish",
         "on_turn_end",
-        "on_chain_end",
     ];
     assert_eq!(names(&log), expected);
     assert_eq!(data(&log, Callback::LlmCall), r#"{"messages":[1],"model":"m"}"#);
@@ -118,7 +115,7 @@ async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
     assert!(
         data(&log, Callback::AgentAction).starts_with(r#"{"text":"let me see","tool_calls":[{"id":"c1""#)
     );
-    assert_eq!(data(&log, Callback::ChainEnd), r#"{"result":{"content":"done"}}"#);
+    assert_eq!(data(&log, Callback::TurnEnd), r#"{"result":{"content":"done"}}"#);
 }
 
 #[tokio::test]
@@ -147,7 +144,6 @@ async fn callbacks_report_errors_but_no_call_that_was_not_made() {
         "on_tool_error",
         "on_retriever_error",
         "on_turn_error",
-        "on_chain_error",
     ];
     assert_eq!(names(&log), expected);
     let retry = r#"{"what":"provider p","attempt":1,"max_retries":2,"error":"busy","delay":250}"#;
@@ -171,7 +167,7 @@ fn pauses_and_custom_events_are_reported() {
 fn a_final_answer_without_a_model_is_reported_once_at_the_end() {
     let (callbacks, log) = all();
     Notifier::new(who(), callbacks).ended("from a filter", &Json::Null);
-    assert_eq!(names(&log), ["on_agent_finish", "on_turn_end", "on_chain_end"]);
+    assert_eq!(names(&log), ["on_agent_finish", "on_turn_end"]);
     assert_eq!(data(&log, Callback::AgentFinish), r#"{"text":"from a filter"}"#);
 }
 
@@ -184,7 +180,7 @@ fn an_event_names_its_run_and_its_time() {
     assert!(event.timestamp > 1_600_000_000_000);
     event_json.remove("timestamp");
     let expected =
-        r#"{"event":"on_chain_start","input":"hi","agent_id":"a-1","agent_name":"helper","run_id":"r-1"}"#;
+        r#"{"event":"on_turn_start","input":"hi","agent_id":"a-1","agent_name":"helper","run_id":"r-1"}"#;
     assert_eq!(event_json.to_string(), expected);
 }
 
@@ -202,11 +198,23 @@ fn a_callback_that_fails_or_panics_changes_nothing() {
 
 #[test]
 fn there_is_a_method_for_each_callback_by_its_name() {
-    assert_eq!(Callbacks::METHODS.len(), Callback::ALL.len());
-    for callback in Callback::ALL {
-        assert!(Callbacks::METHODS.contains(&(callback.name(), callback)), "{callback}");
-        assert_eq!(Callback::from_name(callback.name()), Some(callback));
+    assert!(Callbacks::METHODS.iter().copied().eq(Callback::names()), "in this order");
+    for (name, callback) in Callback::names() {
+        assert_eq!(Callback::from_name(name), Some(callback));
     }
+    assert_eq!(Callback::from_name("on_chain"), None);
+}
+
+#[test]
+fn a_closure_under_a_second_name_receives_the_event_once() {
+    let log = Log::default();
+    let (first, second) = (log.clone(), log.clone());
+    let callbacks = Callbacks::new()
+        .on_turn_start(move |event| first.lock().push(event.clone()))
+        .on_chain_start(move |event| second.lock().push(event.clone()));
+    assert_eq!(callbacks.names(), ["on_turn_start"]);
+    Notifier::new(who(), callbacks).started(&"hi".into());
+    assert_eq!(names(&log), ["on_turn_start", "on_turn_start"], "once for each closure");
 }
 
 #[test]

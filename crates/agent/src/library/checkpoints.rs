@@ -6,6 +6,7 @@ use crate::pending::conflict;
 use crate::saved::RunSnapshot;
 use crate::state::AgentState;
 use crate::summary::Summarization;
+use valvehouse_core::callback::Callback;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, NewRun, Run, RunStart, RunStatus, RunStep, Store};
@@ -196,8 +197,9 @@ impl Agent {
         {
             return missing("the tool", name);
         }
-        let own = self.state.callbacks.names();
-        if let Some(name) = names("callbacks")?.iter().find(|name| !own.contains(&name.as_str())) {
+        let handles =
+            |name: &str| Callback::from_name(name).is_some_and(|known| self.state.callbacks.handles(known));
+        if let Some(name) = names("callbacks")?.iter().find(|name| !handles(name)) {
             return missing("the callback", name);
         }
         let auto_checkpoint = truth("auto_checkpoint")?;

@@ -11,6 +11,8 @@ use valvehouse_core::callback::Callback;
 #[derive(Debug)]
 pub(crate) struct CallbackFunction {
     pub(super) callback: Callback,
+    /// The first or second name of the callback, under which it receives events.
+    pub(super) name: &'static str,
     pub(super) params: Vec<Param>,
 }
 
@@ -37,7 +39,7 @@ pub(crate) fn read(
     let (mut found, mut problems) = (Vec::<CallbackFunction>::new(), Vec::new());
     for function in ast.iter_functions() {
         let name = function.name;
-        match Callback::from_name(name) {
+        match Callback::names().find(|(known, _)| *known == name) {
             Some(_) if !manifest.callbacks => problems.push(
                 at(
                     Code::DeadCallback,
@@ -50,11 +52,11 @@ pub(crate) fn read(
                 )
                 .warning(),
             ),
-            Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
+            Some((name, callback)) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
                 Ok(params) => {
                     // The overload with the most parameters is used.
-                    let next = CallbackFunction { callback, params };
-                    match found.iter_mut().find(|other| other.callback == callback) {
+                    let next = CallbackFunction { callback, name, params };
+                    match found.iter_mut().find(|other| other.name == name) {
                         Some(other) if other.params.len() < next.params.len() => *other = next,
                         Some(_) => {}
                         None => found.push(next),
@@ -83,6 +85,12 @@ pub(crate) fn read(
             None => {}
         }
     }
+    for second in called_under_first_name(&mut found) {
+        let (name, first) = (second.name, second.callback.name());
+        let twice = format!("`{name}` is never called: it is the second name of `{first}`, which is called");
+        let twice = at(Code::DeadCallback, name, twice);
+        problems.push(twice.help("move its statements to the other function, and remove it").warning());
+    }
     if manifest.callbacks && found.is_empty() && problems.is_empty() {
         let empty =
             at(Code::DeadCallback, "callbacks", "`callbacks` is true, but the file has no callback".into());
@@ -93,11 +101,19 @@ pub(crate) fn read(
     (found, problems)
 }
 
+/// Removes the functions with the second name of a callback from those that also include its first name, and
+/// returns them.
+fn called_under_first_name(found: &mut Vec<CallbackFunction>) -> Vec<CallbackFunction> {
+    let firsts: Vec<Callback> =
+        found.iter().filter(|one| one.name == one.callback.name()).map(|one| one.callback).collect();
+    found.extract_if(.., |one| one.name != one.callback.name() && firsts.contains(&one.callback)).collect()
+}
+
 /// Returns the callback that a misspelled function name probably means.
 fn meant(name: &str) -> Option<&'static str> {
     let folded = |name: &str| name.to_lowercase().replace('_', "");
     let likeness = |known: &str| strsim::jaro_winkler(&folded(known), &folded(name));
-    let all = Callback::ALL.into_iter().map(Callback::name);
+    let all = Callback::names().map(|(known, _)| known);
     let best = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     // In a file with callbacks, a name with the prefix `on_` is a misspelled callback.
     (name.starts_with("on_") || folded(best) == folded(name)).then_some(best)

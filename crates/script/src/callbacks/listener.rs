@@ -39,7 +39,8 @@ impl Script {
             return None;
         }
         self.may_leave_work();
-        let metrics_by_name = self.callbacks().map(|callback| self.metrics().of(callback.name())).collect();
+        let metrics_by_name =
+            self.callbacks.iter().map(|function| self.metrics().of(function.name)).collect();
         Some(ScriptCallbacks { script: self, users, metrics_by_name, kept: Arc::default() })
     }
 }
@@ -92,14 +93,18 @@ impl ScriptCallbacks {
     }
 
     fn call(&self, place: usize, event: &Json, state: &Json, turn: &Turn) -> Result<(), String> {
-        let CallbackFunction { callback, params } = &self.script.callbacks[place];
+        let CallbackFunction { callback, name, params } = &self.script.callbacks[place];
+        if *name != callback.name() {
+            // The event is a copy for this listener.
+            event.edit("event", *name);
+        }
         let args = params.iter().map(|param| match param {
             Param::Subject => live(event, Shape::Plain),
             Param::State => live(state, Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
         let timing = self.metrics_by_name[place].begin();
-        let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
+        let (result, spent) = self.script.call_callback(name, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
             Err(CallEnd::Rejected(rejection)) => Err(rejection.message),

@@ -92,9 +92,15 @@ async fn repeated_callback_failures_open_a_breaker_that_does_not_affect_hooks() 
 fn misspelled_callbacks_are_reported_with_the_nearest_name() {
     let missing = warnings("fn inlet(body) { body } fn on_text(event) {}");
     assert!(missing[0].starts_with("`on_text` is never called: missing `const callbacks = true`"));
-    for (name, near) in
-        [("on_tool_begin", "on_tool_"), ("on_tokens", "on_token`"), ("onToolStart", "on_tool_start`")]
-    {
+    for (name, near) in [
+        ("on_tool_begin", "on_tool_"),
+        ("on_tokens", "on_token`"),
+        ("onToolStart", "on_tool_start`"),
+        ("on_turn_strat", "on_turn_start`"),
+        ("on_chain_strat", "on_chain_start`"),
+        ("onChainEnd", "on_chain_end`"),
+        ("on_llm_new_tokens", "on_llm_new_token`"),
+    ] {
         let problems =
             warnings(&format!("const callbacks = true; fn on_retry(event) {{}} fn {name}(event) {{}}"));
         assert!(
@@ -110,6 +116,43 @@ fn misspelled_callbacks_are_reported_with_the_nearest_name() {
     let tool = compile(Kind::Tool, tool, &Settings::default()).unwrap();
     assert!(tool.warnings[0].message.contains("only filters have callbacks"));
     assert!(tool.into_callbacks(Arc::default()).is_none());
+}
+
+#[tokio::test]
+async fn a_function_with_a_second_name_receives_the_event_under_its_own_name() {
+    for (name, expected) in
+        [("on_turn_start", "on_turn_start"), ("on_chain_start", "on_chain_start"), ("on_token", "none")]
+    {
+        let text = format!("const callbacks = true; fn {name}(event, state) {{ state.name = event.event; }}");
+        let script = script(&text);
+        let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
+        let (state, event) = (Json::object(), Json::from([("event", "on_turn_start".into())]));
+        callbacks.hear(Callback::TurnStart, event, state.clone(), Turn::default()).await.unwrap();
+        assert_eq!(state.text("name").as_deref().unwrap_or("none"), expected);
+        assert!(script.warnings.is_empty(), "{:?}", script.warnings);
+    }
+}
+
+#[tokio::test]
+async fn of_two_names_of_an_event_the_first_is_called_and_the_second_reported() {
+    let text = "const callbacks = true;
+        fn on_chain_end(event, state) { state.second = true; }
+        fn on_chain_end(event) { }
+        fn on_turn_end(event, state) { state.calls = (state.calls ?? 0) + 1; }";
+    let problems = warnings(text);
+    assert_eq!(
+        problems,
+        [
+            "`on_chain_end` is never called: it is the second name of `on_turn_end`, which is called; move its \
+          statements to the other function, and remove it"
+        ]
+    );
+    let script = script(text);
+    assert_eq!(script.warnings[0].line, Some(2));
+    assert_eq!(script.callbacks().collect::<Vec<_>>(), [Callback::TurnEnd]);
+    let (callbacks, state) = (script.into_callbacks(Arc::default()).unwrap(), Json::object());
+    callbacks.hear(Callback::TurnEnd, Json::object(), state.clone(), Turn::default()).await.unwrap();
+    assert_eq!(state.to_string(), r#"{"calls":1}"#);
 }
 
 #[test]
