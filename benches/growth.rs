@@ -1,8 +1,8 @@
-//! Growth by size: chains, bodies, folders of scripts, streams at once, conversations in the store.
+//! Growth with size: chains, bodies, folders of scripts, concurrent streams, conversations in the store.
 //!
-//! `cargo bench --bench growth` measures all, `-- chains bodies scripts streams conversations` some of it, and
-//! `VALVEHOUSE=path` another build of the host. Each table ends with the power of its size that its cost grows
-//! with: 1 is linear, 0 is not at all.
+//! `cargo bench --bench growth` measures all, `-- chains bodies scripts streams conversations` selects some, and
+//! `VALVEHOUSE=path` measures another build of the host. Each table ends with the exponent of growth: 1 is linear, 0 is
+//! constant.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -35,11 +35,11 @@ const STREAM: &str = "const INFO = #{ global: true };\n\
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // This program is also the models' service.
+    // This program also acts as the models' service.
     if std::env::var("PLAYS").as_deref() == Ok("service") {
         return runtime().block_on(service());
     }
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    // `cargo test` builds benches and runs them too: they measure nothing then.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -67,7 +67,7 @@ fn runtime() -> tokio::runtime::Runtime {
     common::runtime()
 }
 
-/// Sizes, and what was measured at each, column by column.
+/// Sizes with their measurements, column by column.
 struct Table {
     of: &'static str,
     columns: Vec<&'static str>,
@@ -110,7 +110,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Returns the processor time of the live threads of a process, as exactly as it is known.
+/// Returns the processor time of the live threads of a process.
 fn busy(server: &Server) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
@@ -140,7 +140,7 @@ fn body(messages: usize, length: usize, model: &str) -> Vec<u8> {
     Json::from([("model", model.into()), ("messages", messages.into())]).encode().unwrap()
 }
 
-/// A connection that asks again and again.
+/// A connection that sends one request after another.
 struct Asking {
     stream: TcpStream,
     head: &'static str,
@@ -154,7 +154,7 @@ impl Asking {
         Self { stream, head }
     }
 
-    /// One request, and its answer as it came.
+    /// Sends a request, and returns the response.
     async fn ask(&mut self, body: &[u8]) -> String {
         let head = format!("{}\r\ncontent-length: {}\r\n\r\n", self.head, body.len());
         self.stream.write_all(head.as_bytes()).await.unwrap();
@@ -170,7 +170,7 @@ impl Asking {
         }
     }
 
-    /// Returns the host's cost of a request, of so many.
+    /// Returns the host's mean cost of this number of requests.
     async fn cost(&mut self, server: &Server, body: &[u8], count: u32) -> Duration {
         for _ in 0..(count / 10).max(3) {
             let answer = self.ask(body).await;
@@ -194,7 +194,7 @@ fn is_whole(answer: &[u8]) -> bool {
     }
 }
 
-/// One filter after another on one chat of 20 messages.
+/// Chains of filters on a chat of 20 messages.
 fn chains(runtime: &tokio::runtime::Runtime) {
     let columns = ["us by itself", "us each", "us of the host, HTTP"];
     let mut table = Table::new("filters in a chain, inlet, 20 messages", "filters", &columns);
@@ -225,7 +225,7 @@ fn chains(runtime: &tokio::runtime::Runtime) {
     table.end();
 }
 
-/// Requests from small to large, answered with a line.
+/// Requests of several sizes, answered with a line.
 async fn bodies() {
     let service = Server::start(&mut plays_service());
     let columns = ["us, no filter", "us, one wants it", "us, stream filter only"];
@@ -282,7 +282,7 @@ async fn scripts() {
             times.push(began.elapsed());
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        // A host looks every 2 s; what it does besides, it does with ten scripts as well.
+        // A host scans every 2 s; its other work also occurs with ten scripts.
         tokio::time::sleep(Duration::from_millis(4_500)).await;
         let before = busy(&server);
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -293,7 +293,7 @@ async fn scripts() {
     table.end();
 }
 
-/// Until the first answer.
+/// Returns the time until the first response.
 fn start(project: &Path) -> (Duration, Server) {
     let began = Instant::now();
     let mut command = Command::new(common::binary());
@@ -314,7 +314,7 @@ fn one_of_many(index: usize) -> String {
 const EVENTS: usize = 10;
 const PACE: Duration = Duration::from_secs(1);
 
-/// Streams at once, an event a second each, through one stream filter.
+/// Concurrent streams of one event per second each, through one stream filter.
 async fn streams() {
     let service = Server::start(&mut plays_service());
     let columns = ["KiB each", "us an event"];
@@ -340,9 +340,9 @@ async fn streams() {
     table.end();
 }
 
-/// Returns the number of events that came of one.
+/// Returns the number of events of a stream.
 async fn one_stream(address: &str) -> usize {
-    // Not all at the same moment: who connects waits in a queue that is not endless.
+    // The connections start at different times, because the queue of new connections is bounded.
     tokio::time::sleep(PACE.mul_f64(fastrand::f64())).await;
     let mut connection = TcpStream::connect(address).await.unwrap();
     let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
@@ -354,7 +354,7 @@ async fn one_stream(address: &str) -> usize {
     String::from_utf8_lossy(&answer).matches("word").count()
 }
 
-/// Conversations in the store, of a turn each.
+/// Conversations of one turn in the store.
 async fn conversations() {
     let columns = ["ms, a remembered turn", "ms, listing 50", "s, start", "MiB of the host"];
     let mut table = Table::new("conversations in the store", "conversations", &columns);
@@ -370,7 +370,7 @@ async fn conversations() {
         let mut turns = Vec::new();
         for turn in 0..30 {
             let began = Instant::now();
-            // Half of them go on with what is there.
+            // Half of them continue stored conversations.
             remembered(&server.url, &format!("chat-{}", if turn % 2 == 0 { turn } else { count + turn }))
                 .await;
             turns.push(began.elapsed());
@@ -389,7 +389,7 @@ async fn conversations() {
     table.end();
 }
 
-/// One turn that is remembered.
+/// Runs a stored turn.
 async fn remembered(url: &str, chat: &str) {
     let body = format!(
         r#"{{"model":"demo","chat_id":"{chat}","messages":[{{"role":"user","content":"what people say"}}]}}"#
@@ -398,7 +398,7 @@ async fn remembered(url: &str, chat: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// The one conversation that is there, so many times: as if as many people had had it.
+/// Copies the stored conversation this number of times under different ids.
 async fn copy_conversations(file: &Path, count: usize) {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
@@ -425,7 +425,7 @@ async fn copy_conversations(file: &Path, count: usize) {
     pool.close().await;
 }
 
-/// This program as the models' service.
+/// Starts this program as the models' service.
 fn plays_service() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env("PLAYS", "service");
@@ -439,7 +439,7 @@ async fn service() {
     axum::serve(listener, router).await.unwrap();
 }
 
-/// A line, or as many events as a stream has.
+/// Returns a line, or the events of a stream.
 async fn answer(body: Bytes) -> Response {
     if memchr::memmem::find(&body, b"\"stream\":true").is_none() {
         let answer = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"word"},"finish_reason":"stop"}]}"#;

@@ -1,11 +1,11 @@
-//! The overhead of the host over asking a model directly, under load: `cargo bench --bench load`.
+//! The overhead of the host compared with direct model calls, under load: `cargo bench --bench load`.
 //!
-//! The real binary with 0, 1, 5 and 10 scripts in front of a canned model on loopback, beside a bare proxy of the
-//! same libraries and, where it is installed, nginx; each in turn, so many rounds, the middle of which counts. The
-//! server has one core for itself, the load and the model share the other. Only ratios mean anything.
-//! `cargo bench --bench load -- start one many large streams` names the phases; `SECONDS` is how long each takes (1),
-//! `ROUNDS` how often (3), `VALVEHOUSE` another binary. A script changes a field of the body, of the answer and of
-//! each event. Processor time and memory are read where there is `/proc`.
+//! Measures the real binary with 0, 1, 5 and 10 scripts in front of a canned model on loopback, a bare proxy of the
+//! same libraries and, if installed, nginx. They run in turn for several rounds, and the median counts. The server has
+//! one core, the load and the model share the other. Only ratios are comparable.
+//! `cargo bench --bench load -- start one many large streams` selects phases; `SECONDS` is the duration of each (1),
+//! `ROUNDS` the number of rounds (3), `VALVEHOUSE` another binary. A script changes a field of the body, of the answer
+//! and of each event. Processor time and memory are read from `/proc`, if it exists.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -23,7 +23,7 @@ static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::Co
 const FILTER: &str = "fn inlet(body) { body.user = \"u1\"; }\n\
     fn outlet(body) { body.seen = true; }\n\
     fn stream(event) { event.seen = true; }\n";
-/// Before a phase counts.
+/// The warm-up time of a phase.
 const WARM: Duration = Duration::from_millis(200);
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -31,7 +31,7 @@ fn main() {
     common::play(service(), measure());
 }
 
-/// A kind of load: its word, what it is, the request, and how many connections ask it.
+/// A kind of load: its name, its description, the request, and the number of connections.
 struct Phase {
     word: &'static str,
     what: &'static str,
@@ -104,14 +104,14 @@ fn project(service: &str, scripts: usize) -> Project {
     (0..scripts).fold(project, |project, n| project.with(&format!("filters/field_{n}.rhai"), FILTER))
 }
 
-/// The measurements of one of them in one round.
+/// The measurements of one target in one round.
 #[derive(Default)]
 struct Round {
-    /// From its start to its first answer.
+    /// The time from the start to the first response.
     start: Duration,
     idle: usize,
     most: usize,
-    /// Phase by phase: what was seen, and what it had of the processor meanwhile.
+    /// For each phase: the measurements, and the processor time used.
     phases: Vec<(LoadFigures, Duration)>,
 }
 
@@ -123,7 +123,7 @@ async fn measure() {
     for round in 0..number("ROUNDS", 3) {
         for (target, rounds) in all.iter().zip(&mut seen) {
             let shown = measured(target, &service.url, &phases).await;
-            // Without a store yet, the first start says something else.
+            // Without a store, the first start prints different lines.
             if round == 0 && matches!(target, Target::Host(..)) && is_wanted("start") {
                 println!("{}: {:.0?} for its first start, which makes its store", target.name(), shown.start);
             }
@@ -168,7 +168,7 @@ fn number<T: std::str::FromStr>(name: &str, usual: T) -> T {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
-/// Everybody's rounds, the model's own first.
+/// The rounds of all targets, those of the model first.
 struct Table {
     names: Vec<String>,
     rounds: Vec<Vec<Round>>,
@@ -208,7 +208,7 @@ impl Table {
     fn lost(&self) -> usize {
         let rounds = self.rounds.iter().flatten();
         let seen = rounds.flat_map(|round| &round.phases).map(|(seen, _)| seen);
-        // A stream that ended too early has too few events.
+        // An interrupted stream has too few events.
         seen.map(|seen| seen.lost + usize::from(seen.events > 0 && seen.events < seen.answers.len() * EVENTS))
             .sum()
     }
@@ -217,13 +217,13 @@ impl Table {
         middle(self.rounds[place].iter().map(figure))
     }
 
-    /// The middle of what is so of each round.
+    /// Returns the median of a value over the rounds.
     fn of_rounds(&self, figure: impl Fn(usize) -> f64) -> f64 {
         middle((0..self.rounds[0].len()).map(figure))
     }
 }
 
-/// One phase of all.
+/// Prints one phase of all targets.
 struct Load<'a> {
     table: &'a Table,
     at: usize,
@@ -236,7 +236,7 @@ impl Load<'_> {
         let [p50, p99] = [0.5, 0.99]
             .map(|part| format!("{:.0} us", table.of_rounds(|round| self.added(round, place, part))));
         let times = |figure: &dyn Fn(usize, usize) -> f64| {
-            // A first that adds nothing visible has no multiple.
+            // A first target without measurable overhead has no multiple.
             let times = |round| (figure(round, place) / figure(round, 1), figure(round, 1) > 0.0);
             let times = table.of_rounds(|round| if times(round).1 { times(round).0 } else { f64::NAN });
             if times.is_nan() { "-".into() } else { format!("{times:.2}x") }
@@ -252,12 +252,12 @@ impl Load<'_> {
         print_cells([&table.names[place], &rate, &p50, &p99, &processor], &beside.join(" "));
     }
 
-    /// Requests or events a second.
+    /// Returns requests or events per second.
     fn rate(&self, round: &Round) -> f64 {
         self.count(round) / round.phases[self.at].0.took.as_secs_f64()
     }
 
-    /// Microseconds of the processor for one of them.
+    /// Returns the processor time of a request or event, in microseconds.
     fn processor(&self, round: &Round) -> f64 {
         round.phases[self.at].1.as_secs_f64() * 1e6 / self.count(round)
     }
@@ -267,13 +267,13 @@ impl Load<'_> {
         if self.is_streamed { seen.events as f64 } else { seen.answers.len() as f64 }
     }
 
-    /// Returns the time that this part of the answers took longer at most than asking the model directly.
+    /// Returns the added latency over direct model calls at this quantile.
     fn added(&self, round: usize, place: usize, part: f64) -> f64 {
         let of = |place: usize| self.answer(&self.table.rounds[place][round], part);
         of(place) - of(0)
     }
 
-    /// Returns the time that so large a part of the answers took at most, in microseconds.
+    /// Returns the latency at this quantile, in microseconds.
     fn answer(&self, round: &Round, part: f64) -> f64 {
         quantile(&mut round.phases[self.at].0.answers.clone(), part).as_secs_f64() * 1e6
     }

@@ -1,6 +1,6 @@
-//! The cost of a runaway script for everybody else: 50 chats a second through a pure filter, alone and beside
-//! a script that computes until its budget ends it, again and again. The host is the real binary in a process
-//! of its own. `cargo bench --bench runaway`; only ratios mean anything.
+//! The cost of a runaway script for other requests: 50 chats per second through a pure filter, alone and next to a
+//! script that repeatedly computes until its budget is exhausted. The host is the real binary in a separate process. Run
+//! with `cargo bench --bench runaway`. Only ratios are comparable.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
-/// Between two normal chats.
+/// The interval of normal chats.
 const PACE: Duration = Duration::from_millis(20);
 const PHASE: Duration = Duration::from_secs(5);
 const PHASES: usize = 8;
 
 fn main() {
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    // `cargo test` builds benches and runs them too: they measure nothing then.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -36,11 +36,11 @@ fn main() {
     });
 }
 
-/// Chats alone and beside the script, in turns.
+/// Runs chats alone and next to the script, alternately.
 async fn beside(what: &str, runaway: &str, breaks: usize) {
     let host = host(runaway, breaks);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    // Everything that is slow for the first time.
+    // Warms up.
     paced(&client, &host.url, Duration::from_secs(1)).await;
     let (mut alone, mut with) = (Vec::new(), Vec::new());
     let mut ended = 0;
@@ -63,7 +63,7 @@ async fn beside(what: &str, runaway: &str, breaks: usize) {
     );
 }
 
-/// Returns the times of chats that come at a steady pace, whether or not the last one is answered.
+/// Returns the latencies of chats that are sent at a fixed rate.
 async fn paced(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Duration> {
     let mut pace = tokio::time::interval(PACE);
     let end = Instant::now() + length;
@@ -89,7 +89,7 @@ async fn again_and_again(client: &reqwest::Client, url: &str, ended: &mut usize)
         if chat(client, url, "bad", "hello").await.0 >= 500 {
             *ended += 1;
         }
-        // With the breaker open the answer comes at once.
+        // With an open breaker the response is immediate.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

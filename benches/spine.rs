@@ -1,11 +1,9 @@
-//! The costs of the spine: hook calls, bodies, events, reloads; side by side in one run.
+//! The costs of hook calls, bodies, events and reloads, measured in one run.
 //!
-//! `cargo bench` prints, per row, the time it takes, the floor measured for the same work with nothing
-//! around it (`floor`, from the research this design stands on), the ratio to it, and where there
-//! is one the ratio to the same work in plain Rust in this very run. Only ratios mean anything.
-//! `cargo bench --bench spine -- events guard` measures those alone.
-//! With `-- --dump FOLDER` it only writes what it works on, for others to be measured beside it:
-//! `benches/beside_cpython`.
+//! `cargo bench` prints for each row the time, the floor for the same work without the host (`floor`, from earlier
+//! measurements), the ratio to it and, if available, the ratio to the same work in plain Rust in this run. Only ratios
+//! are comparable. `cargo bench --bench spine -- events guard` measures only these rows. `-- --dump FOLDER` only writes
+//! the inputs, so that other programs can be measured with them (`benches/beside_cpython`).
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -30,7 +28,7 @@ use valvehouse::trace::{RequestFacts, Traces};
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 fn main() {
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    // `cargo test` builds benches and runs them too: they measure nothing then.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -55,7 +53,7 @@ fn main() {
     }
 }
 
-/// Bodies with a list of their names, and the event.
+/// The bodies with their names, and the event.
 fn dump(folder: &std::path::Path) {
     std::fs::create_dir_all(folder).unwrap();
     for (name, bytes, _) in all_bodies() {
@@ -66,12 +64,12 @@ fn dump(folder: &std::path::Path) {
     std::fs::write(folder.join("event.json"), EVENT).unwrap();
 }
 
-/// Returns the time of work when nobody else wants the machine: the lower tenth of 1 000 batches of 0.2 ms.
+/// Returns the time of work on an idle machine: the first decile of 1,000 batches of 0.2 ms.
 fn time(mut work: impl FnMut()) -> Duration {
     time_both(&mut work, || {}).0
 }
 
-/// The same of two, batch by batch in turn, so that both meet the same machine.
+/// Measures two kinds of work in alternating batches, under the same conditions.
 fn time_both(mut one: impl FnMut(), mut other: impl FnMut()) -> (Duration, Duration) {
     let counts = (fits(&mut one), fits(&mut other));
     let mut batches = (Vec::new(), Vec::new());
@@ -305,17 +303,17 @@ fn events() {
     }
 }
 
-/// A turn as an endpoint has it: with a trace, without contents.
+/// Creates a turn like an endpoint: with a trace, without contents.
 fn traced(traces: &Arc<Traces>) -> Turn {
     let recording = traces.begin(RequestFacts::default(), false);
     let facts = TurnFacts { trace: Some(recording.trace().clone()), ..TurnFacts::default() };
     Turn::new(facts, Context::default(), Events::default())
 }
 
-/// Events of one answer.
+/// The number of events of an answer.
 const EVENTS: usize = 1_000;
 
-/// A service whose answer is bytes, as they come out of a socket.
+/// A service whose answer is the bytes of a socket.
 struct Wire(Vec<u8>);
 
 impl Wire {
@@ -355,7 +353,7 @@ impl Provider for Wire {
     }
 }
 
-/// The whole way of an event, but for the sockets.
+/// Measures the complete path of an event, without sockets.
 fn streams() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let wire: Arc<dyn Provider> = Arc::new(Wire::new());

@@ -1,7 +1,6 @@
-//! The costs of a thousand streams at once: 200 events each, through a host with no, one and ten stream
-//! filters, beside a bare proxy of the same libraries in the same run. `cargo bench --bench streams`; only
-//! ratios mean anything. The measured process has one core for itself; the model's service and the clients
-//! share the other.
+//! The costs of a thousand concurrent streams of 200 events each, through a host with no, one and ten stream filters,
+//! compared with a bare proxy of the same libraries. Run with `cargo bench --bench streams`. Only ratios are comparable.
+//! The measured process has one core; the model's service and the clients share the other.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -24,14 +23,14 @@ static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::Co
 const EVENTS: usize = 200;
 /// The number of other events: the role and the finish.
 const AROUND: usize = 2;
-/// Between two events of a stream that takes its time.
+/// The interval of events in a slow stream.
 const PACE: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 5;
 
-/// Reads every event and changes none.
+/// A filter that reads every event and changes none.
 const FILTER: &str = "fn stream(event) { if event.text.contains(\"secret\") { event.text = \"***\"; } }";
 
-/// Returns the number of streams at once; fewer to try the bench itself.
+/// Returns the number of concurrent streams; fewer for a trial of the bench.
 fn streams() -> usize {
     std::env::var("STREAMS").ok().and_then(|streams| streams.parse().ok()).unwrap_or(1_000)
 }
@@ -40,7 +39,7 @@ fn main() {
     common::play(service(), measure());
 }
 
-/// One of the servers that are measured.
+/// A measured server.
 struct Measurement {
     name: String,
     server: Server,
@@ -94,9 +93,9 @@ impl Measurement {
         Self { name: name.into(), server, resident: 0, rounds: Vec::new(), lost: 0 }
     }
 
-    /// Memory while all streams are under way, and how long an event is.
+    /// Returns the memory while all streams are open, and the size of an event.
     async fn paced(&mut self) {
-        // Everything that is slow and allocates for the first time.
+        // Warms up.
         run(&self.server.url, 10, "fast").await;
         self.resident = self.server.resident();
         let before = self.server.processor_time();
@@ -134,7 +133,7 @@ impl Measurement {
         self.lost += streams.iter().filter(|stream| !stream.is_whole()).count();
     }
 
-    /// The middle of the rounds.
+    /// Returns the median of the rounds.
     fn usual(&self) -> (Duration, Duration) {
         let mut walls: Vec<Duration> = self.rounds.iter().map(|round| round.0).collect();
         let mut processors: Vec<Duration> = self.rounds.iter().map(|round| round.1).collect();
@@ -142,7 +141,7 @@ impl Measurement {
     }
 }
 
-/// The events of a stream that a client saw.
+/// The events of a stream that a client received.
 #[derive(Default)]
 struct Stream {
     events: usize,
@@ -171,18 +170,18 @@ impl Stream {
     }
 }
 
-/// So many streams at once, to their ends.
+/// Reads this number of concurrent streams to their ends.
 async fn run(url: &str, streams: usize, model: &str) -> Vec<Stream> {
     let address = url.trim_start_matches("http://");
     join_all((0..streams).map(|_| async { one(address, model).await.unwrap_or_default() })).await
 }
 
-/// One stream, read without more than it takes: what is measured is the server.
+/// Reads one stream at minimal cost, so that the server is measured.
 async fn one(address: &str, model: &str) -> std::io::Result<Stream> {
     let mut connection = TcpStream::connect(address).await?;
     let body =
         format!(r#"{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"hi"}}]}}"#);
-    // Without chunks and keep-alive: what comes is the events, and the end is the end.
+    // Without chunked encoding and keep-alive, the body is the events, and the end of the connection is the end.
     let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
     let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     connection.write_all(request.as_bytes()).await?;
@@ -215,7 +214,7 @@ fn project(service: &str, filters: usize) -> Project {
     })
 }
 
-/// A model's service: `paced` takes its time, `fast` sends event after event.
+/// A model's service: `paced` sends events at an interval, `fast` without pauses.
 async fn service() {
     serve(Router::new().fallback(answer)).await;
 }
@@ -224,11 +223,11 @@ async fn answer(body: Bytes) -> Response {
     let is_paced = String::from_utf8_lossy(&body).contains("\"paced\"");
     let events = stream::unfold(0, move |place| async move {
         if is_paced {
-            // The first comes at any moment, so that not all streams speak at the same.
+            // The first event has a random delay, so that streams do not send at the same time.
             let part = if place == 0 { fastrand::f64() } else { 1.0 };
             tokio::time::sleep(PACE.mul_f64(part)).await;
         } else {
-            // Each event is written by itself.
+            // Each event is written separately.
             tokio::task::yield_now().await;
         }
         let event = match place {

@@ -1,5 +1,5 @@
-//! The cost of waiting tools for others: 64 turns that each wait 200 ms in an `http` tool, and the time of a
-//! chat through a pure filter meanwhile. `cargo bench --bench waiting`; only ratios mean anything.
+//! The cost of waiting tools for other requests: 64 turns that each wait 200 ms in an `http` tool, and the concurrent
+//! latency of a chat through a pure filter. Run with `cargo bench --bench waiting`. Only ratios are comparable.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -26,12 +26,12 @@ const WAIT: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 10;
 
 fn main() {
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    // `cargo test` builds benches and runs them too: they measure nothing then.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
     let runtime = common::runtime();
-    // Somebody else may have chosen one already.
+    // A provider may already be installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     runtime.block_on(measure());
 }
@@ -97,7 +97,7 @@ async fn timeouts(service: &str) {
     app.close().await;
 }
 
-/// Measures the cost of asking thousands of people something and waiting for all of them.
+/// Measures the cost of thousands of concurrent questions to users.
 async fn people() {
     const PEOPLE: usize = 5_000;
     let source = "fn inlet(body) { body.answer = ask(#{ type: \"input\", timeout: 600_000 }); body }";
@@ -138,11 +138,11 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// One chat through a pure filter.
+/// Sends a chat through a pure filter.
 #[derive(Clone, Copy)]
 struct Sample {
     took: Duration,
-    /// `true` if every waiting turn waited all the while.
+    /// `true` if every waiting turn waited the whole time.
     all_waited: bool,
 }
 
@@ -151,10 +151,10 @@ fn p99(samples: Vec<Sample>) -> Duration {
     quantile(&mut took, 0.99)
 }
 
-/// Requests that wait at the service.
+/// The number of requests that wait at the service.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Chats through a pure filter, one after the other, for so long.
+/// Sends sequential chats through a pure filter for this time.
 async fn pure(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Sample> {
     let end = Instant::now() + length;
     let mut samples = Vec::new();
@@ -163,13 +163,13 @@ async fn pure(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Samp
         chat(client, url, "demo", "hello").await;
         let all_waited = all_waited && WAITING.load(Relaxed) == TURNS;
         samples.push(Sample { took: began.elapsed(), all_waited });
-        // One request after the other from somebody, not a load test.
+        // Sequential requests of one client, not a load test.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     samples
 }
 
-/// A service that takes its time.
+/// A slow service.
 async fn service() -> String {
     let slow = || async {
         WAITING.fetch_add(1, Relaxed);

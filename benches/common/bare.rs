@@ -1,5 +1,4 @@
-//! The references that the host is measured beside: a bare proxy of the same libraries, and nginx where it is
-//! installed.
+//! The references for measurements of the host: a bare proxy of the same libraries, and nginx if installed.
 
 use super::{Project, Server};
 use axum::Router;
@@ -10,7 +9,7 @@ use axum::response::Response;
 use std::process::Command;
 use tokio::net::TcpListener;
 
-/// Hands bytes on and knows nothing of them.
+/// Forwards bytes without parsing them.
 pub(crate) async fn proxy(service: String) {
     let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().unwrap();
     serve(Router::new().fallback(forward).with_state((client, service)).layer(no_limit())).await;
@@ -36,7 +35,7 @@ async fn forward(
     response.body(Body::from_stream(answer.bytes_stream())).unwrap()
 }
 
-/// Says on stderr where it listens.
+/// Prints its address to stderr.
 #[allow(clippy::print_stderr)] // that is how `Server::start` reads the address
 pub(crate) async fn serve(router: Router) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -47,16 +46,16 @@ pub(crate) async fn serve(router: Router) {
     axum::serve(listener, router).await.unwrap();
 }
 
-/// The nginx of this machine: of the path, or where systems put it.
+/// Returns the path of nginx: from `PATH`, or a usual location.
 pub(crate) fn nginx() -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     folders.map(|folder| folder.join("nginx")).find(|file| file.is_file())
 }
 
-/// nginx as a bare reverse proxy: one process, connections kept, nothing held back.
+/// Starts nginx as a reverse proxy: one process, keep-alive connections, no buffering.
 pub(crate) fn start_nginx(nginx: &std::path::Path, service: &str, folder: &Project) -> Server {
-    // Free a moment ago; it gets its address as an argument and prints nothing.
+    // The port was free a moment ago. nginx receives the address as an argument and prints nothing.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let upstream = service.trim_start_matches("http://");
     let work = folder.path().display();

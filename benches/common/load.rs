@@ -1,5 +1,5 @@
-//! Load as cheap as it can be, so that what is measured is the server: HTTP/1.1 over connections that are kept,
-//! each asking again as soon as it was answered; and a model's service that is as cheap.
+//! A cheap load generator and a cheap model service, so that the server is measured: HTTP/1.1 over keep-alive
+//! connections, each of which sends the next request as soon as the response is complete.
 
 use futures::future::join_all;
 use std::io;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Events of a stream, besides its beginning and end.
+/// The number of events of a stream, without its start and end.
 pub(crate) const EVENTS: usize = 200;
 
-/// The measurements of so many connections in a while.
+/// The measurements of several connections.
 #[derive(Default, Clone)]
 pub(crate) struct LoadFigures {
     pub(crate) took: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct LoadFigures {
     pub(crate) lost: usize,
 }
 
-/// A request for a chat: so many bytes of messages, streamed or not.
+/// Returns a chat request with this number of bytes of messages, streamed or not.
 pub(crate) fn request(messages: usize, length: usize, stream: bool) -> Vec<u8> {
     let text = "The quick brown fox said \\\"hello\\\" to the lazy dog; it was a plain day. ";
     let content = text.repeat(length.div_ceil(text.len()));
@@ -35,7 +35,7 @@ pub(crate) fn request(messages: usize, length: usize, stream: bool) -> Vec<u8> {
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// So many connections for so long.
+/// Runs this number of connections for this time.
 pub(crate) async fn run(url: &str, request: &[u8], connections: usize, time: Duration) -> LoadFigures {
     let (began, address) = (Instant::now(), url.trim_start_matches("http://"));
     let all = join_all((0..connections).map(|_| one(address, request, began + time))).await;
@@ -75,7 +75,7 @@ async fn one(address: &str, request: &[u8], until: Instant) -> LoadFigures {
     seen
 }
 
-/// A connection, and what came of the answer that is being read.
+/// A connection with the received part of the current response.
 pub(crate) struct Connection {
     stream: TcpStream,
     came: Vec<u8>,
@@ -88,7 +88,7 @@ impl Connection {
         Ok(Self { stream, came: Vec::with_capacity(64 * 1024) })
     }
 
-    /// A whole good answer; how many events it had.
+    /// Reads a complete successful response. Returns its number of events.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<usize> {
         self.came.clear();
         self.stream.write_all(request).await?;
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Chunks to their end; how many events end in them.
+    /// Reads chunks to their end. Returns the number of complete events.
     async fn chunks(&mut self, mut at: usize) -> io::Result<usize> {
         let (mut events, mut last) = (0, 0);
         loop {
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Returns the end of the first sign after a place.
+    /// Returns the end of the first occurrence after a position.
     async fn line_ends(&mut self, from: usize, sign: &[u8]) -> io::Result<usize> {
         loop {
             let found = memchr::memmem::find(&self.came[from..], sign);
@@ -155,7 +155,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// A model's service: a short answer, or a stream of which each event is written by itself.
+/// A model's service: a short answer, or a stream whose events are written separately.
 #[allow(clippy::print_stderr)] // that is how `Server::start` reads the address
 pub(crate) async fn service() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -163,7 +163,7 @@ pub(crate) async fn service() {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
-        // A client that goes in the middle of an answer needs no error.
+        // A client that disconnects is not an error.
         tokio::spawn(async move { drop(answers(stream).await) });
     }
 }
@@ -201,7 +201,7 @@ fn plain() -> Vec<u8> {
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Each as it goes over the wire, the head in front of the first, the end behind the last.
+/// The chunks in wire format, the first with the head, the last with the end.
 fn events() -> Vec<Vec<u8>> {
     let event = |delta: &str, finish: &str| {
         format!(
