@@ -13,7 +13,7 @@ async function api(method, path, body) {
 }
 
 run({
-  "a change that weakens a guard waits until it is accepted at the page": async (browser) => {
+  "a change that weakens a guard waits until it is accepted on the page": async (browser) => {
     const page = await open(browser, "#/");
     await page.getByRole("heading", { name: "demo" }).waitFor();
     fs.writeFileSync(file("filters/guard.rhai"), GUARD.replace("fn inlet", "fn looks"));
@@ -32,7 +32,7 @@ run({
     page.hasBehaved();
   },
 
-  "values of a removed plugin are adopted at the page": async (browser) => {
+  "values of a removed plugin are adopted on the page": async (browser) => {
     await api("POST", "keeps/valves/update", { word: "mine" });
     assert.match((await chat("hi")).text, / mine [0-9]+$/);
     await api("DELETE", "keeps/delete");

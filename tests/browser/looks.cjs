@@ -26,7 +26,7 @@ async function tryOnce(page) {
 }
 
 run({
-  "a checker of accessibility has nothing to say, light or dark": async (browser) => {
+  "the accessibility checker reports nothing in light and dark mode": async (browser) => {
     // What the checker does to the page, the page's own policy would not let it do.
     const page = await open(browser, "#/", { bypassCSP: true });
     await page.addScriptTag({ path: axe });
@@ -43,7 +43,7 @@ run({
     page.hasBehaved();
   },
 
-  "everything can be reached and done with the keyboard": async (browser) => {
+  "the page works with the keyboard alone": async (browser) => {
     const page = await open(browser, "#/");
     await settled(page);
     const focused = () => page.evaluate(() => (document.activeElement.getAttribute("aria-label") ?? document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent).trim());
@@ -71,7 +71,7 @@ run({
     page.hasBehaved();
   },
 
-  "nothing sticks out at any width": async (browser) => {
+  "nothing overflows at any width": async (browser) => {
     await chat("hello", { user: "ann" });
     const page = await open(browser, "#/");
     for (const [name, place] of Object.entries(PLACES)) {
@@ -90,7 +90,7 @@ run({
     page.hasBehaved();
   },
 
-  "colours are chosen and stay chosen": async (browser) => {
+  "the color theme is stored": async (browser) => {
     const page = await open(browser, "#/", { colorScheme: "light" });
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();

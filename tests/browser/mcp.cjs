@@ -25,7 +25,7 @@ const become = (description) => until("the tool is called", async () =>
   /"text":"changed"/.test(await call("shop_become", { name: "pay", description, wide: false })));
 
 run({
-  "tools are approved as they are shown, and a change is shown and approved anew": async (browser) => {
+  "tools are approved as shown, and a change needs a new approval": async (browser) => {
     const page = await open(browser, "#/mcp", { forgives: (text) => text.includes("409 (Conflict)") });
     const shop = page.getByRole("region", { name: "shop" });
     await shop.getByText("connected", { exact: true }).waitFor();

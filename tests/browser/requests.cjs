@@ -3,7 +3,7 @@
 const { assert, chat, open, run, until } = require("./page.cjs");
 
 run({
-  "requests appear as they come, without asking": async (browser) => {
+  "requests appear live": async (browser) => {
     const page = await open(browser, "#/requests");
     await page.getByText("Live", { exact: true }).waitFor();
     const rows = page.locator("table.requests tbody tr");
@@ -20,7 +20,7 @@ run({
     page.hasBehaved();
   },
 
-  "a request that runs is seen to run, and to end": async (browser) => {
+  "a running request is shown until it ends": async (browser) => {
     const page = await open(browser, "#/requests");
     await page.getByText("Live", { exact: true }).waitFor();
     const slow = chat("wait", { model: "mock-1", user: "slow" });
@@ -31,7 +31,7 @@ run({
     page.hasBehaved();
   },
 
-  "a chat is tried, and each hook shows what it changed": async (browser) => {
+  "a test chat shows the changes of each hook": async (browser) => {
     const page = await open(browser, "#/try");
     await page.getByLabel("Model").fill("demo");
     await page.getByLabel("Message").fill("good morning");
@@ -46,7 +46,7 @@ run({
     page.hasBehaved();
   },
 
-  "a chat that is refused says why, with the steps so far": async (browser) => {
+  "a rejected chat shows the reason and the steps so far": async (browser) => {
     const page = await open(browser, "#/try");
     await page.getByLabel("Message").fill("forbidden");
     await page.getByRole("button", { name: "Send" }).click();
@@ -56,7 +56,7 @@ run({
     page.hasBehaved();
   },
 
-  "contents of a plugin are kept once somebody asks for it, and can be replayed": async (browser) => {
+  "contents are recorded after they are enabled, and can be replayed": async (browser) => {
     const page = await open(browser, "#/plugins/marks");
     await page.getByRole("switch", { name: "Record contents in traces" }).check();
     await page.getByText("New traces record the contents").waitFor();

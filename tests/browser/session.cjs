@@ -5,7 +5,7 @@ const { assert, open, run, until } = require("./page.cjs");
 const KEY = process.env.VALVEHOUSE_TEST_KEY;
 
 run({
-  "a wrong key is refused, the right one opens, and signing out closes": async (browser) => {
+  "a wrong key is rejected, the right one signs in, and signing out ends the session": async (browser) => {
     const page = await open(browser, "#/plugins/marks", { forgives: (line) => line.includes("/api/v1/session") });
     const asked = [];
     page.on("request", (request) => asked.push(request.url()));

@@ -6,7 +6,7 @@ const { assert, chat, file, fs, open, run, until } = require("./page.cjs");
 const GOOD = "/*\ntitle: Signs\n*/\nfn outlet(body) {\n    body.messages[-1].text += \" -- signed\";\n    body\n}\n";
 
 run({
-  "a file that breaks is seen as stale with the place, and a roll-back mends it": async (browser) => {
+  "a broken file is shown as stale with its position, and a rollback fixes it": async (browser) => {
     const page = await open(browser, "#/");
     await page.getByText("No problems. Every plugin runs its current file.").waitFor();
     fs.writeFileSync(file("filters/signs.rhai"), GOOD.replace("body.messages[-1]", "body.messages[-1"));
@@ -27,7 +27,7 @@ run({
     page.hasBehaved();
   },
 
-  "a text that does not load is refused with its line, and nothing that was typed is lost": async (browser) => {
+  "a text that does not load is rejected with its line, and the typed text is kept": async (browser) => {
     const page = await open(browser, "#/plugins/signs/source", { forgives: (line) => line.includes("422") });
     const text = page.getByLabel("Source", { exact: true });
     await until("the source is shown", async () => (await text.inputValue()) === GOOD);
@@ -51,7 +51,7 @@ run({
     page.hasBehaved();
   },
 
-  "what somebody else saved meanwhile is not written over unasked": async (browser) => {
+  "a concurrent change is overwritten only on confirmation": async (browser) => {
     const page = await open(browser, "#/plugins/signs/source", { forgives: (line) => line.includes("409") });
     const text = page.getByLabel("Source", { exact: true });
     await until("the source is shown", async () => (await text.inputValue()).includes("resigned"));
@@ -67,7 +67,7 @@ run({
     page.hasBehaved();
   },
 
-  "a plugin is made at the page, deleted, and brought back": async (browser) => {
+  "a plugin is created, deleted and restored on the page": async (browser) => {
     const page = await open(browser, "#/plugins");
     await page.getByRole("button", { name: "New plugin" }).click();
     await page.getByLabel("Id", { exact: true }).fill("fresh");
@@ -83,7 +83,7 @@ run({
     page.hasBehaved();
   },
 
-  "a guard whose file is gone is missed until somebody says that it may be": async (browser) => {
+  "a guard without its file is missing until its removal is confirmed": async (browser) => {
     const page = await open(browser, "#/");
     await page.getByRole("heading", { name: "demo" }).waitFor();
     fs.unlinkSync(file("filters/guard.rhai"));
@@ -97,7 +97,7 @@ run({
     page.hasBehaved();
   },
 
-  "a plugin that lacks a grant says which command gives it": async (browser) => {
+  "a plugin without its grant shows the grant command": async (browser) => {
     const page = await open(browser, "#/");
     fs.writeFileSync(file("filters/reads.rhai"), "/*\nrequirements: files\n*/\nfn inlet(body) { files::read(\"x\"); }\n");
     const problem = page.locator(".problem", { hasText: "reads" });
@@ -108,7 +108,7 @@ run({
     page.hasBehaved();
   },
 
-  "a version that ended a host is released at the page": async (browser) => {
+  "a version that crashed a host is released on the page": async (browser) => {
     const page = await open(browser, "#/");
     fs.writeFileSync(file("filters/signs.rhai"), GOOD);
     await until("it runs", async () => (await chat("hi")).text.endsWith("signed"));

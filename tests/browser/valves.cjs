@@ -9,7 +9,7 @@ const wrong = (page, valve) => page.locator(`[data-valve=${valve}] .wrong`);
 const source = (page, valve) => page.locator(`[data-valve=${valve}] .source`).textContent();
 
 run({
-  "a conversation obeys a setting at its next turn, and again when that is undone and reset": async (browser) => {
+  "a setting applies from the next turn, and can be undone and reset": async (browser) => {
     const page = await open(browser, "#/plugins/greets");
     const history = [{ role: "user", content: "one" }, { role: "assistant", content: "two" }, { role: "user", content: "three" }];
     const says = async () => (await chat("", { messages: history, chat_id: "c" })).text;
@@ -33,7 +33,7 @@ run({
     page.hasBehaved();
   },
 
-  "every sort of setting has a control that saves it": async (browser) => {
+  "every type of setting has a control that saves it": async (browser) => {
     const page = await open(browser, "#/plugins/greets");
     const answer = async () => (await chat("tell")).text;
     await page.getByRole("switch", { name: "Loud" }).check();
@@ -66,7 +66,7 @@ run({
     page.hasBehaved();
   },
 
-  "what does not fit is refused beside its field, and nothing changes": async (browser) => {
+  "an invalid value is rejected next to its field and changes nothing": async (browser) => {
     const page = await open(browser, "#/plugins/greets", { forgives: (line) => line.includes("400") && line.includes("/valves/update") });
     await page.getByLabel("Times", { exact: true }).fill("99");
     await page.keyboard.press("Enter");
@@ -84,7 +84,7 @@ run({
     page.hasBehaved();
   },
 
-  "a secret goes in and never comes out": async (browser) => {
+  "a secret is write-only": async (browser) => {
     const page = await open(browser, "#/plugins/greets");
     const secret = page.getByLabel("Password", { exact: true });
     assert.equal(await secret.getAttribute("placeholder"), "not set");
@@ -113,7 +113,7 @@ run({
     page.hasBehaved();
   },
 
-  "a user has settings of their own": async (browser) => {
+  "users have their own settings": async (browser) => {
     const page = await open(browser, "#/plugins/greets/users");
     await page.getByLabel("User id").fill("ann");
     await page.getByRole("button", { name: "Show" }).click();
@@ -125,7 +125,7 @@ run({
     page.hasBehaved();
   },
 
-  "a plugin is switched off and on again": async (browser) => {
+  "a plugin is disabled and enabled": async (browser) => {
     const page = await open(browser, "#/plugins/greets");
     await page.getByRole("switch", { name: "On", exact: true }).uncheck();
     await until("it does not run", async () => !(await chat("hi")).text.startsWith("Hello"));

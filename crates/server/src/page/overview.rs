@@ -156,14 +156,14 @@ pub(super) async fn tools(State(app): State<Arc<App>>, Query(query): Query<Tools
 
 fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
     let script = plugin.script.as_deref();
-    let says = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
+    let field = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
     OverviewPlugin {
         id: plugin.id.to_string(),
         kind: plugin.kind.as_str(),
         title: plugin.title().to_owned(),
-        description: says("description"),
-        version: says("version"),
-        author: says("author"),
+        description: field("description"),
+        version: field("version"),
+        author: field("author"),
         state: if plugin.is_held() { "held" } else { plugin.state_name() },
         enabled: plugin.enabled,
         global: plugin.global,

@@ -67,9 +67,9 @@ function parsed(text) {
 }
 
 function reason(response, answer) {
-  const said = answer?.error?.message ?? answer?.detail ?? answer?.message;
-  if (typeof said === "string") return said;
-  if (said !== undefined) return JSON.stringify(said);
+  const reason = answer?.error?.message ?? answer?.detail ?? answer?.message;
+  if (typeof reason === "string") return reason;
+  if (reason !== undefined) return JSON.stringify(reason);
   return `the host answered ${response.status} ${response.statusText}`;
 }
 

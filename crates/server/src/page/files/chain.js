@@ -1,7 +1,7 @@
 // The chain of a model: its filters in running order, stage by stage, and why the others do not run.
 
 import { get } from "/page/api.js";
-import { badge, button, failed, fill, h, keyed, rowsOf, say } from "/page/dom.js";
+import { badge, button, failed, fill, h, keyed, rowsOf, setText } from "/page/dom.js";
 import { address } from "/page/route.js";
 import { plugin } from "/page/state.js";
 import { count, plain } from "/page/words.js";
@@ -51,7 +51,7 @@ function draw(place, { stages, filters, host_filters: own }) {
   keyed(parts.stages, stages, (stage) => stage.hook, (stage) => stageRow(stage.hook, byId));
   for (const [hook, row] of rowsOf(parts.stages)) row.show(stages.find((stage) => stage.hook === hook).filters, byId);
   parts.others.hidden = others.length === 0;
-  say(parts.others.firstChild, `${count(others.length, "filter")} not running, with reasons`);
+  setText(parts.others.firstChild, `${count(others.length, "filter")} not running, with reasons`);
   keyed(parts.others.lastChild, others, (filter) => filter.id, otherRow);
 }
 
@@ -66,7 +66,7 @@ function stageRow(hook) {
     const shown = ids.slice(0, most);
     keyed(list, shown.map((id) => byId.get(id) ?? { id, state: "live", reason: "" }), (filter) => filter.id, link);
     more.hidden = shown.length === ids.length;
-    say(more, `Show all ${ids.length}`);
+    setText(more, `Show all ${ids.length}`);
   };
   return row;
 
@@ -86,7 +86,7 @@ function link(filter) {
   const item = h("li", { class: "link" }, anchor, priority, state, cache, own);
   item.update = (filter) => {
     anchor.title = [plugin(filter.id)?.description, filter.reason].filter(Boolean).join("\n");
-    say(priority, filter.priority == null ? "" : String(filter.priority));
+    setText(priority, filter.priority == null ? "" : String(filter.priority));
     priority.title = "Priority: lower runs first";
     const word = filter.decision === "refuses" ? "missing" : filter.state;
     state.update(word);
@@ -95,12 +95,12 @@ function link(filter) {
     const measured = filter.prompt_cache;
     cache.hidden = !measured;
     if (measured) {
-      say(cache, `keeps prompt cache: ${measured.keeps ? "yes" : "no"}`);
+      setText(cache, `keeps prompt cache: ${measured.keeps ? "yes" : "no"}`);
       cache.dataset.state = measured.keeps ? "kept" : "lost";
       cache.title = measured.keeps ? `Measured in ${count(measured.requests, "request")}`
         : `Lost in ${measured.lost} of ${count(measured.requests, "request")}: the text it writes before the last message differs between requests`;
     }
-    say(own, filter.user_valves ? plain(filter.user_valves) : "");
+    setText(own, filter.user_valves ? plain(filter.user_valves) : "");
     own.hidden = !filter.user_valves;
   };
   return item;
@@ -111,9 +111,9 @@ function otherRow(filter) {
   const reason = h("span", {});
   const row = h("li", {}, h("a", { href: address("plugins", filter.id) }, filter.id), " ", word, " ", reason);
   row.update = (filter) => {
-    say(word, DECISIONS[filter.decision] ?? filter.decision);
+    setText(word, DECISIONS[filter.decision] ?? filter.decision);
     word.dataset.state = { refuses: "missing", breaker_open: "breaker_open", broken: "broken" }[filter.decision] ?? "off";
-    say(reason, filter.reason);
+    setText(reason, filter.reason);
   };
   return row;
 }

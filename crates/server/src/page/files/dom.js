@@ -34,7 +34,7 @@ export function fill(element, ...children) {
 }
 
 // Writes only a changed text, so that screen readers announce only changes.
-export function say(element, text) {
+export function setText(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;
   }
@@ -105,7 +105,7 @@ export function badge(state) {
   const element = h("span", { class: "badge" });
   element.update = (state) => {
     element.dataset.state = state;
-    say(element, STATES[state] ?? state);
+    setText(element, STATES[state] ?? state);
   };
   element.update(state);
   return element;
@@ -136,9 +136,9 @@ export function confirmed(question, detail, yes) {
 
 // Shows a message, which screen readers announce, with an undo button if `undo` is given.
 let quietly;
-export function tell(text, undo) {
-  const said = document.getElementById("said");
-  fill(said, text, undo && button("Undo", () => { fill(said); undo(); }, { class: "quiet" }));
+export function notify(text, undo) {
+  const toast = document.getElementById("toast");
+  fill(toast, text, undo && button("Undo", () => { fill(toast); undo(); }, { class: "quiet" }));
   clearTimeout(quietly);
-  quietly = undo ? undefined : setTimeout(() => fill(said), 8000);
+  quietly = undo ? undefined : setTimeout(() => fill(toast), 8000);
 }

@@ -133,13 +133,13 @@ function list(is, changed) {
 export function rules(schema) {
   const is = readable(schema);
   const of = is.type === "array" && is.items ? { ...is.items } : is;
-  const said = [];
+  const parts = [];
   const { minimum: from, maximum: to } = of;
-  if (from !== undefined && to !== undefined) said.push(`${from} to ${to}`);
-  else if (from !== undefined) said.push(`at least ${from}`);
-  else if (to !== undefined) said.push(`at most ${to}`);
-  if (of.pattern) said.push(`must match ${of.pattern}`);
-  if (is.type === "integer") said.push("a whole number");
-  if (is.nullable && !is.writeOnly) said.push("optional");
-  return said.join(", ");
+  if (from !== undefined && to !== undefined) parts.push(`${from} to ${to}`);
+  else if (from !== undefined) parts.push(`at least ${from}`);
+  else if (to !== undefined) parts.push(`at most ${to}`);
+  if (of.pattern) parts.push(`must match ${of.pattern}`);
+  if (is.type === "integer") parts.push("a whole number");
+  if (is.nullable && !is.writeOnly) parts.push("optional");
+  return parts.join(", ");
 }

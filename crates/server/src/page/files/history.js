@@ -1,7 +1,7 @@
 // Every version of a plugin: author, time, difference and rollback.
 
 import { get, plugin as path, post } from "/page/api.js";
-import { button, confirmed, failed, fill, h, tell } from "/page/dom.js";
+import { button, confirmed, failed, fill, h, notify } from "/page/dom.js";
 import { drafts } from "/page/source.js";
 import { go, address } from "/page/route.js";
 import { plugin, reload, state } from "/page/state.js";
@@ -46,23 +46,23 @@ export function history(place, id, chosen) {
   }
 
   async function show(number) {
-    let told;
+    let shownVersion;
     try {
       const which = `/history/${encodeURIComponent(number)}`;
       const [own, now] = await Promise.all([get(path(id, which)), get(path(id, `${which}?against=current`)).catch(() => null)]);
-      told = { ...own, now };
+      shownVersion = { ...own, now };
     } catch (error) {
       fill(version, failed("The version could not be loaded", error));
       return;
     }
     if (isClosed) return;
     fill(version,
-      h("div", { class: "row" }, h("h3", { tabindex: "-1", "data-focus": true }, `Version ${told.version}`),
+      h("div", { class: "row" }, h("h3", { tabindex: "-1", "data-focus": true }, `Version ${shownVersion.version}`),
         button("Roll back to this version", () => rollBack(number), { class: "main" })),
-      h("p", { class: "dim" }, `${ACTIONS[told.action] ?? told.action}, ${day(told.at)}, by ${told.by || "unknown"}`),
-      h("h4", {}, "Changes in this version"), difference(told),
-      told.now && [h("h4", {}, "Changes if you roll back"), difference(told.now)],
-      h("details", {}, h("summary", {}, "Complete source"), h("pre", { class: "text", tabindex: "0" }, told.content ?? "This version has no file.")));
+      h("p", { class: "dim" }, `${ACTIONS[shownVersion.action] ?? shownVersion.action}, ${day(shownVersion.at)}, by ${shownVersion.by || "unknown"}`),
+      h("h4", {}, "Changes in this version"), difference(shownVersion),
+      shownVersion.now && [h("h4", {}, "Changes if you roll back"), difference(shownVersion.now)],
+      h("details", {}, h("summary", {}, "Complete source"), h("pre", { class: "text", tabindex: "0" }, shownVersion.content ?? "This version has no file.")));
   }
 
   function difference({ diff, valves_diff: valves = [] }) {
@@ -80,7 +80,7 @@ export function history(place, id, chosen) {
       fill(wrong, h("div", { role: "alert", class: "problem", "data-severity": "error" }, h("p", {}, `Cannot roll back to version ${number}:`), h("pre", { class: "excerpt" }, error.message)));
       return;
     }
-    tell(`${id} is rolled back to version ${number}.`);
+    notify(`${id} is rolled back to version ${number}.`);
     await reload();
     go("plugins", id, "history");
   }

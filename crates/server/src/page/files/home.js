@@ -1,7 +1,7 @@
 // The overview: problems first, then the plugin chain of each model.
 
 import { get, post } from "/page/api.js";
-import { button, failed, fill, h, keyed, say, tell } from "/page/dom.js";
+import { button, failed, fill, h, keyed, setText, notify } from "/page/dom.js";
 import { chain } from "/page/chain.js";
 import { problemList } from "/page/problems.js";
 import { address } from "/page/route.js";
@@ -41,9 +41,9 @@ export function home(place, _parts, scope) {
     const overview = state.overview;
     if (!overview) return;
     const errors = overview.problems.filter((problem) => problem.severity === "error").length;
-    say(wrong, overview.problems.length ? `Problems (${overview.problems.length})` : "Problems");
+    setText(wrong, overview.problems.length ? `Problems (${overview.problems.length})` : "Problems");
     wrong.dataset.severity = errors ? "error" : "";
-    say(well, overview.problems.length ? "" : "No problems. Every plugin runs its current file.");
+    setText(well, overview.problems.length ? "" : "No problems. Every plugin runs its current file.");
     well.hidden = overview.problems.length > 0;
     problems.update(overview.problems);
     let place = 0;
@@ -71,7 +71,7 @@ export function home(place, _parts, scope) {
     keyed(figures, rows, ([label]) => label, ([label, , link]) => {
       const value = link ? h("a", { href: link }) : h("span");
       const row = h("div", {}, h("dt", {}, label), h("dd", {}, value));
-      row.update = ([, text]) => say(value, text);
+      row.update = ([, text]) => setText(value, text);
       return row;
     });
   }
@@ -105,7 +105,7 @@ function approvals(scope) {
       h("p", { class: "actions" },
         button("Approve", () => answer(one, true), { class: "main", "aria-label": `Approve ${tool}` }),
         button("Reject", () => answer(one, false), { class: "danger", "aria-label": `Reject ${tool}` })));
-    card.update = (one) => say(left, `${span(Math.ceil(one.left_ms / 1000))} left`);
+    card.update = (one) => setText(left, `${span(Math.ceil(one.left_ms / 1000))} left`);
     return card;
   }
 
@@ -113,7 +113,7 @@ function approvals(scope) {
     try {
       await post(`/api/v1/questions/${one.id}`, { approved });
     } catch (error) {
-      tell(error.message);
+      notify(error.message);
     }
     load();
   }
@@ -129,7 +129,7 @@ function modelCard(model, user, isOpen) {
   card.addEventListener("toggle", () => card.open && held.load(user()));
   let shown = null;
   card.update = (model) => {
-    say(summary, [model.provider, model.memory && "memory", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
+    setText(summary, [model.provider, model.memory && "memory", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
     fill(tools, model.tools.length ? ["Tools: ", model.tools.join(", ")] : null);
     tools.hidden = model.tools.length === 0;
     fill(buttons, model.actions.length ? ["Action buttons: ", model.actions.map(({ name }) => name).join(", ")] : null);

@@ -1,7 +1,7 @@
 // The page: checks the session, then shows the view of the address and follows the feed of events.
 
 import { get, remove, signed, whenSignedOut } from "/page/api.js";
-import { fill, h, say, tell } from "/page/dom.js";
+import { fill, h, setText, notify } from "/page/dom.js";
 import * as feed from "/page/feed.js";
 import { address, close, route, show } from "/page/route.js";
 import { signIn } from "/page/session.js";
@@ -83,7 +83,7 @@ leave.addEventListener("click", async () => {
   try {
     await remove("/api/v1/session");
   } catch (error) {
-    tell(`Cannot sign out: ${error.message}`);
+    notify(`Cannot sign out: ${error.message}`);
     return;
   }
   ask({ needs_key: true });
@@ -94,7 +94,7 @@ const CONNECTION = { live: "Live", lost: "Connection lost, reconnecting", out: "
 on("connection", () => {
   const element = document.getElementById("connection");
   element.dataset.state = state.connection;
-  say(element, CONNECTION[state.connection] ?? "Connecting");
+  setText(element, CONNECTION[state.connection] ?? "Connecting");
 });
 
 addEventListener("hashchange", () => {

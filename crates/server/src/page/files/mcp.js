@@ -1,7 +1,7 @@
 // Mounted MCP servers: their tools, the changes since their approval, and approvals of exactly the version that is shown.
 
 import { get, post } from "/page/api.js";
-import { badge, button, confirmed, failed, fill, h, tell } from "/page/dom.js";
+import { badge, button, confirmed, failed, fill, h, notify } from "/page/dom.js";
 import { textDifference } from "/page/diff.js";
 import { count, plain, visible } from "/page/words.js";
 
@@ -67,14 +67,14 @@ export function mcp(place, _parts, scope) {
   function entry(server, tool, open) {
     const key = `${server.name} ${tool.tool}`;
     const waits = WAITS.has(tool.state);
-    const said = visible(tool.description);
+    const text = visible(tool.description);
     const twin = tool.state === "approved" && !tool.offered;
     return h("details", { class: "tool", "data-tool": key, open: waits || open.has(key) },
-      h("summary", {}, h("strong", {}, tool.name), " ", badge(tool.state), " ", h("span", { class: "dim" }, said.split("\n")[0].slice(0, 100))),
+      h("summary", {}, h("strong", {}, tool.name), " ", badge(tool.state), " ", h("span", { class: "dim" }, text.split("\n")[0].slice(0, 100))),
       twin && h("p", { class: "help" }, "Not offered: another tool has the same name."),
       tool.state === "gone" && h("p", { class: "help" }, "This tool was approved, but the server no longer offers it."),
       tool.differences.map((one) => [h("h3", {}, one.part === "server" ? "The address of the server changed" : `Its ${one.part} changed`), wrapped(textDifference(visible(one.diff)))]),
-      tool.state === "changed" ? h("details", {}, h("summary", {}, "Current version"), whole(tool, said)) : whole(tool, said),
+      tool.state === "changed" ? h("details", {}, h("summary", {}, "Current version"), whole(tool, text)) : whole(tool, text),
       h("p", { class: "actions" },
         waits && button("Approve as shown", () => approve(server, [tool]), { class: "main", disabled: server.state !== "connected", "aria-label": `Approve ${tool.name} as shown` }),
         tool.approved_hash !== null && button("Revoke approval", () => forget(server, [tool]), { class: "danger", "aria-label": `Revoke the approval of ${tool.name}` })));
@@ -92,12 +92,12 @@ export function mcp(place, _parts, scope) {
     await change(server, "forget", shown, (names) => `Approval revoked: ${names}.`);
   }
 
-  async function change(server, act, tools, said) {
+  async function change(server, act, tools, describe) {
     try {
       const { changed } = await post(`/api/v1/mcp/${encodeURIComponent(server.name)}/${act}`, { tools });
-      tell(said(changed.join(", ") || "no changes"));
+      notify(describe(changed.join(", ") || "no changes"));
     } catch (error) {
-      tell(`Cannot ${act === "forget" ? "revoke" : "approve"}: ${error.message}`);
+      notify(`Cannot ${act === "forget" ? "revoke" : "approve"}: ${error.message}`);
     }
     await load(true);
     // The pressed button no longer exists.
@@ -105,12 +105,12 @@ export function mcp(place, _parts, scope) {
   }
 }
 
-function whole(tool, said) {
+function whole(tool, text) {
   const part = (name, value) => value !== null && value !== undefined && [h("h3", {}, name), h("pre", { class: "text", tabindex: "0" }, visible(plain(value)))];
   return h("div", {},
     h("h3", {}, "Name at the server"), h("pre", { class: "text", tabindex: "0" }, visible(tool.tool)),
     part("Title", tool.title),
-    h("h3", {}, "Description"), h("pre", { class: "text", tabindex: "0" }, said || "none"),
+    h("h3", {}, "Description"), h("pre", { class: "text", tabindex: "0" }, text || "none"),
     part("Arguments", tool.input_schema), part("Results", tool.output_schema), part("Hints", tool.annotations));
 }
 

@@ -1,7 +1,7 @@
 // One plugin: its status, switches, settings, source and history.
 
 import { get, plugin as path, post, put, remove } from "/page/api.js";
-import { badge, button, confirmed, failed, fill, h, say, tell, toggle } from "/page/dom.js";
+import { badge, button, confirmed, failed, fill, h, setText, notify, toggle } from "/page/dom.js";
 import { history } from "/page/history.js";
 import { problemList } from "/page/problems.js";
 import { address, go } from "/page/route.js";
@@ -50,13 +50,13 @@ export function pluginPanel(place, id, first) {
     const plugin = known(id);
     fill(gone, !plugin && (state.problem ? failed("The plugin could not be loaded", state.problem)
       : h("p", { class: "failed", role: "alert" }, `There is no plugin ${id}. Its history may still be available.`)));
-    say(title, plugin?.title ?? id);
+    setText(title, plugin?.title ?? id);
     word.hidden = switches.hidden = !plugin;
     if (plugin) {
       word.update(standing(plugin));
-      say(about, plugin.description ?? "");
+      setText(about, plugin.description ?? "");
       about.hidden = !plugin.description;
-      say(facts, [plugin.kind, plugin.id, plugin.version && `version ${plugin.version}`, plugin.author && `by ${plugin.author}`, plugin.path,
+      setText(facts, [plugin.kind, plugin.id, plugin.version && `version ${plugin.version}`, plugin.author && `by ${plugin.author}`, plugin.path,
         plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.chats_only?.length > 0 && `not at pipelines: ${plugin.chats_only.join(", ")}`, plugin.toggle && "only on request",
         plugin.kind !== "action" && plugin.hooks.length && `hooks: ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`,
         plugin.buttons.length && `buttons: ${plugin.buttons.join(", ")}`].filter(Boolean).join(" · "));
@@ -71,7 +71,7 @@ export function pluginPanel(place, id, first) {
 
   function stats() {
     const { calls, broken, mean_us: mean } = known(id)?.stats ?? { calls: 0 };
-    say(figures, calls ? `${calls.toLocaleString("en")} calls since startup, ${time(mean)} on average, ${broken} failed` : "No calls since startup");
+    setText(figures, calls ? `${calls.toLocaleString("en")} calls since startup, ${time(mean)} on average, ${broken} failed` : "No calls since startup");
   }
 
   function drawParts() {
@@ -118,7 +118,7 @@ function switchRow(id) {
       // The route inverts the state, so that the current state must be known.
       await reload();
       if (known(id)?.[what] !== isOn) await post(path(id, rest));
-      tell(message, () => flip(what, rest, !isOn, `The change of ${id} is undone.`));
+      notify(message, () => flip(what, rest, !isOn, `The change of ${id} is undone.`));
     } catch (error) {
       fill(wrong, `Cannot change the setting: ${error.message}`);
     }
@@ -131,7 +131,7 @@ function switchRow(id) {
     flipping += 1;
     try {
       await put(`/api/v1/traces/contents/${encodeURIComponent(id)}`, { keep: isOn });
-      tell(isOn ? `New traces record the contents that ${id} reads.` : `New traces do not record the contents that ${id} reads.`);
+      notify(isOn ? `New traces record the contents that ${id} reads.` : `New traces do not record the contents that ${id} reads.`);
     } catch (error) {
       fill(wrong, `Cannot change the setting: ${error.message}`);
     }
@@ -150,11 +150,11 @@ async function erase(id) {
   try {
     await remove(path(id, `/delete${isGuard ? "?confirm=true" : ""}`));
   } catch (error) {
-    tell(`Cannot delete ${id}: ${error.message}`);
+    notify(`Cannot delete ${id}: ${error.message}`);
     return;
   }
   const version = before[0]?.version;
-  tell(`${id} is deleted.`, version === undefined ? undefined : () => restore(id, version));
+  notify(`${id} is deleted.`, version === undefined ? undefined : () => restore(id, version));
   await reload();
   go("plugins");
 }
@@ -162,10 +162,10 @@ async function erase(id) {
 async function restore(id, version) {
   try {
     await post(path(id, "/rollback"), { version });
-    tell(`${id} is restored.`);
+    notify(`${id} is restored.`);
     await reload();
     go("plugins", id);
   } catch (error) {
-    tell(`Cannot restore ${id}: ${error.message}`);
+    notify(`Cannot restore ${id}: ${error.message}`);
   }
 }

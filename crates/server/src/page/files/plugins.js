@@ -1,6 +1,6 @@
 // A searchable list of all plugins, with the selected one beside it.
 
-import { badge, button, failed, fill, h, keyed, rowsOf, say } from "/page/dom.js";
+import { badge, button, failed, fill, h, keyed, rowsOf, setText } from "/page/dom.js";
 import { pluginPanel } from "/page/plugin.js";
 import { address, go } from "/page/route.js";
 import { standing, state } from "/page/state.js";
@@ -15,7 +15,7 @@ export function plugins(place, parts, scope) {
     h("option", { value: "tool" }, "Tools"),
     h("option", { value: "action" }, "Actions"), h("option", { value: "!" }, "With problems"));
   const list = h("ul", { class: "list" });
-  const told = h("p", { class: "dim", role: "status" });
+  const summary = h("p", { class: "dim", role: "status" });
   const detail = h("div", { class: "detail" });
   const missing = h("div");
   fill(place,
@@ -25,7 +25,7 @@ export function plugins(place, parts, scope) {
       h("div", { class: "search" },
         h("p", { class: "field" }, h("label", { for: search.id }, "Find"), search),
         h("p", { class: "field" }, h("label", { for: kind.id }, "Show"), kind)),
-      told, list),
+      summary, list),
     detail);
   let panel = null;
   scope.on("overview", () => {
@@ -46,7 +46,7 @@ export function plugins(place, parts, scope) {
       return isKind && (!word || `${plugin.id} ${plugin.title} ${plugin.description ?? ""} ${plugin.tools.join(" ")}`.toLowerCase().includes(word));
     };
     const shown = all.filter(fits).sort(inOrder);
-    say(told, shown.length === all.length ? count(all.length, "plugin") : `${shown.length} of ${count(all.length, "plugin")}`);
+    setText(summary, shown.length === all.length ? count(all.length, "plugin") : `${shown.length} of ${count(all.length, "plugin")}`);
     keyed(list, shown, (plugin) => plugin.id, row);
   }
 
@@ -57,8 +57,8 @@ export function plugins(place, parts, scope) {
     const link = h("a", { href: address("plugins", plugin.id) }, title, h("span", { class: "marks" }, kind, word));
     const item = h("li", {}, link);
     item.update = (plugin) => {
-      say(title, plugin.title);
-      say(kind, plugin.title === plugin.id ? plugin.kind : `${plugin.id} · ${plugin.kind}`);
+      setText(title, plugin.title);
+      setText(kind, plugin.title === plugin.id ? plugin.kind : `${plugin.id} · ${plugin.kind}`);
       word.update(standing(plugin));
     };
     item.mark = (id) => id === plugin.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");

@@ -1,7 +1,7 @@
 // Problems with their position and their fix.
 
 import { plugin as path, post, remove } from "/page/api.js";
-import { badge, button, confirmed, h, keyed, say, tell } from "/page/dom.js";
+import { badge, button, confirmed, h, keyed, setText, notify } from "/page/dom.js";
 import { address } from "/page/route.js";
 import { reload } from "/page/state.js";
 
@@ -27,7 +27,7 @@ function card(problem, linked) {
     excerpt(problem),
     problem.help && h("p", { class: "help" }, "Help: ", problem.help),
     problem.command && command(problem));
-  item.update = (problem) => say(message, problem.message);
+  item.update = (problem) => setText(message, problem.message);
   return item;
 }
 
@@ -50,9 +50,9 @@ function command(problem) {
   const copy = button("Copy", async () => {
     try {
       await navigator.clipboard.writeText(problem.command);
-      tell("Copied.");
+      notify("Copied.");
     } catch {
-      tell("Cannot copy: the browser denied access to the clipboard.");
+      notify("Cannot copy: the browser denied access to the clipboard.");
     }
   }, { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
   const mend = problem.state === "missing" && button("Confirm removal", () => confirmRemoval(problem.plugin), { class: "danger" });
@@ -67,9 +67,9 @@ async function release(problem) {
   if (!await confirmed(`Release ${id}?`, `${problem.message}. If it crashes the process again, it is quarantined again at the next start.`, "Release")) return;
   try {
     await post(path(id, "/release"), {});
-    tell(`${id} is released.`);
+    notify(`${id} is released.`);
   } catch (error) {
-    tell(`Cannot release ${id}: ${error.message}`);
+    notify(`Cannot release ${id}: ${error.message}`);
   }
   reload();
 }
@@ -79,9 +79,9 @@ async function acceptChange(problem) {
   if (!await confirmed(`Accept the change to the guard ${id}?`, problem.message, "Accept the change")) return;
   try {
     await post(path(id, "/confirm"), {});
-    tell(`The change to ${id} is accepted.`);
+    notify(`The change to ${id} is accepted.`);
   } catch (error) {
-    tell(`Cannot accept the change to ${id}: ${error.message}`);
+    notify(`Cannot accept the change to ${id}: ${error.message}`);
   }
   reload();
 }
@@ -91,9 +91,9 @@ async function adoptValues(problem) {
   if (!await confirmed(`Adopt the stored data for ${id}?`, problem.message, "Adopt")) return;
   try {
     await post(path(id, "/adopt"), {});
-    tell(`${id} uses the data of the removed plugin.`);
+    notify(`${id} uses the data of the removed plugin.`);
   } catch (error) {
-    tell(`Cannot adopt the stored data for ${id}: ${error.message}`);
+    notify(`Cannot adopt the stored data for ${id}: ${error.message}`);
   }
   reload();
 }
@@ -104,9 +104,9 @@ async function confirmRemoval(id) {
   if (!isSure) return;
   try {
     await remove(path(id, "/delete?confirm=true"));
-    tell(`The removal of ${id} is confirmed. Requests pass without it.`);
+    notify(`The removal of ${id} is confirmed. Requests pass without it.`);
   } catch (error) {
-    tell(`Cannot confirm the removal of ${id}: ${error.message}`);
+    notify(`Cannot confirm the removal of ${id}: ${error.message}`);
   }
   reload();
 }

@@ -1,7 +1,7 @@
 // Running and recent requests, updated live, and the steps of the selected one.
 
 import { get } from "/page/api.js";
-import { badge, failed, fill, h, keyed, name, rowsOf, say } from "/page/dom.js";
+import { badge, failed, fill, h, keyed, name, rowsOf, setText } from "/page/dom.js";
 import { replay } from "/page/replay.js";
 import { address } from "/page/route.js";
 import { state } from "/page/state.js";
@@ -16,7 +16,7 @@ export function requests(place, parts, scope) {
   const failedOnly = h("input", { type: "checkbox", id: name("failed"), onchange: draw });
   const hold = h("input", { type: "checkbox", id: name("hold"), onchange: draw });
   const body = h("tbody");
-  const told = h("p", { class: "dim" });
+  const summary = h("p", { class: "dim" });
   const wrong = h("div");
   const one = h("div", { class: "detail" });
   fill(place,
@@ -26,7 +26,7 @@ export function requests(place, parts, scope) {
         h("p", { class: "field" }, h("label", { for: search.id }, "Find"), search),
         h("p", { class: "check" }, failedOnly, h("label", { for: failedOnly.id }, "Failed only")),
         h("p", { class: "check" }, hold, h("label", { for: hold.id }, "Pause updates"))),
-      told,
+      summary,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of requests" },
         h("table", { class: "requests" },
           h("thead", {}, h("tr", {}, ["Started", "Model", "User", "Status", "Duration", "Steps"].map((word) => h("th", { scope: "col" }, word)))), body))),
@@ -46,7 +46,7 @@ export function requests(place, parts, scope) {
       && (!word || `${request.model} ${request.user} ${request.endpoint} ${request.chat_id} ${request.id}`.toLowerCase().includes(word));
     const fitting = all.filter(fits);
     const running = all.filter((request) => request.running).length;
-    say(told, `${running} running, ${all.length - running} finished${fitting.length > MOST ? `; showing the last ${MOST}` : ""}`);
+    setText(summary, `${running} running, ${all.length - running} finished${fitting.length > MOST ? `; showing the last ${MOST}` : ""}`);
     keyed(body, fitting.slice(0, MOST), (request) => request.id, row);
     const now = shown && state.requests.get(shown.id);
     if (now && shown.running && !now.running) load(shown.id);
@@ -68,13 +68,13 @@ export function requests(place, parts, scope) {
     item.update = (request) => {
       if (item.last === request) return;
       item.last = request;
-      say(link, clock(request.begun));
-      say(cells[0], request.model);
-      say(cells[1], request.user);
+      setText(link, clock(request.begun));
+      setText(cells[0], request.model);
+      setText(cells[1], request.user);
       word.dataset.state = request.running ? "running" : isFailed(request) ? "broken" : "live";
-      say(word, stateOf(request));
-      say(cells[2], request.running ? "" : time(request.took_ms * 1000));
-      say(cells[3], request.changed ? `${request.steps}, ${request.changed} changed` : String(request.steps));
+      setText(word, stateOf(request));
+      setText(cells[2], request.running ? "" : time(request.took_ms * 1000));
+      setText(cells[3], request.changed ? `${request.steps}, ${request.changed} changed` : String(request.steps));
     };
     item.mark = (isOpen) => isOpen ? item.setAttribute("aria-current", "true") : item.removeAttribute("aria-current");
     item.mark(shown?.id === request.id);

@@ -1,7 +1,7 @@
 // A plugin's file in an editor. The host rejects a text that does not load and keeps the running version.
 
 import { get, plugin as path, post } from "/page/api.js";
-import { button, failed, fill, h, name, tell } from "/page/dom.js";
+import { button, failed, fill, h, name, notify } from "/page/dom.js";
 import { editor } from "/page/editor.js";
 import { excerpt } from "/page/problems.js";
 import { reload, state } from "/page/state.js";
@@ -97,7 +97,7 @@ export function source(place, id) {
       fill(elsewhere);
       show();
       fill(standing, "Saved and live");
-      tell(`${id} is saved and live.`);
+      notify(`${id} is saved and live.`);
       reload();
     } catch (error) {
       show();

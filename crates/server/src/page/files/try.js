@@ -1,7 +1,7 @@
 // A chat through the chain of a model, or a press of an action button, with the result of each hook.
 
 import { post } from "/page/api.js";
-import { failed, fill, h, name, tell } from "/page/dom.js";
+import { failed, fill, h, name, notify } from "/page/dom.js";
 import { facts } from "/page/requests.js";
 import { state } from "/page/state.js";
 import { detail } from "/page/steps.js";
@@ -85,15 +85,15 @@ export function tryIt(place, _parts, scope) {
   function show({ status, answer, error, trace }) {
     const steps = h("div");
     detail(steps, trace ?? {});
-    tell(error ? `Rejected with status ${status}.` : "Answered.");
+    notify(error ? `Rejected with status ${status}.` : "Answered.");
     fill(result,
-      error ? h("div", { class: "card" }, h("h2", {}, `Rejected with status ${status}`), h("p", { class: "wrong" }, said(error)))
-        : h("div", { class: "card" }, h("h2", {}, "Answer"), h("p", { class: "answer" }, said(answer))),
+      error ? h("div", { class: "card" }, h("h2", {}, `Rejected with status ${status}`), h("p", { class: "wrong" }, textOf(error)))
+        : h("div", { class: "card" }, h("h2", {}, "Answer"), h("p", { class: "answer" }, textOf(answer))),
       h("h2", {}, "Steps"), trace && facts(trace), steps);
   }
 }
 
-function said(answer) {
+function textOf(answer) {
   if (answer === null || answer === undefined) return "No answer. Emitted events are listed below.";
   if (typeof answer === "string") return answer;
   const text = answer?.error?.message ?? answer?.message ?? answer?.choices?.[0]?.message?.content ?? answer?.content;

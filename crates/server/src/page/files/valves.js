@@ -1,7 +1,7 @@
 // The form of a plugin's valves. Each change is saved at once, applies from the next turn, and can be undone.
 
 import { get, plugin as path, post } from "/page/api.js";
-import { button, failed, fill, h, name, say, tell } from "/page/dom.js";
+import { button, failed, fill, h, name, setText, notify } from "/page/dom.js";
 import { control, rules } from "/page/fields.js";
 import { go } from "/page/route.js";
 import { short } from "/page/words.js";
@@ -113,7 +113,7 @@ function form(place, from) {
   }
 
   // Changes the stored values. Returns the error if the change is rejected.
-  function save(said, change) {
+  function save(message, change) {
     const saved = last.then(async () => {
       const before = { ...stored };
       const version = await newest();
@@ -124,7 +124,7 @@ function form(place, from) {
       }
       await refresh();
       const own = await newest();
-      tell(`${said}.`, () => undo(async () => {
+      notify(`${message}.`, () => undo(async () => {
         if (version === undefined) return from.write(before);
         if (own !== await newest()) throw new Error("the plugin has changed since; its history has every version");
         return from.back(version);
@@ -143,9 +143,9 @@ function form(place, from) {
     last = last.then(async () => {
       try {
         await back();
-        tell(`The last change to ${from.what} is undone.`);
+        notify(`The last change to ${from.what} is undone.`);
       } catch (error) {
-        tell(`Cannot undo: ${error.message}`);
+        notify(`Cannot undo: ${error.message}`);
       }
       for (const row of rows.values()) row.settle();
       await refresh();
@@ -184,7 +184,7 @@ function field(key, schema, { save, set, unset }) {
   return { element, show, settle: () => { isDirty = false; shown = null; fill(wrong); own.element.removeAttribute("aria-invalid"); } };
 
   function show({ value, source: from }) {
-    say(source, SOURCES[from] ?? from);
+    setText(source, SOURCES[from] ?? from);
     source.dataset.source = from;
     reset.hidden = from !== "stored" && !isDirty;
     const now = JSON.stringify(value);
@@ -211,14 +211,14 @@ function field(key, schema, { save, set, unset }) {
       refused(error);
       return;
     }
-    const said = own.isSecret ? "is replaced" : value === undefined ? "is reset to its default" : `is ${short(JSON.stringify(value), 60)}`;
-    put(`${title} ${said}`, value === undefined ? unset(key) : set(key, value));
+    const message = own.isSecret ? "is replaced" : value === undefined ? "is reset to its default" : `is ${short(JSON.stringify(value), 60)}`;
+    put(`${title} ${message}`, value === undefined ? unset(key) : set(key, value));
   }
 
-  async function put(said, change) {
-    say(outcome, "Saving");
+  async function put(message, change) {
+    setText(outcome, "Saving");
     const sent = isDirty ? own.element.value : undefined;
-    const error = await save(said, change).catch((error) => error);
+    const error = await save(message, change).catch((error) => error);
     if (error) {
       refused(error);
       return;
@@ -228,12 +228,12 @@ function field(key, schema, { save, set, unset }) {
     own.element.removeAttribute("aria-invalid");
     fill(wrong);
     if (own.isSecret) own.write(!change({ [key]: 1 })[key] ? null : "set");
-    say(outcome, "Saved");
-    setTimeout(() => say(outcome, ""), 4000);
+    setText(outcome, "Saved");
+    setTimeout(() => setText(outcome, ""), 4000);
   }
 
   function refused(error) {
-    say(outcome, "");
+    setText(outcome, "");
     own.element.setAttribute("aria-invalid", "true");
     reset.hidden = false;
     fill(wrong, `Cannot save: ${error.message}`);
