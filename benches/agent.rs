@@ -1,6 +1,6 @@
-//! The costs of a memory: a conversation of a thousand turns, by hundreds of turns, with summaries and with a
-//! window alone; and a remembered turn beside one that nobody keeps. `cargo bench --bench agent`; of times
-//! only ratios mean anything, the rest are counts.
+//! The costs of memory: a conversation of a thousand turns, per hundred turns, with summaries and with a window
+//! alone, and a stored turn compared with one that is not stored. Run with `cargo bench --bench agent`. Only ratios of
+//! times are comparable; other values are counts.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -29,7 +29,7 @@ const BLOCKS: usize = 10;
 const TURNS: usize = 100;
 
 fn main() {
-    // `cargo test` builds benches and runs them too: there is nothing to measure there.
+    // `cargo test` builds benches and runs them too: they measure nothing then.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -41,7 +41,7 @@ fn main() {
     });
 }
 
-/// A model that answers at once, and counts what it is sent.
+/// A model that answers at once and counts the bytes that it receives.
 #[derive(Default)]
 struct Talker {
     bytes: AtomicUsize,
@@ -77,7 +77,7 @@ fn completion(text: &str) -> Json {
     ])
 }
 
-fn says(text: &str) -> Json {
+fn chat_of(text: &str) -> Json {
     let message = Json::from([("role", "user".into()), ("content", text.into())]);
     Json::from([("model", "talker".into()), ("messages", vec![message].into())])
 }
@@ -101,7 +101,7 @@ fn setup(talker: &Arc<Talker>, summarize: bool) -> Setup {
 async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
     let begin = Begin {
         conversation: chat.into(),
-        request: ChatRequest::new(says(text)).unwrap(),
+        request: ChatRequest::new(chat_of(text)).unwrap(),
         facts: TurnFacts { chat_id: chat.into(), ..TurnFacts::default() },
         context: Context::default(),
         events: Events::default(),
@@ -112,7 +112,7 @@ async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
     runs.begin(setup, begin, |_| {}).await.unwrap().run
 }
 
-/// A thousand turns; gives what one takes in the end, and how many steps of it are kept.
+/// Runs a thousand turns. Returns the cost of the last ones and the number of their stored steps.
 async fn long_talk(name: &str, summarize: bool) -> (Duration, u64) {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
@@ -163,17 +163,17 @@ async fn long_talk(name: &str, summarize: bool) -> (Duration, u64) {
     (usual, steps)
 }
 
-/// A turn that is remembered beside the same that is not.
+/// Compares a stored turn with the same turn without storage.
 async fn beside_plain((remembered, steps): (Duration, u64)) {
     let talker = Arc::new(Talker::default());
     let setup = setup(&talker, false);
     let mut times = Vec::new();
     for number in 0..BLOCKS * TURNS {
-        let body = says(&format!("turn {number}: {}", "what people say ".repeat(10)));
+        let body = chat_of(&format!("turn {number}: {}", "what people say ".repeat(10)));
         let Some(Json::Array(messages)) = body.get("messages") else { return };
         for _ in 0..10 {
-            // As much as the window has.
-            for one in [says("before").at_path("messages").at(0).unwrap(), answered()] {
+            // The size of the window.
+            for one in [chat_of("before").at_path("messages").at(0).unwrap(), answered()] {
                 messages.push(one).unwrap();
             }
         }

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::sync::{LazyLock, Mutex, mpsc};
 use valvehouse::filter::FailurePolicy;
-use valvehouse::script::{Kind, Diagnostic, Script, Settings, Severity, SourceFile, says_of_itself};
+use valvehouse::script::{Kind, Diagnostic, Script, Settings, Severity, SourceFile, claims_of};
 
 fuzz_target!(|text: &str| {
     // The stack of whoever compiles in the host is as large; the fuzzer's own is not.
@@ -30,7 +30,7 @@ fn try_text(text: &str) {
     let pairs = read_plainly(text);
     let says = |key: &str, value: &str| pairs.iter().any(|(k, v)| k == key && v.eq_ignore_ascii_case(value));
     let of_itself = (says("security", "true"), !says("global", "false"));
-    assert_eq!(says_of_itself(text), of_itself);
+    assert_eq!(claims_of(text), of_itself);
     let settings = Settings::default();
     for kind in [Kind::Filter, Kind::Tool] {
         let file = SourceFile::new(kind, "fuzzed", "filters/fuzzed.rhai", text);

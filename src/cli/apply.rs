@@ -103,20 +103,20 @@ async fn upload(
         })?;
     }
     if config.folders.source == ScriptSource::Folder {
-        out.say("hosts with these settings load scripts from their folders; set [folders] source = \"store\" to load them from the store");
+        out.note("hosts with these settings load scripts from their folders; set [folders] source = \"store\" to load them from the store");
     }
     let output = Json::from([
         ("generation", generation.into()),
         ("files", set.files.len().into()),
         ("changed", changed.into()),
     ]);
-    let exit = tell_reach(&*store, generation, args.wait, output, out).await?;
+    let exit = report_reach(&*store, generation, args.wait, output, out).await?;
     store.close().await;
     Ok(exit)
 }
 
 /// Reports how many hosts have applied a generation; with `is_awaited`, waits for them first.
-pub(super) async fn tell_reach(
+pub(super) async fn report_reach(
     store: &dyn Store,
     generation: u64,
     is_awaited: bool,

@@ -28,7 +28,7 @@ pub(super) async fn run(args: args::Chat, config: Config, out: &Console) -> Resu
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in plugin_problems(&app.host.snapshot()) {
-        out.say(&report::shown(&problem, out.talk()));
+        out.note(&report::shown(&problem, out.talk()));
     }
     let lines = match &input {
         Input::Piped(_) => StdinLines::none(),
@@ -55,10 +55,10 @@ async fn talk(
         conversation.show_last(before).await?;
     }
     let done = match input {
-        Input::Once(text) | Input::Piped(text) => conversation.say(&text).await,
+        Input::Once(text) | Input::Piped(text) => conversation.send(&text).await,
         Input::AtTerminal => conversation.at_terminal().await,
     };
-    conversation.say_how_to_continue();
+    conversation.note_how_to_continue();
     done
 }
 
@@ -156,14 +156,14 @@ impl<'a> Conversation<'a> {
     /// Runs a turn for each line until the input ends. Saved scripts are live from the next line on.
     async fn at_terminal(&mut self) -> Result<(), CommandError> {
         self.app.follow();
-        self.out.say(&format!("chat with {}; Ctrl-D ends it", self.model));
+        self.out.note(&format!("chat with {}; Ctrl-D ends it", self.model));
         loop {
             self.out.ask("> ");
             let Some(line) = self.lines.next().await? else { return Ok(()) };
             if line.trim().is_empty() {
                 continue;
             }
-            if let Err(failure) = self.say(line.trim()).await {
+            if let Err(failure) = self.send(line.trim()).await {
                 self.out.fail(&failure);
                 // The failed message is removed from the conversation.
                 self.messages.pop();
@@ -172,7 +172,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Runs one turn; its messages stay in the conversation.
-    async fn say(&mut self, text: &str) -> Result<(), CommandError> {
+    async fn send(&mut self, text: &str) -> Result<(), CommandError> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
         let (events, open_questions) = questions::listening(Some(&self.app.questions), self.out);
@@ -197,12 +197,12 @@ impl<'a> Conversation<'a> {
             }
         };
         let answer =
-            reply::hear(answer, complete, open_questions, &self.app, &mut self.lines, self.out).await;
+            reply::print(answer, complete, open_questions, &self.app, &mut self.lines, self.out).await;
         if let Some(recording) = recording {
             show_steps(recording, answer.as_ref().err(), self.out);
         }
         let answer = answer?;
-        reply::say_how_to_go_on(&answer, self.out);
+        reply::note_how_to_resume(&answer, self.out);
         self.messages.push(response::message_of(&answer).deep_clone());
         Ok(())
     }
@@ -211,13 +211,13 @@ impl<'a> Conversation<'a> {
     async fn show_last(&self, before: &store::Conversation) -> Result<(), CommandError> {
         let store = self.app.runs.store();
         let from = before.length.saturating_sub(SHOWN);
-        self.out.say(&format!("continuing {} with {} messages so far", before.id, before.length));
+        self.out.note(&format!("continuing {} with {} messages so far", before.id, before.length));
         for message in store.messages(&before.id, from, before.length).await? {
-            self.out.say(&message_text(&message, self.out.talk()));
+            self.out.note(&message_text(&message, self.out.talk()));
         }
         if let Some(run) = store.runs(Some(&before.id), Some(store::RunStatus::Paused), 1).await?.first() {
             let waits = reply::waits_in_words(&run.pending);
-            self.out.say(&format!(
+            self.out.note(&format!(
                 "run {} {waits}; a new message cancels the run, `valvehouse resume {}` resumes it",
                 run.id, run.id
             ));
@@ -226,9 +226,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// Shows how to continue a stored conversation.
-    fn say_how_to_continue(&self) {
+    fn note_how_to_continue(&self) {
         if let Some(id) = self.kept.get() {
-            self.out.say(&format!("to continue: valvehouse chat --continue={id}"));
+            self.out.note(&format!("to continue: valvehouse chat --continue={id}"));
         }
     }
 
@@ -307,5 +307,5 @@ fn show_steps(mut recording: TraceGuard, failure: Option<&CommandError>, out: &C
     }
     recording.done();
     let detail = trace.detail();
-    out.tell(|| trace_view::shown(&detail, out.talk()), || Json::from([("trace", detail.clone())]));
+    out.event(|| trace_view::shown(&detail, out.talk()), || Json::from([("trace", detail.clone())]));
 }

@@ -59,7 +59,7 @@ async fn check(
         findings.secrets(config);
     }
     findings.host(config, &args.paths).await?;
-    findings.tell(out)?;
+    findings.print(out)?;
     let waits = |problem: &Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::GuardGone);
     let counts = |problem: &Diagnostic| {
         (args.strict || problem.severity == Severity::Error) && !(may_be_confirmed && waits(problem))
@@ -147,7 +147,7 @@ impl Findings {
                 Suite::check(&script, &tests, &settings)
             }
         };
-        self.tell_once(problems);
+        self.add_once(problems);
     }
 
     fn module(&mut self, kind: Kind, root: &Path, path: &Path) {
@@ -156,11 +156,11 @@ impl Findings {
             Ok(read) => Script::check_module(&read.file, root),
             Err(problem) => vec![problem],
         };
-        self.tell_once(problems);
+        self.add_once(problems);
     }
 
     /// Adds problems that are not reported yet: those of a module concern every script that imports it.
-    fn tell_once(&mut self, problems: Vec<Diagnostic>) {
+    fn add_once(&mut self, problems: Vec<Diagnostic>) {
         for problem in problems {
             if self.reported.insert((problem.place(), problem.message.clone())) {
                 self.problems.push(problem);
@@ -243,7 +243,7 @@ impl Findings {
                 }
             }
         };
-        self.tell_once(problems);
+        self.add_once(problems);
     }
 
     /// Reports tools with one name that several files define: only the last one is offered.
@@ -265,7 +265,7 @@ impl Findings {
                 problems.push(Diagnostic::new(Code::SameTool, id, path, message).help(help).warning());
             }
         }
-        self.tell_once(problems);
+        self.add_once(problems);
     }
 
     /// Reports configured secrets that cannot be read.
@@ -282,7 +282,7 @@ impl Findings {
             }
             problem
         };
-        self.tell_once(config.unread_secrets().into_iter().map(problem).collect());
+        self.add_once(config.unread_secrets().into_iter().map(problem).collect());
     }
 
     /// Adds the problems that `list` and `serve` also report: missing tools and filters, settings for unknown
@@ -302,11 +302,11 @@ impl Findings {
         let standing = app::stored_standing(config).await;
         let of_schedule = standing.scheduled_problems(&snapshot);
         let all = snapshot.problems.iter().cloned().chain(of_plugins).chain(of_schedule);
-        self.tell_once(all.filter(is_selected).collect());
+        self.add_once(all.filter(is_selected).collect());
         Ok(())
     }
 
-    fn tell(&mut self, out: &Console) -> Result<(), CommandError> {
+    fn print(&mut self, out: &Console) -> Result<(), CommandError> {
         self.problems.sort_by(|a, b| (&a.path, a.line, a.column).cmp(&(&b.path, b.line, b.column)));
         if out.is_sarif() {
             out.json(&sarif::report(&self.problems))?;
@@ -324,7 +324,7 @@ impl Findings {
             return Ok(());
         }
         for note in &self.notes {
-            out.say(&format!("note: {note}"));
+            out.note(&format!("note: {note}"));
         }
         for problem in &self.problems {
             out.line(&format!("{}\n", report::shown(problem, out.results())))?;

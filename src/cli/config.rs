@@ -6,11 +6,11 @@ use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, table};
 
 pub(super) fn run(args: &args::Config, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let wanted = |one: &Effective| {
+    let is_selected = |one: &Effective| {
         let key = args.key.as_deref();
         key.is_none_or(|key| one.key == key || one.key.starts_with(&format!("{key}.")))
     };
-    let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
+    let all: Vec<Effective> = config::effective(config).into_iter().filter(is_selected).collect();
     if let Some(key) = args.key.as_deref().filter(|_| all.is_empty()) {
         return Err(CommandError::usage(format!(
             "unknown setting `{key}`; valvehouse config lists the effective settings, valvehouse config --reference all settings"

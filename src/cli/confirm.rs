@@ -23,7 +23,7 @@ pub(super) async fn run(args: &args::Confirm, config: &Config, out: &Console) ->
         )));
     };
     for problem in plugin.state.problems() {
-        out.say(&problem.message);
+        out.note(&problem.message);
     }
     let generation = project.store.confirm(&args.id, &pending, &project::author()).await?;
     let what = if pending == GuardChange::Off { "may be off" } else { "may change" };

@@ -52,15 +52,15 @@ pub(super) async fn run(args: &args::Explain, config: &Config, out: &Console) ->
         ]))?;
     } else {
         if args.model.is_none() {
-            out.say(&format!("model {}", clean(model)));
+            out.note(&format!("model {}", clean(model)));
         }
         if filters.is_empty() {
-            out.say("no filters: requests are sent to the model unchanged");
+            out.note("no filters: requests are sent to the model unchanged");
         } else {
             out.line(&as_table(&filters, out.results()))?;
         }
         match offered.as_slice() {
-            [] => out.say("no tools are offered to the model"),
+            [] => out.note("no tools are offered to the model"),
             names => out.line(&format!("\noffered tools: {}", names.join(", ")))?,
         }
         if !actions.is_empty() {
@@ -113,11 +113,11 @@ async fn coverage(args: &args::Explain, project: &Project, out: &Console) -> Res
     if out.is_json() {
         out.json(&project.snapshot.coverage_table(&rows))?;
     } else if standing.hosts == 0 {
-        out.say("no host is running on this store, so there are no counts");
+        out.note("no host is running on this store, so there are no counts");
     } else if project.snapshot.guards().is_empty() {
-        out.say("no guards: no filter has `security: true`");
+        out.note("no guards: no filter has `security: true`");
     } else if rows.is_empty() {
-        out.say("no requests in the last hour");
+        out.note("no requests in the last hour");
     } else {
         out.line(&coverage_table(&project.snapshot, &rows, out.results()))?;
     }

@@ -70,7 +70,7 @@ async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit,
     }
     // Without expected grants, there can be no conflict.
     let generation = subject.store.set_grants(id, None, None, &project::author()).await?.unwrap_or_default();
-    let exit = subject.tell(&[], generation, out).await?;
+    let exit = subject.print(&[], generation, out).await?;
     subject.store.close().await;
     Ok(exit)
 }
@@ -117,7 +117,7 @@ impl Subject<'_> {
         }
         let generation = self.change(|stored| Ok(stored.merge(&added))).await?;
         self.warn(words, &added, out);
-        self.tell(&touched(words), generation, out).await
+        self.print(&touched(words), generation, out).await
     }
 
     async fn take_back(&self, words: &[GrantWord], out: &Console) -> Result<Exit, CommandError> {
@@ -130,7 +130,7 @@ impl Subject<'_> {
             })
         };
         let generation = self.change(less).await?;
-        self.tell(&touched(words), generation, out).await
+        self.print(&touched(words), generation, out).await
     }
 
     fn not_stored(&self, capability: Capability) -> String {
@@ -155,7 +155,7 @@ impl Subject<'_> {
 
     /// Explains grants without limits, and warns of probable typing errors.
     fn warn(&self, words: &[GrantWord], added: &Grants, out: &Console) {
-        let warn = |text: String| out.say(&format!("{} {text}", out.talk().yellow("warning:")));
+        let warn = |text: String| out.note(&format!("{} {text}", out.talk().yellow("warning:")));
         for word in words.iter().filter(|word| word.names.is_empty()) {
             if let Some(meaning) = word.capability.whole() {
                 let name = word.capability.name();
@@ -211,7 +211,7 @@ impl Subject<'_> {
     }
 
     /// Shows the grants after a change, and the number of hosts that it has reached.
-    async fn tell(
+    async fn print(
         &self,
         touched: &[Capability],
         generation: u64,
@@ -266,7 +266,7 @@ impl Subject<'_> {
         });
         let rows: Vec<_> = rows.collect();
         if rows.is_empty() {
-            out.say(&format!("nothing is granted to `{}`", self.id));
+            out.note(&format!("nothing is granted to `{}`", self.id));
             return Ok(());
         }
         Ok(out.line(&table(&rows))?)

@@ -27,7 +27,7 @@ async fn list(project: &Project, id: &str, out: &Console) -> Result<(), CommandE
         return Ok(out.json(&Json::from([("id", id.into()), ("history", all.into())]))?);
     }
     if entries.is_empty() {
-        out.say(&format!("`{id}` has no history yet: it has never loaded"));
+        out.note(&format!("`{id}` has no history yet: it has never loaded"));
         return Ok(());
     }
     let paint = out.results();

@@ -40,7 +40,7 @@ async fn invoke(
             problem.id == args.tool || problem.message.contains(&format!("`{}`", args.tool))
         };
         for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
-            out.say(&report::shown(problem, out.talk()));
+            out.note(&report::shown(problem, out.talk()));
         }
     }
     let (events, questions) = questions::listening(Some(&app.questions), out);

@@ -24,7 +24,7 @@ pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError>
     if let Some(key) = &made {
         out.line(&format!("key   {key}"))?;
         out.line(&format!("hash  {hash}"))?;
-        out.say(
+        out.note(
             "hand the key to the client, and write the hash to valvehouse.toml ([server] keys or [admin] key)",
         );
     } else {

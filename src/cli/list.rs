@@ -36,7 +36,7 @@ pub(super) async fn run(args: &args::List, config: &Config, out: &Console) -> Re
         stats::show(snapshot, &standing, out)?;
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);
-        out.say(&format!("no plugins yet: drop a script into {}", folder.display()));
+        out.note(&format!("no plugins yet: drop a script into {}", folder.display()));
         providers::show(config, &standing, out)?;
     } else {
         out.line(&as_table(snapshot, &standing, out.results()))?;
@@ -46,7 +46,7 @@ pub(super) async fn run(args: &args::List, config: &Config, out: &Console) -> Re
         for plugin in snapshot.plugins.values().filter(|_| config.server.pipelines) {
             let hooks = plugin.hooks_of_chats_only();
             if plugin.enabled && !hooks.is_empty() {
-                out.say(&format!("note: {}", chats_only_in_words(&plugin.id, &hooks)));
+                out.note(&format!("note: {}", chats_only_in_words(&plugin.id, &hooks)));
             }
         }
         for (plugin, open) in open(snapshot, &standing) {
@@ -65,7 +65,7 @@ fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
         return Ok(out.json(&Json::from([("tools", tools.into())]))?);
     }
     if tools.is_empty() {
-        out.say("no tools yet: drop a script into tools/");
+        out.note("no tools yet: drop a script into tools/");
         return Ok(());
     }
     let paint = out.results();

@@ -38,7 +38,7 @@ impl Loads {
         Some(Diagnostic::of(Code::Quarantined, file, what).help(help))
     }
 
-    /// Returns the reason for which the process ended, if it did. If no process can be started, the file is
+    /// Returns the reason why the process ended, if it did. If no process can be started, the file is
     /// loaded in this process only.
     fn load(&mut self, path: &Path) -> Option<String> {
         // A path with a line break would be read as two paths.

@@ -29,8 +29,8 @@ pub(super) fn start(line: &Line, out: &Console) {
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",
     };
-    let wanted = std::env::var(VARIABLE).ok().filter(|words| !words.trim().is_empty());
-    let (filter, wrong) = match wanted.as_deref().map(EnvFilter::try_new) {
+    let directives = std::env::var(VARIABLE).ok().filter(|words| !words.trim().is_empty());
+    let (filter, wrong) = match directives.as_deref().map(EnvFilter::try_new) {
         None => (EnvFilter::new(usual), None),
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (EnvFilter::new(usual), Some(error)),

@@ -38,7 +38,7 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
         None => config.mcp.iter().collect(),
     };
     if servers.is_empty() && !out.is_json() {
-        out.say(&format!("no MCP servers: add [[mcp]] to {FILE}"));
+        out.note(&format!("no MCP servers: add [[mcp]] to {FILE}"));
     }
     let store = store_of(&servers, config).await?;
     let looks = servers.iter().map(|server| look(server, &pins, store.as_ref()));
@@ -189,7 +189,7 @@ pub(super) async fn login(
     let store = valvehouse_store::open(&config.store).await?;
     let announce = |address: &str| {
         let address = clean(address);
-        out.tell(
+        out.event(
             || format!("open this address in a browser to log in to {name}:\n  {address}"),
             || Json::from([("open", address.as_str().into())]),
         );

@@ -46,7 +46,7 @@ pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
             Err(error) => format!("waiting for the store's tables: {error}"),
         };
         if last_report.as_ref() != Some(&waits_for) {
-            out.say(&waits_for);
+            out.note(&waits_for);
             last_report = Some(waits_for);
         }
         tokio::time::sleep(PAUSE).await;

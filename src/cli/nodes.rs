@@ -35,7 +35,7 @@ pub(super) async fn run(config: &Config, out: &Console) -> Result<Exit, CommandE
         return Ok(Exit::Done);
     }
     if hosts.is_empty() {
-        out.say("no host is running on this store");
+        out.note("no host is running on this store");
         return Ok(Exit::Done);
     }
     let paint = out.results();
@@ -67,6 +67,6 @@ pub(super) async fn run(config: &Config, out: &Console) -> Result<Exit, CommandE
         ]
     }));
     out.line(&table(&rows))?;
-    out.say(&format!("the store is at generation {stored}"));
+    out.note(&format!("the store is at generation {stored}"));
     Ok(Exit::Done)
 }

@@ -46,7 +46,7 @@ pub(super) fn run(args: &args::Port, config: &Config, out: &Console) -> Result<E
     }
     let paths: Vec<String> =
         drafts.iter().map(|(path, _)| report::near(path).display().to_string()).collect();
-    tell(&draft, &paths, &problems, out)?;
+    print_draft(&draft, &paths, &problems, out)?;
     let has_errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     Ok(if has_errors { Exit::Findings } else { Exit::Done })
 }
@@ -103,7 +103,12 @@ fn write(drafts: &[(PathBuf, &String)], force: bool) -> Result<(), CommandError>
 }
 
 /// Shows the files, and a summary of the notes by kind.
-fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console) -> Result<(), CommandError> {
+fn print_draft(
+    draft: &Draft,
+    paths: &[String],
+    problems: &[Diagnostic],
+    out: &Console,
+) -> Result<(), CommandError> {
     if out.is_json() {
         let notes: Vec<Json> = draft.notes.iter().map(note_as_json).collect();
         out.json(&Json::from([
@@ -130,7 +135,7 @@ fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console)
         draft.lines.translated(),
         draft.lines.percent()
     ))?;
-    for (title, is_todo) in [("to write, marked TODO:", true), ("to look at:", false)] {
+    for (title, is_todo) in [("to write, marked TODO:", true), ("to review:", false)] {
         let groups = by_kind(draft.notes.iter().filter(|note| note.is_todo == is_todo));
         if groups.is_empty() {
             continue;
@@ -144,7 +149,7 @@ fn tell(draft: &Draft, paths: &[String], problems: &[Diagnostic], out: &Console)
         }
     }
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
-        out.say(&format!("\n{}", report::shown(problem, out.talk())));
+        out.note(&format!("\n{}", report::shown(problem, out.talk())));
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ pub(super) async fn diff(args: &args::Diff, config: &Config, out: &Console) -> R
             out.line(&clean(&admin::diff(before.unwrap_or(""), after.unwrap_or(""), names)))?;
         }
         let changes = count(changes.len(), "change");
-        out.say(&format!("{changes} from generation {} to the folder", set.generation));
+        out.note(&format!("{changes} from generation {} to the folder", set.generation));
     }
     Ok(if changes.is_empty() { Exit::Done } else { Exit::Findings })
 }

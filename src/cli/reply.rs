@@ -12,7 +12,7 @@ use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 
 /// Runs a turn, writes its answer, and asks its questions. `complete` adds fields to the answer before it is
 /// printed as JSON.
-pub(super) async fn hear(
+pub(super) async fn print(
     answer: TurnStream<'_>,
     complete: impl FnOnce(&Json),
     open_questions: OpenQuestions,
@@ -68,10 +68,10 @@ async fn write(
 }
 
 /// Shows how to resume the run of an answer that is paused.
-pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
+pub(super) fn note_how_to_resume(answer: &Json, out: &Console) {
     let pending = answer.field("pending_action");
     if !pending.is_null() {
-        out.say(&ways_on(&answer.text_or_empty("run_id"), &pending));
+        out.note(&ways_on(&answer.text_or_empty("run_id"), &pending));
     }
 }
 

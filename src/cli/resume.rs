@@ -17,7 +17,7 @@ pub(super) async fn run(args: args::Resume, config: Config, out: &Console) -> Re
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in plugin_problems(&app.host.snapshot()) {
-        out.say(&report::shown(&problem, out.talk()));
+        out.note(&report::shown(&problem, out.talk()));
     }
     let done = resume(&app, &args, &decision, out).await;
     app.close().await;
@@ -32,7 +32,7 @@ async fn resume(
 ) -> Result<(), CommandError> {
     let id = &args.run;
     if *decision == Decision::GoOn {
-        say_what_has_to_be_decided(app, id, out).await?;
+        note_pending_decision(app, id, out).await?;
     }
     // Without a terminal, further questions pause the run again.
     let is_terminal = io::stdin().is_terminal();
@@ -41,19 +41,19 @@ async fn resume(
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);
     let options = RunOptions::new(turn).streamed(!args.no_stream);
     let answer = app.resume(id.clone(), decision.clone(), None, options);
-    let answer = reply::hear(answer, |_| {}, questions, app, &mut lines, out).await?;
-    reply::say_how_to_go_on(&answer, out);
+    let answer = reply::print(answer, |_| {}, questions, app, &mut lines, out).await?;
+    reply::note_how_to_resume(&answer, out);
     Ok(())
 }
 
 /// Shows the choices for a tool that may have run; a step cannot ask about it again.
-async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Console) -> Result<(), CommandError> {
+async fn note_pending_decision(app: &App, id: &str, out: &Console) -> Result<(), CommandError> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());
     let pending = Runs::pending_action(&run, saved.as_ref(), setup.as_ref());
     if pending.text("type").as_deref() == Some("unfinished_tool") {
-        out.say(&reply::ways_on(id, &pending));
+        out.note(&reply::ways_on(id, &pending));
     }
     Ok(())
 }

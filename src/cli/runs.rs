@@ -43,13 +43,13 @@ async fn dispatch(runs: &Runs, args: RunsArgs, config: &Config, out: &Console) -
         Some(RunsDo::Fork { checkpoint, new }) => {
             let forked = runs.fork(&checkpoint, &new).await?;
             let count = many(forked.length, "message");
-            tell(out, &conversation_to_json(&forked), &format!("`{new}` has {count}; {}", on(&new)))
+            print_result(out, &conversation_to_json(&forked), &format!("`{new}` has {count}; {}", on(&new)))
         }
         Some(RunsDo::Export { chat }) => Ok(out.json(&runs.export(&chat).await?)?),
         Some(RunsDo::Import { file, chat }) => {
             let imported = runs.import(&exported(&file)?, chat.as_deref()).await?;
             let (id, count) = (&imported.id, many(imported.length, "message"));
-            tell(out, &conversation_to_json(&imported), &format!("`{id}` has {count}; {}", on(id)))
+            print_result(out, &conversation_to_json(&imported), &format!("`{id}` has {count}; {}", on(id)))
         }
         Some(RunsDo::Prune { chat, keep }) => {
             if let Some(chat) = &chat {
@@ -60,12 +60,12 @@ async fn dispatch(runs: &Runs, args: RunsArgs, config: &Config, out: &Console) -
             let keep = Prune { whole_runs, runs: usual.runs.max(whole_runs) };
             let dropped = runs.store().prune(chat.as_deref(), keep).await?;
             let output = Json::from([("dropped", dropped.into())]);
-            tell(out, &output, &format!("dropped {}", many(dropped, "checkpoint")))
+            print_result(out, &output, &format!("dropped {}", many(dropped, "checkpoint")))
         }
         Some(RunsDo::Forget { chat }) => {
             runs.forget(&chat).await?;
             let output = Json::from([("chat_id", chat.as_str().into()), ("deleted", true.into())]);
-            tell(out, &output, &format!("`{chat}` is deleted"))
+            print_result(out, &output, &format!("`{chat}` is deleted"))
         }
     }
 }
@@ -75,11 +75,11 @@ fn on(chat: &str) -> String {
 }
 
 /// Reports the outcome, as JSON on stdout or as text on stderr.
-fn tell(out: &Console, output: &Json, words: &str) -> Result<(), CommandError> {
+fn print_result(out: &Console, output: &Json, words: &str) -> Result<(), CommandError> {
     if out.is_json() {
         out.json(output)?;
     } else {
-        out.say(&clean(words));
+        out.note(&clean(words));
     }
     Ok(())
 }
@@ -93,10 +93,10 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
         .map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
 }
 
-async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), CommandError> {
-    let found = match wanted.status {
-        Some(_) => runs.list(wanted).await?,
-        None => runs.list_by_need(wanted).await?,
+async fn list(runs: &Runs, query: &RunQuery, out: &Console) -> Result<(), CommandError> {
+    let found = match query.status {
+        Some(_) => runs.list(query).await?,
+        None => runs.list_by_need(query).await?,
     };
     if out.is_json() {
         let all: Vec<Json> = found.iter().map(|(run, agent)| run_to_json(run, agent)).collect();
@@ -104,7 +104,7 @@ async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), Comma
         return Ok(());
     }
     if found.is_empty() {
-        out.say("no runs: only runs of models with `memory = true` in valvehouse.toml are stored");
+        out.note("no runs: only runs of models with `memory = true` in valvehouse.toml are stored");
         return Ok(());
     }
     let paint = out.results();
@@ -162,7 +162,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
         out.line(&message_text(&message, paint))?;
     }
     if run.status.can_go_on() && !run.is_alive() {
-        out.say(&format!("\n{}", ways_on(id, &pending)));
+        out.note(&format!("\n{}", ways_on(id, &pending)));
     }
     Ok(())
 }

@@ -27,8 +27,8 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
     greet(&app, serving.address, out);
-    tell_waiting(&app, out).await;
-    let news = tokio::spawn(tell_news(app.clone(), app.host.reports(), out.clone()));
+    note_waiting_runs(&app, out).await;
+    let news = tokio::spawn(print_reports(app.clone(), app.host.reports(), out.clone()));
     let ended = serving.run(&app, reading, out).await;
     news.abort();
     ended
@@ -55,13 +55,13 @@ pub(super) async fn dev(
 }
 
 /// Prints the agent runs that need attention: they wait for an answer, or were interrupted with an earlier host.
-async fn tell_waiting(app: &App, out: &Console) {
+async fn note_waiting_runs(app: &App, out: &Console) {
     for word in [INTERRUPTED, "paused"] {
-        let wanted = RunQuery { status: Some(word.to_owned()), limit: 1_000, ..RunQuery::default() };
-        match app.runs.list(&wanted).await {
+        let query = RunQuery { status: Some(word.to_owned()), limit: 1_000, ..RunQuery::default() };
+        match app.runs.list(&query).await {
             Ok(runs) if runs.is_empty() => {}
-            Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
-            Err(error) => out.say(&format!("cannot look for runs that are {word}: {error}")),
+            Ok(runs) => out.note(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
+            Err(error) => out.note(&format!("cannot list runs that are {word}: {error}")),
         }
     }
 }
@@ -104,23 +104,23 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
             ("problems", report::all_as_json(&problems)),
         ])
     };
-    out.tell(human, json);
+    out.event(human, json);
 }
 
 /// Shows the changes of every reload.
-async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
+async fn print_reports(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
     loop {
         match reports.recv().await {
-            Ok(report) => tell_report(&app, &report, &out),
+            Ok(report) => print_report(&app, &report, &out),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                out.say(&format!("{} were skipped", count(missed as usize, "reload")));
+                out.note(&format!("{} were skipped", count(missed as usize, "reload")));
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
 }
 
-fn tell_report(app: &App, report: &Report, out: &Console) {
+fn print_report(app: &App, report: &Report, out: &Console) {
     let ms = report.took.as_millis();
     for change in &report.changes {
         let news = News::of(change, app);
@@ -145,7 +145,7 @@ fn tell_report(app: &App, report: &Report, out: &Console) {
                 ("problems", report::all_as_json(&news.problems)),
             ])
         };
-        out.tell(human, json);
+        out.event(human, json);
     }
 }
 

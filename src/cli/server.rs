@@ -80,7 +80,7 @@ impl Serving {
             tokio::time::sleep(SETTLED).await;
             memory::give_back_code();
         });
-        systemd::tell(&Word::Ready);
+        systemd::notify(&Word::Ready);
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();
         settled.abort();
@@ -119,25 +119,25 @@ async fn serve(
             ended = &mut serving => return ended_by_itself(ended),
             signal = signals.next() => match signal {
                 Signal::LookAgain => {
-                    systemd::tell(&Word::Reloading);
+                    systemd::notify(&Word::Reloading);
                     settings.apply(Trigger::Operator, app, reading, out).await;
-                    systemd::tell(&Word::Ready);
+                    systemd::notify(&Word::Ready);
                 }
                 Signal::Stop => break,
             },
             () = settings.changed() => settings.apply(Trigger::Save, app, reading, out).await,
         }
     }
-    systemd::tell(&Word::Stopping);
+    systemd::notify(&Word::Stopping);
     let seconds = DRAIN.as_secs();
-    out.say(&format!(
+    out.note(&format!(
         "stopping: running requests have {seconds} s to finish; press Ctrl-C again to stop at once"
     ));
     drop(stop);
     tokio::select! {
         _ = &mut serving => {}
-        () = tokio::time::sleep(DRAIN) => out.say("stopped before all requests were finished"),
-        () = signals.stop() => out.say("stopped at once"),
+        () = tokio::time::sleep(DRAIN) => out.note("stopped before all requests were finished"),
+        () = signals.stop() => out.note("stopped at once"),
     }
     Ok(Exit::Done)
 }
@@ -230,10 +230,10 @@ pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, 
         .filter(|folder| **folder != config.folders.actions || folder.is_dir())
         .map(|folder| near(folder).display().to_string())
         .collect();
-    let say = out.clone();
+    let console = out.clone();
     let progress = tokio::spawn(async move {
         tokio::time::sleep(MOMENT).await;
-        say.say(&format!("compiling the scripts in {} …", folders.join(" and ")));
+        console.note(&format!("compiling the scripts in {} …", folders.join(" and ")));
     });
     let app = App::open(config).await;
     progress.abort();
@@ -267,11 +267,11 @@ const ENOUGH: u64 = 65_536;
 fn take_enough() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.unwrap_or(ENOUGH).min(ENOUGH);
-    if current.is_none_or(|current| current >= wanted) {
+    let target = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+    if current.is_none_or(|current| current >= target) {
         return;
     }
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(target), maximum }) {
         tracing::warn!("cannot raise the limit of {current:?} open files and connections: {error}");
     }
 }

@@ -101,15 +101,15 @@ impl SettingsFile {
             Ok(waiting) => {
                 self.is_in_use = !is_blank;
                 let generation = app.host.snapshot().generation;
-                out.say(&format!("the settings are reloaded (generation {generation})"));
+                out.note(&format!("the settings are reloaded (generation {generation})"));
                 if !waiting.is_empty() {
-                    out.say(&format!("restart to apply: {}", waiting.join(", ")));
+                    out.note(&format!("restart to apply: {}", waiting.join(", ")));
                 }
             }
             Err(problems) => {
                 if trigger == Trigger::Operator {
                     let why: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-                    out.say(&format!("cannot apply the settings:\n{}", why.join("\n")));
+                    out.note(&format!("cannot apply the settings:\n{}", why.join("\n")));
                 }
                 app.refuse_settings(problems).await;
             }

@@ -8,16 +8,16 @@ use valvehouse_terminal::{Console, Paint, table};
 
 pub(super) fn show(snapshot: &Snapshot, standing: &SharedStatus, out: &Console) -> io::Result<()> {
     if standing.hosts == 0 {
-        out.say("no host is running on this project: statistics exist only while a host is running");
+        out.note("no host is running on this project: statistics exist only while a host is running");
         return Ok(());
     }
     let rows = rows(snapshot, standing, out.results());
     if rows.len() == 1 {
-        out.say("no plugin has been called since the host started");
+        out.note("no plugin has been called since the host started");
         return Ok(());
     }
     out.line(&table(&rows))?;
-    out.say("since the start of the host; running time without waiting, peak memory");
+    out.note("since the start of the host; running time without waiting, peak memory");
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Word {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn tell(word: &Word) {
+pub(super) fn notify(word: &Word) {
     use sd_notify::NotifyState;
     let result = match word {
         Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
@@ -27,7 +27,7 @@ pub(super) fn tell(word: &Word) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn tell(_: &Word) {}
+pub(super) fn notify(_: &Word) {}
 
 /// Notifies the watchdog of systemd, if enabled, twice per interval.
 pub(super) async fn live() {

@@ -37,7 +37,7 @@ async fn list(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), Comm
     let part = |name: &str| known.list(name);
     let all = [part("live"), part("past")].concat();
     if all.is_empty() {
-        out.say("no recorded request matches");
+        out.note("no recorded request matches");
         return Ok(());
     }
     let paint = out.results();
@@ -77,7 +77,7 @@ fn begun(summary: &Json) -> String {
 /// Follows requests until the host stops or the output is closed.
 async fn follow(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
     let response = host.open(&["api", "v1", "events"], &[]).await?;
-    out.say("following requests; Ctrl-C ends");
+    out.note("following requests; Ctrl-C ends");
     let (mut bytes, mut parser) = (response.into_stream(), Parser::default());
     while let Some(piece) = bytes.next().await {
         parser.push(&piece?);
@@ -85,17 +85,17 @@ async fn follow(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), Co
             let event = event.map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))?;
             let name = event.name.as_deref().unwrap_or("");
             if let Ok(data) = Json::parse(&event.data) {
-                tell(name, &data, args, out)?;
+                print_event(name, &data, args, out)?;
             }
         }
     }
-    out.say("the host has stopped");
+    out.note("the host has stopped");
     Ok(())
 }
 
-fn tell(name: &str, data: &Json, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
-    let is = |wanted: &Option<String>, key: &str| {
-        wanted.as_deref().is_none_or(|wanted| data.text(key).as_deref() == Some(wanted))
+fn print_event(name: &str, data: &Json, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
+    let is = |expected: &Option<String>, key: &str| {
+        expected.as_deref().is_none_or(|expected| data.text(key).as_deref() == Some(expected))
     };
     let is_request = matches!(name, "begun" | "ended");
     if is_request && !(is(&args.model, "model") && is(&args.user, "user")) {
@@ -165,6 +165,6 @@ async fn replay(
         let line = format!("{}  {verdict}  {}", word(step, "hook"), paint.red(&cause));
         out.line(&format!("{}{changes}", line.trim_end()))?;
     }
-    out.say(&word(&replayed, "note"));
+    out.note(&word(&replayed, "note"));
     Ok(exit)
 }

@@ -52,7 +52,7 @@ pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Re
             )))
         }
         args::User::Forget { .. } => {
-            out.say(&clean(&format!("deleted the stored records of `{user}`")));
+            out.note(&clean(&format!("deleted the stored records of `{user}`")));
             Ok(Exit::Done)
         }
         args::User::Show { .. } => Ok(Exit::Done),

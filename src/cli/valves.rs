@@ -68,7 +68,7 @@ impl<'a> Valves<'a> {
     async fn get(&self, key: Option<&str>, out: &Console) -> Result<Exit, CommandError> {
         let now = self.in_force().await?;
         for problem in &now.problems {
-            out.say(&format!("{} {problem}", out.talk().yellow("warning:")));
+            out.note(&format!("{} {problem}", out.talk().yellow("warning:")));
         }
         match key {
             Some(key) => {
@@ -83,7 +83,7 @@ impl<'a> Valves<'a> {
                 let names = self.schema.fields().iter().map(|field| field.name.as_str());
                 out.json(&self.as_json(names, &now))?;
             }
-            None if self.schema.fields().is_empty() => out.say(&format!("`{}` has no valves", self.id)),
+            None if self.schema.fields().is_empty() => out.note(&format!("`{}` has no valves", self.id)),
             None => {
                 let rows = self.schema.fields().iter().map(|field| {
                     let value = now.values.field(&field.name).to_string();
@@ -114,7 +114,7 @@ impl<'a> Valves<'a> {
             .store
             .merge_valves(self.id, self.user, &self.schema.marked_changes(&changes), &project::author())
             .await?;
-        self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
+        self.print(values.iter().map(|(key, _)| key.as_str()), generation, out).await
     }
 
     async fn reset(&self, keys: &[String], out: &Console) -> Result<Exit, CommandError> {
@@ -129,13 +129,13 @@ impl<'a> Valves<'a> {
         let all: Vec<String> = all.into_iter().map(String::from).collect();
         let keys = if keys.is_empty() { &all } else { keys };
         if keys.is_empty() {
-            out.say(&format!("no valves were set for `{}`", self.id));
+            out.note(&format!("no valves were set for `{}`", self.id));
             return Ok(Exit::Done);
         }
         self.project.remember(self.id).await;
         let generation =
             self.project.store.reset_valves(self.id, self.user, keys, &project::author()).await?;
-        self.tell(keys.iter().map(String::as_str), generation, out).await
+        self.print(keys.iter().map(String::as_str), generation, out).await
     }
 
     fn spec(&self, out: &Console) -> Result<Exit, CommandError> {
@@ -144,7 +144,7 @@ impl<'a> Valves<'a> {
     }
 
     /// Shows the values after a change, and the number of hosts that it has reached.
-    async fn tell<'k>(
+    async fn print<'k>(
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
         generation: u64,

@@ -1,6 +1,6 @@
 //! Work of scripts after the client has its response: `fn done(body)` and `after(|| …)`.
 
-use crate::host::{TestHost, saying, streaming, until};
+use crate::host::{TestHost, chat_body, streaming, until};
 use crate::tools::HELPER;
 use crate::upstream::{Gate, MODEL, Reply, Upstream, chunk};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ async fn done_runs_with_the_whole_conversation_after_the_last_byte() {
         } else {
             host.upstream.reply(Reply::text("it is").behind(&gate));
         }
-        let body = if is_streamed { streaming(MODEL, "is it") } else { saying(MODEL, "is it") };
+        let body = if is_streamed { streaming(MODEL, "is it") } else { chat_body(MODEL, "is it") };
         let chat = host.chat(&body);
         let meanwhile = async {
             host.upstream.wait_for_requests(1 + usize::from(is_streamed)).await;
@@ -89,7 +89,7 @@ async fn done_runs_after_a_disconnect_and_after_a_failed_turn() {
     service.wait_for_requests(1).await;
     assert_eq!(reported(&service)[0]["messages"], json!([{"role": "user", "content": "is it"}]));
     host.upstream.reply(Reply::json(&json!({"error": {"message": "busy"}})).status(503));
-    assert_ne!(host.chat(&saying(MODEL, "again")).await.status, 200);
+    assert_ne!(host.chat(&chat_body(MODEL, "again")).await.status, 200);
     service.wait_for_requests(2).await;
     let failed = &reported(&service)[1];
     assert!(failed["error"].as_str().unwrap().contains("503"), "{failed}");
@@ -118,7 +118,7 @@ fn stream_end(state) { after(|| report("end")); }
     let host = TestHost::new().config(&config).config(HELPER).filter("tells", filter).start().await;
     assert!(host.problems("tells").is_empty(), "{:?}", host.problems("tells"));
     host.upstream.reply(Reply::text("fine"));
-    assert_eq!(host.chat(&saying(MODEL, "first")).await.text(), "fine");
+    assert_eq!(host.chat(&chat_body(MODEL, "first")).await.text(), "fine");
     service.wait_for_requests(2).await;
     until("all is counted", async || {
         figure(&host, "valvehouse_after_answer_total{end=\"done\"}").await == 2.0
@@ -149,7 +149,7 @@ fn done(body) { throw "no"; }
     let host = TestHost::new().config(config).filter("guard", guard).start().await;
     host.upstream.script(|request| Reply::fitting(request, "fine"));
     for _ in 0..6 {
-        let answer = host.chat(&saying(MODEL, "x")).await;
+        let answer = host.chat(&chat_body(MODEL, "x")).await;
         assert_eq!((answer.status, answer.text().as_str()), (200, "fine"), "{}", answer.body());
         let pending = "valvehouse_after_answer_pending";
         until("the work is over", async || figure(&host, pending).await == 0.0).await;
@@ -169,7 +169,7 @@ async fn a_full_queue_drops_and_counts_new_work_without_blocking_answers() {
     let host = TestHost::new().config(&config).filter("tells", filter).start().await;
     host.upstream.script(|request| Reply::fitting(request, "fine"));
     for _ in 0..5 {
-        assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+        assert_eq!(host.chat(&chat_body(MODEL, "x")).await.text(), "fine");
     }
     until("what is too much is dropped", async || {
         figure(&host, "valvehouse_after_answer_total{end=\"dropped\"}").await == 44.0
@@ -193,16 +193,16 @@ async fn deferring_too_many_or_too_large_functions_is_an_error_of_the_script() {
     let many = "fn inlet(body) { for i in 0..65 { after(|| i); } body }";
     let large = "fn inlet(body) { let text = \"x\"; for i in 0..23 { text += text; } after(|| text); body }";
     let host = TestHost::new().filter("many", many).start().await;
-    let refused = host.chat(&saying(MODEL, "x")).await;
+    let refused = host.chat(&chat_body(MODEL, "x")).await;
     assert_eq!(refused.status, 500);
     host.update("many", large).await;
-    assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    assert_eq!(host.chat(&chat_body(MODEL, "x")).await.status, 500);
     let together = "fn inlet(body) { let text = \"x\"; for i in 0..21 { text += text; } for i in 0..9 { after(|| text); } body }";
     host.update("many", together).await;
-    assert_eq!(host.chat(&saying(MODEL, "x")).await.status, 500);
+    assert_eq!(host.chat(&chat_body(MODEL, "x")).await.status, 500);
     host.update("many", &together.replace("0..9", "0..7")).await;
     host.upstream.reply(Reply::text("fine"));
-    assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+    assert_eq!(host.chat(&chat_body(MODEL, "x")).await.text(), "fine");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_stopping_host_completes_deferred_work() {
     let (filter, config) = reports(&service, code);
     let mut host = TestHost::new().config(&config).filter("tells", filter).start().await;
     host.upstream.reply(Reply::text("fine"));
-    assert_eq!(host.chat(&saying(MODEL, "x")).await.text(), "fine");
+    assert_eq!(host.chat(&chat_body(MODEL, "x")).await.text(), "fine");
     host.stop().await;
     assert_eq!(reported(&service), [json!(1), json!(2)]);
 }

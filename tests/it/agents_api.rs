@@ -1,7 +1,7 @@
 //! Agents over HTTP: runs that wait for a person, are followed and get decisions; conversations that are
 //! read, branched, exported, imported and forgotten.
 
-use crate::host::{Answer, Setup, TestHost, saying, until};
+use crate::host::{Answer, Setup, TestHost, chat_body, until};
 use crate::upstream::{Gate, MODEL, Reply, UpstreamRequest, chunk};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -362,7 +362,7 @@ async fn a_conversation_branches_at_a_checkpoint() {
     assert_eq!(texts_in(host.look("conversations/c2").await), ["one", "echo: one", "other", "echo: other"]);
     assert_eq!(texts_in(host.look("conversations/c1").await), ["one", "echo: one", "two", "echo: two"]);
     // A client that sends the whole conversation continues the branch.
-    let mut body = saying("clerk", "x");
+    let mut body = chat_body("clerk", "x");
     body["chat_id"] = json!("c2");
     body["user"] = json!("ann");
     body["messages"] = json!([{"role": "user", "content": "one"}, {"role": "assistant", "content": "echo: one"},

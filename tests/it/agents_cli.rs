@@ -32,7 +32,7 @@ fn paying(project: &Project) -> (String, String) {
         .run_with(&["chat", r#"/pay {"amount":10}"#], "")
         .ends(0)
         .prints("Waiting for a person")
-        .says("--reject [REASON]");
+        .stderr_has("--reject [REASON]");
     let run = only_run(project);
     assert_eq!(text(&run, "status"), "paused");
     (text(&run, "run_id"), text(&run, "chat_id"))
@@ -44,20 +44,27 @@ fn a_run_pauses_in_one_process_and_resumes_in_another() {
     let (run, chat) = paying(&project);
     project.run("runs").ends(0).prints("paused").prints("whether `pay` may run with").prints(&run);
     let shown = project.run(&format!("runs show {run}")).ends(0);
-    shown.prints(&chat).prints("calls pay {\"amount\":10}").says(&format!("resume {run} --approve"));
+    shown.prints(&chat).prints("calls pay {\"amount\":10}").stderr_has(&format!("resume {run} --approve"));
     project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
     assert_eq!(text(&only_run(&project), "status"), "done");
     // A finished run takes no decision.
-    project.run(&format!("resume {run} --approve")).ends(2).says("cannot resume run").says("it is done");
-    project.run(&format!("resume {run}")).ends(2).says("it is done");
-    project.run("resume none").ends(2).says("unknown run `none`");
+    project
+        .run(&format!("resume {run} --approve"))
+        .ends(2)
+        .stderr_has("cannot resume run")
+        .stderr_has("it is done");
+    project.run(&format!("resume {run}")).ends(2).stderr_has("it is done");
+    project.run("resume none").ends(2).stderr_has("unknown run `none`");
 }
 
 #[test]
 fn a_person_changes_arguments_or_rejects_with_a_reason() {
     let project = clerk();
     let (run, _) = paying(&project);
-    project.run(&format!("resume {run} --approve --arguments []")).ends(2).says("must be a JSON object");
+    project
+        .run(&format!("resume {run} --approve --arguments []"))
+        .ends(2)
+        .stderr_has("must be a JSON object");
     let words = ["resume", &run, "--approve", "--arguments", r#"{"amount": 3}"#];
     project.run_with(&words, "").ends(0).prints("paid 3");
 
@@ -73,7 +80,8 @@ fn without_a_terminal_a_run_stays_paused_and_shows_how_to_resume() {
     let project = clerk();
     let (run, _) = paying(&project);
     let ran = project.run(&format!("resume {run}")).ends(0);
-    ran.prints("Waiting for a person").says(&format!("valvehouse resume {run} --approve --arguments JSON"));
+    ran.prints("Waiting for a person")
+        .stderr_has(&format!("valvehouse resume {run} --approve --arguments JSON"));
     let json = project.run(&format!("--format json resume {run}")).ends(0).json();
     assert_eq!((text(&json, "run_id"), text(&json, "pending_action.type")), (run, "approval".into()));
 }
@@ -103,18 +111,21 @@ fn a_question_is_answered_with_text() {
         .ends(0)
         .prints("Which city?");
     let run = text(&only_run(&project), "run_id");
-    project.run(&format!("resume {run} --approve")).ends(2).says("asks a question");
+    project.run(&format!("resume {run} --approve")).ends(2).stderr_has("asks a question");
     project.run(&format!("resume {run} --answer Oslo")).ends(0).prints("Oslo");
 }
 
 #[test]
 fn a_conversation_continues_in_another_process() {
     let project = clerk();
-    let first = project.run("chat hello").ends(0).says("valvehouse chat --continue=");
+    let first = project.run("chat hello").ends(0).stderr_has("valvehouse chat --continue=");
     let chat = first.talk.split("--continue=").nth(1).unwrap().trim().to_owned();
     let second = project.run_with(&["chat", "--continue", "and then"], "").ends(0);
-    second.says(&format!("continuing {chat} with 2 messages so far")).says("user: hello");
-    project.run_with(&["chat", &format!("--continue={chat}"), "at last"], "").ends(0).says("user: and then");
+    second.stderr_has(&format!("continuing {chat} with 2 messages so far")).stderr_has("user: hello");
+    project
+        .run_with(&["chat", &format!("--continue={chat}"), "at last"], "")
+        .ends(0)
+        .stderr_has("user: and then");
     let exported = project.run(&format!("runs export {chat}")).ends(0).json();
     let messages = exported.get("messages").unwrap().items();
     let messages: Vec<_> =
@@ -126,10 +137,10 @@ fn a_conversation_continues_in_another_process() {
     let json = project.run_with(&["--format", "json", "chat", "--continue", "more"], "").ends(0).json();
     assert_eq!(text(&json, "chat_id"), chat);
 
-    project.run("chat --continue=none hi").ends(2).says("unknown conversation `none`");
-    project.run("chat --model plain --continue hi").ends(2).says("no conversation with plain");
+    project.run("chat --continue=none hi").ends(2).stderr_has("unknown conversation `none`");
+    project.run("chat --model plain --continue hi").ends(2).stderr_has("no conversation with plain");
     let plain = project.run(&format!("chat --model plain --continue={chat} hi")).ends(2);
-    plain.says("set `memory = true`");
+    plain.stderr_has("set `memory = true`");
     let forgets = project.run("chat --model plain hi").ends(0);
     assert!(!forgets.talk.contains("--continue"), "{}", forgets.talk);
 }
@@ -139,12 +150,12 @@ fn a_new_message_cancels_the_pending_action() {
     let project = clerk();
     let (run, chat) = paying(&project);
     let ran = project.run_with(&["chat", "--continue", "never mind"], "").ends(0);
-    ran.says("a new message cancels the run");
+    ran.stderr_has("a new message cancels the run");
     let shown = project.run(&format!("runs show {run}")).ends(0).prints("cancelled");
     assert!(!shown.talk.contains("resume"), "{}", shown.talk);
-    project.run(&format!("resume {run} --approve")).ends(2).says("cancelled");
+    project.run(&format!("resume {run} --approve")).ends(2).stderr_has("cancelled");
     project.run(&format!("runs --chat {chat} --status done")).ends(0).prints("done");
-    project.run("runs --status odd").ends(2).says("unknown status `odd`");
+    project.run("runs --status odd").ends(2).stderr_has("unknown status `odd`");
 }
 
 #[test]
@@ -155,30 +166,30 @@ fn a_conversation_is_branched_exported_imported_and_deleted() {
     let steps = project.run(&format!("--format json runs checkpoints {chat}")).ends(0).json();
     let first = text(&steps, "checkpoints.0.checkpoint_id");
     project.run(&format!("runs checkpoints {chat}")).ends(0).prints(&first).prints("paused");
-    project.run(&format!("runs fork {first} b")).ends(0).says("chat --continue=b");
+    project.run(&format!("runs fork {first} b")).ends(0).stderr_has("chat --continue=b");
     project
         .run(&format!("runs fork {first} b"))
         .ends(2)
-        .says("cannot create the conversation `b`: it already exists");
+        .stderr_has("cannot create the conversation `b`: it already exists");
     project.run_with(&["chat", "--continue=b", "hello"], "").ends(0);
 
     // In another project, the run continues where it was.
     let other = clerk();
     other.write("chat.json", &exported.out);
-    other.run("runs import chat.json --chat c").ends(0).says("chat --continue=c");
+    other.run("runs import chat.json --chat c").ends(0).stderr_has("chat --continue=c");
     other
         .run("runs import chat.json --chat c")
         .ends(2)
-        .says("cannot create the conversation `c`: it already exists");
-    other.run("runs import none.json").ends(65).says("none.json");
+        .stderr_has("cannot create the conversation `c`: it already exists");
+    other.run("runs import none.json").ends(65).stderr_has("none.json");
     other.write("odd.json", "{}");
-    other.run("runs import odd.json").ends(65).says("format");
+    other.run("runs import odd.json").ends(65).stderr_has("format");
     other.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
 
-    project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).says("dropped");
-    project.run(&format!("runs forget {chat}")).ends(0).says("is deleted");
-    project.run(&format!("runs forget {chat}")).ends(2).says("unknown conversation");
-    project.run(&format!("resume {run} --approve")).ends(2).says("unknown run");
+    project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).stderr_has("dropped");
+    project.run(&format!("runs forget {chat}")).ends(0).stderr_has("is deleted");
+    project.run(&format!("runs forget {chat}")).ends(2).stderr_has("unknown conversation");
+    project.run(&format!("resume {run} --approve")).ends(2).stderr_has("unknown run");
 }
 
 #[test]

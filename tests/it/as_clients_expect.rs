@@ -1,7 +1,7 @@
 //! Unusual requests of clients and unusual responses of services, with the behavior that clients expect.
 
 use crate::cli::Project;
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::kernel::{asking, chat, invoke, script};
 use crate::upstream::{MODEL, Reply};
 use serde_json::json;
@@ -13,7 +13,7 @@ const LOOKS: &str = "fn inlet(body) { for m in body.messages { m.text; } }\nfn s
 #[tokio::test]
 async fn client_metadata_and_id_reach_the_service_but_host_metadata_does_not() {
     let host = TestHost::new().filter("looks", LOOKS).start().await;
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     body["store"] = true.into();
     body["id"] = "req_1".into();
     body["metadata"] = json!({"team": "blue", "variables": {"a": 1}, "chat_id": "c"});
@@ -36,7 +36,7 @@ async fn unusual_bodies_are_accepted_or_rejected_with_a_clear_reason() {
     for filter in [None, Some(LOOKS)] {
         let setup = TestHost::new();
         let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         let marked = format!("\u{feff}{body}");
         assert_eq!(Answer::of(host.posting(marked)).await.text(), "hello from upstream");
         let packed = host.posting(body.to_string()).header("content-encoding", "gzip");
@@ -117,12 +117,12 @@ async fn an_invalid_provider_response_is_a_clear_502() {
         let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
         for body in ["null", "[]"] {
             host.upstream.reply(Reply::raw("application/json", body));
-            host.chat(&saying(MODEL, "hi")).await.refused(502, "without `choices`");
+            host.chat(&chat_body(MODEL, "hi")).await.refused(502, "without `choices`");
         }
         host.upstream.reply(Reply::raw("application/json", r#"{"choices":[]}"#));
         host.chat(&streaming(MODEL, "hi")).await.refused(502, "it has no choices");
         host.upstream.reply(Reply::text("odd").status(304));
-        assert_eq!(host.chat(&saying(MODEL, "hi")).await.status, 502);
+        assert_eq!(host.chat(&chat_body(MODEL, "hi")).await.status, 502);
     }
 }
 
@@ -130,11 +130,11 @@ async fn an_invalid_provider_response_is_a_clear_502() {
 async fn a_text_too_long_for_scripts_is_a_413_that_names_the_limit() {
     let long = "x".repeat((4 << 20) + 1);
     let host = TestHost::new().filter("looks", LOOKS).start().await;
-    host.chat(&saying(MODEL, &long)).await.refused(413, "max_text_mb");
+    host.chat(&chat_body(MODEL, &long)).await.refused(413, "max_text_mb");
     assert_eq!(host.ask("hi").await.text(), "hello from upstream");
     // No filter reads it.
     let host = TestHost::new().filter("idle", "fn outlet(body) { }").start().await;
-    assert_eq!(host.chat(&saying(MODEL, &long)).await.text(), "hello from upstream");
+    assert_eq!(host.chat(&chat_body(MODEL, &long)).await.text(), "hello from upstream");
     // A script that creates such a text itself fails.
     let grows = "fn inlet(body) { let t = \"0123456789\"; loop { t += t; } }";
     let host = TestHost::new().filter("grows", grows).start().await;
@@ -269,7 +269,7 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
         Reply::json(&json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
             "choices": [{"index": 0, "message": delta, "finish_reason": why}]}))
     });
-    let mut body = saying(MODEL, "please tidy up the folder");
+    let mut body = chat_body(MODEL, "please tidy up the folder");
     body["stream"] = streams.into();
     body["tools"] = json!([
         {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}},

@@ -1,6 +1,6 @@
 //! Bad input of any kind: a clear message in the right place, and everything else keeps working.
 
-use crate::host::{Answer, TestHost, saying};
+use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::{MODEL, Reply};
 use serde_json::json;
 
@@ -200,7 +200,7 @@ fn inlet(body, valves, __user__) { body.seen = [valves.max, valves.word, __user_
 
     host.set_valves("limit", None, json!({"max": 0, "word": ["x"]})).await;
     host.set_valves("limit", Some("ann"), json!({"bonus": "lots"})).await;
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     body["user"] = json!("ann");
     assert_eq!(host.chat(&body).await.text(), "hello from upstream (good)");
     assert_eq!(host.upstream.last().json()["seen"], json!([4, "w", 0]));
@@ -271,7 +271,7 @@ async fn a_request_that_is_not_utf_8_is_rejected() {
 #[tokio::test]
 async fn a_body_over_the_size_limit_is_rejected() {
     let host = TestHost::new().filter("good", GOOD).start().await;
-    let answer = host.chat(&saying(MODEL, &"x".repeat(50 << 20))).await;
+    let answer = host.chat(&chat_body(MODEL, &"x".repeat(50 << 20))).await;
     answer.refused(413, "the request body exceeded its limit of 32 MB");
     assert_eq!(answer.error()["code"], "request_too_large");
     // The limit applies without a declared length as well.
@@ -295,14 +295,14 @@ async fn an_unknown_model_is_a_404_with_the_nearest_name() {
     for (name, expected) in
         [("asistant", "did you mean `assistant`?"), ("zzz", "the models are demo, assistant")]
     {
-        let answer = host.chat(&saying(name, "hi")).await;
+        let answer = host.chat(&chat_body(name, "hi")).await;
         answer.refused(404, &format!("the model `{name}` does not exist"));
         answer.refused(404, expected);
         let error = answer.error();
         assert_eq!((&error["code"], &error["param"]), (&json!("model_not_found"), &json!("model")));
     }
     host.get("/v1/models/asistant").await.refused(404, "did you mean `assistant`?");
-    assert_eq!(host.chat(&saying("mock/anything", "hi")).await.text(), "hello from upstream");
+    assert_eq!(host.chat(&chat_body("mock/anything", "hi")).await.text(), "hello from upstream");
 }
 
 #[tokio::test]
@@ -355,7 +355,7 @@ async fn a_filter_with_on_error_continue_is_skipped_on_failure() {
     let bad = "/*\non_error: continue\n*/\nfn inlet(body) { body.messages = []; body.x = 1; let y = 1; y.none(); }\nfn outlet(body) { throw \"no\"; }";
     let host = TestHost::new().filter("good", GOOD).filter("bad", bad).start().await;
     undisturbed(&host).await;
-    assert_eq!(host.upstream.last().text(), saying(MODEL, "hi").to_string(), "as it was before the hook");
+    assert_eq!(host.upstream.last().text(), chat_body(MODEL, "hi").to_string(), "as it was before the hook");
 }
 
 #[tokio::test]

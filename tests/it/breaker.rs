@@ -1,7 +1,7 @@
 //! Plugins that fail repeatedly: they are disabled for a while, tried again, and reported everywhere; and the
 //! cost of plugin calls.
 
-use crate::host::{TestHost, saying, until};
+use crate::host::{TestHost, chat_body, until};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse::context::Turn;
@@ -94,10 +94,10 @@ async fn an_open_breaker_of_a_tool_is_reported_to_the_model() {
     );
     let host = TestHost::new().config(&config).tool("look", "fn handler(args) { 1 / 0 }").start().await;
     for _ in 0..3 {
-        let answer = host.chat(&saying("helper", "/look")).await;
+        let answer = host.chat(&chat_body("helper", "/look")).await;
         assert!(answer.text().contains("division by zero"), "{}", answer.body());
     }
-    let answer = host.chat(&saying("helper", "/look")).await;
+    let answer = host.chat(&chat_body("helper", "/look")).await;
     assert!(
         answer.text().contains("cannot call the plugin `look`: its circuit breaker is open"),
         "{}",

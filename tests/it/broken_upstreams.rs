@@ -95,7 +95,7 @@ fn end() -> String {
     chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n"
 }
 
-fn says(word: &str) -> String {
+fn text_chunk(word: &str) -> String {
     chunk(&json!({"content": word}), None)
 }
 
@@ -309,7 +309,7 @@ async fn a_silent_stream_sends_keep_alive_comments() {
             let setup = if looked { setup.filter("looks", LOOKS) } else { setup };
             let host = setup.start().await;
             let pause = Duration::from_millis(400);
-            let reply = Reply::begun(["one"]).then_pause(pause).then(says(" two")).then(end());
+            let reply = Reply::begun(["one"]).then_pause(pause).then(text_chunk(" two")).then(end());
             host.upstream.reply(reply);
             let answer = host.stream("hi").await;
             let comments = answer.body().matches(": keep-alive\n\n").count();
@@ -317,7 +317,7 @@ async fn a_silent_stream_sends_keep_alive_comments() {
             assert!(comments <= 9, "{}", answer.body());
             assert_eq!(answer.text(), "one two");
             // Never inside an event.
-            let second = says(" two");
+            let second = text_chunk(" two");
             let (start, rest) = second.split_at(20);
             let reply = Reply::begun(["one"]).then(format!("event: message\n{start}"));
             host.upstream.reply(reply.then_pause(pause).then(rest).then(end()));

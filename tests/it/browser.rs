@@ -87,7 +87,7 @@ fn at(path: &str) -> PathBuf {
 }
 
 /// Runs the scenarios of one file against a host.
-async fn tells(file: &str, setup: Setup, more: &[(&str, &str)]) {
+async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
     let Some(mut node) = driver() else { return };
     let _turn = TURN.lock().await;
     let host = setup.start().await;
@@ -99,25 +99,25 @@ async fn tells(file: &str, setup: Setup, more: &[(&str, &str)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_changed_on_the_page_apply_to_the_next_turn() {
-    tells("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
+    run_script("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_shows_broken_files_and_rolls_them_back() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
-    tells("source.cjs", TestHost::new().filter("signs", SIGNS).filter("guard", guard), &[]).await;
+    run_script("source.cjs", TestHost::new().filter("signs", SIGNS).filter("guard", guard), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_follows_dry_runs_and_replays_requests() {
-    tells("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
+    run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_requires_the_key_if_one_is_configured() {
     let key = "a key that opens everything";
     let setup = TestHost::new().filter("marks", MARKS).config(&format!("[admin]\nkey = \"{key}\""));
-    tells("session.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
+    run_script("session.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,7 +130,7 @@ async fn the_page_is_accessible_and_responsive() {
         .filter("reads", "/*\nrequirements: files\n*/\nfn inlet(body) { files::read(\"x\"); }\n")
         .tool("counters", crate::tools::COUNTERS)
         .config("[[models]]\nname = \"assistant\"\nprovider = \"demo\"\ntools = [\"*\"]\nmemory = true");
-    tells("looks.cjs", setup, &[]).await;
+    run_script("looks.cjs", setup, &[]).await;
 }
 
 /// A guard that refuses the text `bad`.
@@ -150,7 +150,7 @@ fn outlet(body, valves) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pending_changes_are_accepted_on_the_page() {
-    tells("guards.cjs", TestHost::new().filter("guard", GUARD).filter("keeps", KEEPS), &[]).await;
+    run_script("guards.cjs", TestHost::new().filter("guard", GUARD).filter("keeps", KEEPS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,5 +158,5 @@ async fn tools_of_mcp_servers_are_approved_on_the_page_as_shown() {
     let Some(toml) = crate::mcp::mounts::python_toml("shop", "tools = [\"pay*\", \"become\"]") else {
         return;
     };
-    tells("mcp.cjs", TestHost::new().config(&toml), &[]).await;
+    run_script("mcp.cjs", TestHost::new().config(&toml), &[]).await;
 }

@@ -80,7 +80,7 @@ fn every_command_has_help_with_examples() {
 #[test]
 fn searching_for_hosts_creates_no_store() {
     let project = Project::new();
-    project.run("nodes").ends(0).says("no host is running on this store");
+    project.run("nodes").ends(0).stderr_has("no host is running on this store");
     let made: Vec<_> = std::fs::read_dir(project.path(".")).unwrap().collect();
     assert!(made.is_empty(), "{made:?}");
 }
@@ -88,12 +88,12 @@ fn searching_for_hosts_creates_no_store() {
 #[test]
 fn a_wrong_command_line_is_reported_with_a_suggestion() {
     let project = Project::new();
-    project.run("").ends(2).says("Usage:");
-    project.run("chekc").ends(2).says("check");
-    project.run("list --formt json").ends(2).says("--format");
-    project.run("list --format yaml").ends(2).says("human, json");
+    project.run("").ends(2).stderr_has("Usage:");
+    project.run("chekc").ends(2).stderr_has("check");
+    project.run("list --formt json").ends(2).stderr_has("--format");
+    project.run("list --format yaml").ends(2).stderr_has("human, json");
     project.run("list --quiet --verbose").ends(2);
-    project.run("valves set turn_limit max_turns").ends(2).says("KEY=VALUE");
+    project.run("valves set turn_limit max_turns").ends(2).stderr_has("KEY=VALUE");
     project.run("serve --port 70000").ends(2);
 }
 
@@ -110,7 +110,7 @@ fn config_shows_effective_settings_with_sources_and_without_secrets() {
         .prints("from the command line");
     let one = project.run("config server.max_body_mb --format json").ends(0).json();
     assert_eq!(one.at_path("0.value"), Json::from("32"));
-    project.run("config server.nothing").ends(2).says("unknown setting `server.nothing`");
+    project.run("config server.nothing").ends(2).stderr_has("unknown setting `server.nothing`");
 
     // The reference of all settings is available even if the configuration is invalid.
     let project = Project::new().with("valvehouse.toml", "[serve]\n");
@@ -121,11 +121,11 @@ fn config_shows_effective_settings_with_sources_and_without_secrets() {
 #[test]
 fn invalid_settings_are_reported_with_position_and_suggestion() {
     let project = Project::new().with("valvehouse.toml", "[server]\nlisen = \"x\"\n");
-    project.run("list").ends(78).says("in valvehouse.toml:2:1").says("did you mean `listen`?");
+    project.run("list").ends(78).stderr_has("in valvehouse.toml:2:1").stderr_has("did you mean `listen`?");
     let project = Project::new();
-    project.run("list --set server.lisen=x").ends(78).says("did you mean `listen`?");
-    project.run("list --project nowhere").ends(78).says("cannot find the project folder");
-    project.run("serve --listen 0.0.0.0:0").ends(78).says("server.keys is empty");
+    project.run("list --set server.lisen=x").ends(78).stderr_has("did you mean `listen`?");
+    project.run("list --project nowhere").ends(78).stderr_has("cannot find the project folder");
+    project.run("serve --listen 0.0.0.0:0").ends(78).stderr_has("server.keys is empty");
     let project = Project::new().with("valvehouse.toml", "[server\n");
     let json = project.run("list --format json").ends(78);
     let error = Json::parse(json.talk.trim().as_bytes()).unwrap();
@@ -136,7 +136,7 @@ fn invalid_settings_are_reported_with_position_and_suggestion() {
 fn a_store_that_cannot_be_opened_is_reported_with_a_fix() {
     let project = Project::new().with("file", "");
     let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
-    ran.says("cannot create the store's folder").says("set store.url to another file");
+    ran.stderr_has("cannot create the store's folder").stderr_has("set store.url to another file");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn list_shows_the_status_of_every_plugin() {
     assert_eq!(json.at_path("plugins.0.state").as_str(), Some("broken"));
     assert_eq!(json.at_path("plugins.0.problems.0.line").as_i64(), Some(2));
     assert_eq!(json.at_path("plugins.1.hooks.0").as_str(), Some("inlet"));
-    Project::new().run("list").ends(0).says("no plugins yet");
+    Project::new().run("list").ends(0).stderr_has("no plugins yet");
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn list_shows_call_metrics_and_open_breakers() {
     let project = Project::new()
         .filter("moody", "fn inlet(body) { if body.messages.len() > 1 { let x = 1 / 0; } body }")
         .with("valvehouse.toml", "[breaker]\nfailure_threshold = 2\ncool_down_ms = 3_600_000\n");
-    project.run("list --stats").ends(0).says("no host is running on this project");
+    project.run("list --stats").ends(0).stderr_has("no host is running on this project");
     let server = project.serve("");
-    project.run("list --stats").ends(0).says("no plugin has been called");
+    project.run("list --stats").ends(0).stderr_has("no plugin has been called");
     let statuses = [1, 2, 2, 1].map(|turns| server.chat(turns).0);
     assert_eq!(statuses, [200, 500, 500, 503]);
     let end = Instant::now() + PATIENCE;
@@ -239,7 +239,7 @@ fn check_writes_sarif_for_code_scanning() {
     let region = broken.unwrap().at_path("locations.0.physicalLocation.region");
     let place = ["startLine", "startColumn", "endColumn"].map(|key| region.at_path(key).as_i64().unwrap());
     assert_eq!(place, [2, 14, 15]);
-    project.run("list --format sarif").ends(2).says("--format sarif works only with valvehouse check");
+    project.run("list --format sarif").ends(2).stderr_has("--format sarif works only with valvehouse check");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_code_is_explained_with_an_example() {
     let page = project.run("explain V101 --format json").ends(0).json();
     assert_eq!(page.text("code").as_deref(), Some("V101"));
     assert!(page.text("page").unwrap().contains("```rhai"));
-    project.run("explain V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
+    project.run("explain V50Z").ends(2).stderr_has("unknown code `V50Z`; did you mean `V50");
 }
 
 #[test]
@@ -272,10 +272,10 @@ fn check_takes_files_folders_and_ids() {
     project.run("check turn_limit").ends(0).prints("checked 1 file, 0 problems");
     project.run("check filters/turn_limit.rhai other").ends(1).prints("checked 2 files, 1 problem");
     project.run("check other/bad.rhai").ends(1).prints("bad.rhai:2:14");
-    project.run("check nowhere.rhai").ends(65).says("unknown file, folder or plugin `nowhere.rhai`");
-    project.run("check turn_limt").ends(65).says("did you mean `turn_limit`?");
+    project.run("check nowhere.rhai").ends(65).stderr_has("unknown file, folder or plugin `nowhere.rhai`");
+    project.run("check turn_limt").ends(65).stderr_has("did you mean `turn_limit`?");
     project.write("notes.txt", "");
-    project.run("check notes.txt").ends(65).says("ends in .rhai");
+    project.run("check notes.txt").ends(65).stderr_has("ends in .rhai");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn valves_are_shown_with_their_sources() {
     project.run("valves set turn_limit max_turns=6 priority=3").ends(0);
     project.run("valves reset turn_limit max_turns").ends(0).prints("max_turns = 8 (valvehouse.toml)");
     project.run("valves reset turn_limit").ends(0).prints("priority = 0 (default)");
-    project.run("valves reset turn_limit").ends(0).says("no valves were set");
+    project.run("valves reset turn_limit").ends(0).stderr_has("no valves were set");
     let spec = project.run("valves spec turn_limit").ends(0).json();
     assert_eq!(spec.at_path("properties.max_turns.maximum").as_i64(), Some(500));
 }
@@ -398,12 +398,16 @@ fn valves_are_shown_with_their_sources() {
 #[test]
 fn an_invalid_valve_is_rejected_with_the_reason() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).filter("bad", BROKEN);
-    project.run("valves set turn_limt max_turns=3").ends(2).says("did you mean `turn_limit`?");
-    project.run("valves set turn_limit max_turn=3").ends(2).says("did you mean `max_turns`?");
-    project.run("valves get turn_limit colour").ends(2).says("known names:").says("max_turns");
-    project.run("valves set turn_limit priority=1 max_turns=many").ends(65).says("`max_turns`").says("many");
-    project.run("valves set turn_limit max_turns=501").ends(65).says("must be 500 or less");
-    project.run("valves set bad x=1").ends(65).says("filters/bad.rhai:2:14");
+    project.run("valves set turn_limt max_turns=3").ends(2).stderr_has("did you mean `turn_limit`?");
+    project.run("valves set turn_limit max_turn=3").ends(2).stderr_has("did you mean `max_turns`?");
+    project.run("valves get turn_limit colour").ends(2).stderr_has("known names:").stderr_has("max_turns");
+    project
+        .run("valves set turn_limit priority=1 max_turns=many")
+        .ends(65)
+        .stderr_has("`max_turns`")
+        .stderr_has("many");
+    project.run("valves set turn_limit max_turns=501").ends(65).stderr_has("must be 500 or less");
+    project.run("valves set bad x=1").ends(65).stderr_has("filters/bad.rhai:2:14");
     assert_eq!(project.run("valves get turn_limit priority").ends(0).out, "0\n");
 }
 
@@ -427,8 +431,11 @@ fn users_have_their_own_valves() {
     project.run("valves set turn_limit bonus_turns=3 --user ann").ends(0).prints("bonus_turns = 3");
     assert_eq!(project.run("valves get turn_limit bonus_turns --user ann").out, "3\n");
     assert_eq!(project.run("valves get turn_limit bonus_turns --user bob").out, "0\n");
-    project.run("valves set turn_limit max_turns=3 --user ann").ends(2).says("unknown valve `max_turns`");
-    project.run("valves get x --user ann").ends(2).says("has no user valves");
+    project
+        .run("valves set turn_limit max_turns=3 --user ann")
+        .ends(2)
+        .stderr_has("unknown valve `max_turns`");
+    project.run("valves get x --user ann").ends(2).stderr_has("has no user valves");
     project.run("explain --model demo --user ann").ends(0).prints(r#"{"bonus_turns":3}"#);
     project.run("valves spec turn_limit --user-valves").ends(0).prints("bonus_turns");
 }
@@ -453,7 +460,7 @@ fn grants_add_up_and_are_shown_with_their_sources() {
     let json = project.run("grant weather env=HOME --format json").ends(0).json();
     assert_eq!(json.at_path("stored.env").to_string(), r#"["HOME"]"#);
     assert_eq!(json.at_path("reach.hosts").as_i64(), Some(0));
-    Project::new().filter("x", REFUSES).run("grant x").ends(0).says("nothing is granted to `x`");
+    Project::new().filter("x", REFUSES).run("grant x").ends(0).stderr_has("nothing is granted to `x`");
 }
 
 #[test]
@@ -464,29 +471,35 @@ fn grants_are_revoked_singly_or_all_at_once() {
     project.run("grant weather http=a.org,b.org shell=git env=HOME").ends(0);
     project.run("grant weather --revoke http=a.org shell").ends(0).prints("shell = nothing — ");
     project.run("grant weather").ends(0).prints("api.example.com, b.org").prints("HOME");
-    project.run("grant weather --revoke http=c.org").ends(2).says("http=c.org is not granted");
-    project.run("grant weather --revoke shell").ends(2).says("`shell` is not granted to `weather`");
+    project.run("grant weather --revoke http=c.org").ends(2).stderr_has("http=c.org is not granted");
+    project.run("grant weather --revoke shell").ends(2).stderr_has("`shell` is not granted to `weather`");
     project.run("grant weather --revoke http").ends(0).prints("http = api.example.com (valvehouse.toml) — ");
-    project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; remove it there");
+    project.run("grant weather --revoke http").ends(2).stderr_has("by valvehouse.toml; remove it there");
     // Grants of a removed plugin can still be revoked.
     std::fs::remove_file(project.path("filters/weather.rhai")).unwrap();
-    project.run("grant weahter --revoke").ends(2).says("did you mean `weather`?");
+    project.run("grant weahter --revoke").ends(2).stderr_has("did you mean `weather`?");
     project.run("grant weather --revoke").ends(0).prints("no more grants are stored for weather");
-    project.run("grant weather --revoke").ends(2).says("cannot revoke grants of `weather`: none are stored");
+    project
+        .run("grant weather --revoke")
+        .ends(2)
+        .stderr_has("cannot revoke grants of `weather`: none are stored");
 }
 
 #[test]
 fn an_invalid_grant_is_reported_and_changes_nothing() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }").filter("bad", BROKEN);
-    project.run("grant wether http=a.org").ends(2).says("did you mean `weather`?");
-    project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
-    project.run("grant nothing_alike http=a.org").ends(2).says("unknown plugin `nothing_alike`");
-    let ran = project.run("grant weather htpp=a kv=1").ends(2).says("did you mean `http`?");
-    ran.says("kv takes no list: write `kv`");
-    project.run("grant weather files=~/x").ends(2).says("`~` is not expanded here");
-    project.run("grant weather files").ends(2).says("files needs a folder");
-    project.run("grant file_read http=a.org").ends(2).says("`file_read` does not use `http`, only files");
-    project.run("grant weather").ends(0).says("nothing is granted to `weather`");
+    project.run("grant wether http=a.org").ends(2).stderr_has("did you mean `weather`?");
+    project.run("grant file_raed files=data").ends(2).stderr_has("did you mean `file_read`?");
+    project.run("grant nothing_alike http=a.org").ends(2).stderr_has("unknown plugin `nothing_alike`");
+    let ran = project.run("grant weather htpp=a kv=1").ends(2).stderr_has("did you mean `http`?");
+    ran.stderr_has("kv takes no list: write `kv`");
+    project.run("grant weather files=~/x").ends(2).stderr_has("`~` is not expanded here");
+    project.run("grant weather files").ends(2).stderr_has("files needs a folder");
+    project
+        .run("grant file_read http=a.org")
+        .ends(2)
+        .stderr_has("`file_read` does not use `http`, only files");
+    project.run("grant weather").ends(0).stderr_has("nothing is granted to `weather`");
     // A script that has never loaded may be waiting for this grant.
     project.run("grant bad http=a.org").ends(0).prints("http = a.org");
     project.run("grant shell_exec shell=git files=.").ends(0).prints("shell = git").prints("files = .");
@@ -496,10 +509,10 @@ fn an_invalid_grant_is_reported_and_changes_nothing() {
 fn a_grant_without_limits_prints_a_warning() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }");
     let ran = project.run("grant weather http shell env").ends(0).prints("http = everything");
-    let ran = ran.says("may now reach every public host").says("may now run every program");
-    ran.says("keys and passwords included");
-    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted without a list");
-    project.run("grant weather files=nowhere").ends(0).says("the folder nowhere does not exist yet");
+    let ran = ran.stderr_has("may now reach every public host").stderr_has("may now run every program");
+    ran.stderr_has("keys and passwords included");
+    project.run("grant weather --revoke shell=git").ends(2).stderr_has("`shell` is granted without a list");
+    project.run("grant weather files=nowhere").ends(0).stderr_has("the folder nowhere does not exist yet");
 }
 
 #[test]
@@ -552,8 +565,8 @@ fn explain_shows_running_order_and_reasons_for_skipped_filters() {
     let ran = project.run("explain --model b").ends(0).prints("1.  early").prints("2.  late");
     let ran = ran.prints("[filters.off] enabled = false").prints("the model `b` does not list it");
     ran.prints("\"filter_ids\": [\"asked\"]").prints("see valvehouse check bad");
-    project.run("explain --model c").ends(2).says("the model `c` does not exist");
-    project.run("explain").ends(0).says("model a").prints("special");
+    project.run("explain --model c").ends(2).stderr_has("the model `c` does not exist");
+    project.run("explain").ends(0).stderr_has("model a").prints("special");
 }
 
 #[test]
@@ -570,7 +583,7 @@ fn callback_scripts_are_listed_checked_and_explained_like_filters() {
 fn commands_find_a_running_host_on_any_port() {
     let project = Project::new();
     let settings = "--set server.listen=127.0.0.1:1";
-    project.run(&format!("health {settings}")).ends(69).says("http://127.0.0.1:1");
+    project.run(&format!("health {settings}")).ends(69).stderr_has("http://127.0.0.1:1");
     let server = project.serve("");
     project.run(&format!("health {settings}")).ends(0).prints("ok");
     project.run("trace").ends(0);
@@ -578,11 +591,11 @@ fn commands_find_a_running_host_on_any_port() {
     project
         .run("health")
         .ends(2)
-        .says("several hosts are running on this project")
-        .says(second.address())
-        .says("--at");
+        .stderr_has("several hosts are running on this project")
+        .stderr_has(second.address())
+        .stderr_has("--at");
     drop((server, second));
-    project.run(&format!("health {settings}")).ends(69).says("http://127.0.0.1:1");
+    project.run(&format!("health {settings}")).ends(69).stderr_has("http://127.0.0.1:1");
 }
 
 #[test]
@@ -607,7 +620,7 @@ fn reading_commands_need_no_provider_key() {
     project.run("list").ends(0).prints("live");
     project.run("explain --model gpt").ends(0);
     project.run("valves set turn_limit max_turns=3").ends(0);
-    project.run("chat --model gpt hello").ends(78).says("NO_SUCH_KEY is not set");
+    project.run("chat --model gpt hello").ends(78).stderr_has("NO_SUCH_KEY is not set");
 }
 
 #[test]
@@ -619,13 +632,13 @@ fn chat_runs_the_same_filters() {
         .run("chat hello there --user ann")
         .ends(0)
         .prints("YOU SAID: HELLO THERE")
-        .says("log: request of ann");
+        .stderr_has("log: request of ann");
     project.run("chat --no-stream hello").ends(0).prints("YOU SAID: HELLO");
     project.run_with(&["chat"], "from a pipe\n").ends(0).prints("YOU SAID: FROM A PIPE");
     let json = project.run("chat hello --format json").ends(0).json();
     assert!(json.at_path("choices.0.message.content").as_str().unwrap().starts_with("YOU SAID"));
-    project.run_with(&["chat"], " \n").ends(2).says("missing message");
-    project.run("chat --model dmeo hello").ends(2).says("did you mean `demo`?");
+    project.run_with(&["chat"], " \n").ends(2).stderr_has("missing message");
+    project.run("chat --model dmeo hello").ends(2).stderr_has("did you mean `demo`?");
     let quiet = project.run("chat hello --quiet").ends(0);
     assert_eq!(quiet.talk, "");
 }
@@ -633,10 +646,10 @@ fn chat_runs_the_same_filters() {
 #[test]
 fn chat_shows_a_rejection_and_its_filter() {
     let project = Project::new().filter("no", REFUSES);
-    let ran = project.run("chat hello").ends(1).says("refused (403) by no: not today");
+    let ran = project.run("chat hello").ends(1).stderr_has("refused (403) by no: not today");
     assert_eq!(ran.out, "");
     let project = Project::new().filter("bug", "fn inlet(body) {\n    let x = [];\n    x[3]\n}");
-    project.run("chat hello").ends(65).says("bug").says("bug.rhai:3:");
+    project.run("chat hello").ends(65).stderr_has("bug").stderr_has("bug.rhai:3:");
 }
 
 const ASKS: &str = r#"fn inlet(body) {
@@ -651,23 +664,25 @@ const ASKS: &str = r#"fn inlet(body) {
 fn chat_shows_questions_of_filters_to_the_person() {
     let project = Project::new().filter("asks", ASKS);
     let ran = project.run_with(&["chat", "hello"], "perhaps\ny\n2\n").ends(0);
-    let ran = ran.prints("You said: true Bergen").says("[confirmation] Sure?\n  It costs money\n  [y/N] ");
-    let ran = ran.says("y or n: ").says("[input] City\n  Which one?\n  1) Oslo\n  2) Bergen\n  > ");
+    let ran =
+        ran.prints("You said: true Bergen").stderr_has("[confirmation] Sure?\n  It costs money\n  [y/N] ");
+    let ran =
+        ran.stderr_has("y or n: ").stderr_has("[input] City\n  Which one?\n  1) Oslo\n  2) Bergen\n  > ");
     assert!(!ran.out.contains("Sure"), "{}", ran.out);
     project.run_with(&["chat", "hello"], "\nTromsø").ends(0).prints("You said: false Tromsø");
-    let quiet = project.run_with(&["chat", "hello", "--quiet"], "n\nOslo\n").ends(0).says("Which one?");
+    let quiet = project.run_with(&["chat", "hello", "--quiet"], "n\nOslo\n").ends(0).stderr_has("Which one?");
     assert!(!quiet.talk.contains("between"), "{}", quiet.talk);
     let json = project.run_with(&["chat", "hello", "--format", "json"], "y\n1\n").ends(0);
-    json.says(r#"{"event":{"#).says(r#""type":"confirmation""#).prints("true Oslo");
+    json.stderr_has(r#"{"event":{"#).stderr_has(r#""type":"confirmation""#).prints("true Oslo");
 }
 
 #[test]
 fn a_question_at_the_end_of_input_is_unanswered_at_once() {
     let project = Project::new().filter("asks", ASKS);
-    project.run_with(&["chat", "hello"], "").ends(65).says("no user can answer");
-    project.run_with(&["chat", "hello"], "y\n").ends(65).says("no user can answer");
+    project.run_with(&["chat", "hello"], "").ends(65).stderr_has("no user can answer");
+    project.run_with(&["chat", "hello"], "y\n").ends(65).stderr_has("no user can answer");
     // The whole of stdin was the message.
-    project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).says("no user can answer");
+    project.run_with(&["chat"], "hello\ny\nOslo\n").ends(65).stderr_has("no user can answer");
     let caught = "fn inlet(body) { try { ask(#{ type: \"input\" }); } catch (e) { body.messages[-1].content = e.message; } body }";
     let project = Project::new().filter("asks", caught);
     project.run_with(&["chat", "hello"], "").ends(0).prints("You said: no user can answer");
@@ -702,16 +717,16 @@ fn nothing_is_written_while_a_question_is_open() {
 #[test]
 fn a_missing_guard_rejects_until_its_removal_is_confirmed() {
     let project = Project::new().filter("guard", GUARD);
-    project.run("confirm guard").ends(65).says("cannot confirm a change of `guard`: none is pending");
-    project.run("confirm gurad").ends(2).says("did you mean `guard`?");
+    project.run("confirm guard").ends(65).stderr_has("cannot confirm a change of `guard`: none is pending");
+    project.run("confirm gurad").ends(2).stderr_has("did you mean `guard`?");
     project.run("chat hello").ends(0);
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
     project.run("list").ends(0).prints("missing").prints("valvehouse confirm guard");
     project.run("explain --model demo").ends(0).prints("refuses every request");
-    project.run("chat hello").ends(1).says("refused (503) by guard");
+    project.run("chat hello").ends(1).stderr_has("refused (503) by guard");
     project.run("confirm guard").ends(0).prints("guard is no longer required: its removal is accepted");
     project.run("chat hello").ends(0);
-    project.run("list").ends(0).says("no plugins yet");
+    project.run("list").ends(0).stderr_has("no plugins yet");
 }
 
 #[test]
@@ -778,7 +793,7 @@ fn a_port_in_use_is_reported_with_a_fix() {
     let project = Project::new();
     let server = project.serve("");
     let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
-    ran.says("cannot listen on").says("perhaps by another valvehouse; use --port");
+    ran.stderr_has("cannot listen on").stderr_has("perhaps by another valvehouse; use --port");
 }
 
 #[test]

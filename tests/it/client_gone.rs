@@ -1,7 +1,7 @@
 //! A client that disconnects ends all work for it in any state: the connection to the service is closed
 //! within 100 ms.
 
-use crate::host::{TestHost, saying, streaming};
+use crate::host::{TestHost, chat_body, streaming};
 use crate::upstream::{Gate, MODEL, Reply, Upstream};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ async fn a_disconnect_cancels_the_service_call_at_every_stage() {
         let service = &host.upstream;
         let held = source == Some(HOLDS);
         let word = |word| Some(word).filter(|_| !held);
-        for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+        for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
             service.reply(Reply::text("never").behind(&silent()));
             is_aborted_soon(&format!("{source:?}: no headers yet"), &host, service, &body, None).await;
         }
@@ -100,7 +100,7 @@ async fn a_disconnect_cancels_the_http_call_of_a_tool() {
     );
     for filter in [LOOKS, HOLDS] {
         let host = TestHost::new().config(&config).tool("look", &tool).filter("looks", filter).start().await;
-        for body in [saying("helper", "/look"), streaming("helper", "/look")] {
+        for body in [chat_body("helper", "/look"), streaming("helper", "/look")] {
             is_aborted_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
         // An abandoned call does not count as a failure of the tool.

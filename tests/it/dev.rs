@@ -45,7 +45,7 @@ fn dev_reports_each_save_and_broken_files_until_they_are_fixed() {
 fn dev_prints_each_request_with_a_time_bar_and_filter_changes() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("");
-    server.says("hi");
+    server.send("hi");
     let line = server.wait_for_line("#1  chat  demo  200  ");
     assert!(line.contains(" tokens  ~M~"), "{line}");
     server.wait_for_line(r#"polite inlet  /messages/0 + {"role":"system","content":"Be polite."}"#);
@@ -53,13 +53,13 @@ fn dev_prints_each_request_with_a_time_bar_and_filter_changes() {
     server.wait_for_line("polite: looking");
     project.write("filters/polite.rhai", "fn inlet(body) { deny(\"closed\", 403) }");
     server.wait_for_line("updated polite");
-    assert_eq!(server.says("hi").0, 403);
+    assert_eq!(server.send("hi").0, 403);
     assert!(server.wait_for_line("#2  chat  demo  403").ends_with("  !"));
     server.wait_for_line("polite inlet  refused  closed");
     // The output shows the line of an error.
     project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
     server.wait_for_line("updated polite");
-    assert_eq!(server.says("hi").0, 500);
+    assert_eq!(server.send("hi").0, 500);
     let broke = server.wait_for_line("polite inlet  failed");
     assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
     server.wait_for_line("3 |     x.nothing();");
@@ -70,14 +70,14 @@ fn dev_prints_each_request_with_a_time_bar_and_filter_changes() {
 fn the_detail_option_sets_how_far_requests_are_expanded() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--open always");
-    server.says("hi");
+    server.send("hi");
     server.wait_for_line("#1  chat");
     assert!(server.wait_for_line("inlet ").contains("operations"));
     server.wait_for_line("/messages/0");
     server.wait_for_line("model ");
     let server = project.dev("--open never");
-    server.says("hi");
-    server.says("ho");
+    server.send("hi");
+    server.send("ho");
     server.wait_for_line("#1  chat");
     // The two lines follow each other.
     assert!(server.wait_for_line("").contains("#2  chat"));
@@ -87,7 +87,7 @@ fn the_detail_option_sets_how_far_requests_are_expanded() {
 fn a_save_replays_the_last_request_and_shows_the_new_result() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--replay --format json");
-    server.says("hi");
+    server.send("hi");
     let before = event(&server, "request");
     assert_eq!(before.text("bar").as_deref(), Some("~M~"));
     // The model would get a different question, so the recorded response is used.
@@ -119,7 +119,7 @@ fn a_save_replays_the_last_request_and_shows_the_new_result() {
 fn a_live_replay_calls_the_model_again() {
     let project = Project::new().filter("polite", POLITE);
     let server = project.dev("--replay=live --format json");
-    server.says("hi");
+    server.send("hi");
     event(&server, "request");
     project.write("filters/polite.rhai", "fn inlet(body) { body.messages[-1].content = \"ho\"; body }");
     let replay = event(&server, "replay");
@@ -137,7 +137,7 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
 "#;
     let project = Project::new().filter("counts", COUNTS);
     let server = project.dev("--replay --format json");
-    server.says("hi");
+    server.send("hi");
     event(&server, "request");
     for (word, count) in [("lower", 2), ("upper", 2)] {
         project.write("filters/counts.rhai", &COUNTS.replace("to_upper", &format!("to_{word}")));
@@ -147,7 +147,7 @@ fn outlet(body) { body.messages[-1].content += ` (${kv::get("seen")})`; }
         // Filters receive the model's original text, not the text that filters changed before.
         assert!(answer.contains(expected) && answer.contains(&format!("({count})")), "{replay}");
     }
-    assert!(server.says("hi").1.contains("(2)"));
+    assert!(server.send("hi").1.contains("(2)"));
 }
 
 #[test]
@@ -213,13 +213,13 @@ fn a_replay_runs_only_tools_without_side_effects() {
     let server = project.dev("--replay --format json");
     let notes = || std::fs::read_to_string(project.path("work/notes")).unwrap();
 
-    server.says("/shout");
+    server.send("/shout");
     assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
     project.write("tools/shout.rhai", &SHOUT.replace("first", "second"));
     let replay = event(&server, "replay");
     assert!(replay.at_path("asked.0.after").to_string().contains("second"), "{replay}");
 
-    server.says("/note");
+    server.send("/note");
     assert_eq!(event(&server, "request").text("bar").as_deref(), Some("MTM"));
     assert_eq!(notes(), "x");
     project.write("tools/note.rhai", &NOTE.replace("\"noted\"", "\"noted again\""));

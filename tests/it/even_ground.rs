@@ -201,8 +201,11 @@ async fn a_guard_that_pipelines_cannot_request_is_reported() {
 
     let project = Project::new();
     project.write("filters/watch.rhai", guard);
-    project.run("check").ends(0).says("does not run its pre_chat if Open WebUI calls filters one by one");
-    project.run("list").ends(0).says("does not run its pre_chat");
+    project
+        .run("check")
+        .ends(0)
+        .stderr_has("does not run its pre_chat if Open WebUI calls filters one by one");
+    project.run("list").ends(0).stderr_has("does not run its pre_chat");
 }
 
 /// Calls the payment tool on request, then returns its result.

@@ -1,7 +1,7 @@
 //! Events of plugins as text of the response, for clients that take no events, if a setting enables it; the
 //! language and the time zone of a user.
 
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use serde_json::{Value, json};
 
 const EMITS: &str = "fn inlet(body) {
@@ -27,7 +27,7 @@ const SOURCES: &str = "Sources:\n- [A  page](https://a.example/)";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_client_receives_events_as_text_of_the_answer() {
     let host = host(ALL).await;
-    let whole = host.chat(&saying("demo", "hi")).await;
+    let whole = host.chat(&chat_body("demo", "hi")).await;
     let text = whole.text();
     assert!(text.starts_with("> Searching\n\nFound: "), "{text}");
     assert!(text.contains("You said: hi") && text.ends_with(SOURCES), "{text}");
@@ -46,11 +46,11 @@ async fn a_plain_client_receives_events_as_text_of_the_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_configured_event_kinds_become_text() {
-    let text = host("[\"status\"]").await.chat(&saying("demo", "hi")).await.text();
+    let text = host("[\"status\"]").await.chat(&chat_body("demo", "hi")).await.text();
     assert!(text.starts_with("> Searching\n\nYou said") || text.starts_with("> Searching\n\n"), "{text}");
     assert!(!text.contains("Found") && !text.contains("Sources"), "{text}");
     let host = host("[]").await;
-    assert!(!host.chat(&saying("demo", "hi")).await.text().contains("Searching"));
+    assert!(!host.chat(&chat_body("demo", "hi")).await.text().contains("Searching"));
     assert!(!host.chat(&streaming("demo", "hi")).await.text().contains("Searching"));
 }
 
@@ -88,7 +88,7 @@ async fn a_replace_event_replaces_a_complete_answer() {
     let replaces = "fn outlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); }";
     let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
     let host = host.start().await;
-    assert_eq!(host.chat(&saying("demo", "hi")).await.text(), "other words");
+    assert_eq!(host.chat(&chat_body("demo", "hi")).await.text(), "other words");
     let streamed = host.chat(&streaming("demo", "hi")).await;
     assert!(streamed.text().ends_with("\n\nother words"), "{}", streamed.body());
 }
@@ -113,7 +113,7 @@ async fn a_rejection_of_a_held_answer_keeps_its_status_despite_event_text() {
         .start()
         .await;
     host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
-    host.chat(&saying("demo", "hi")).await.refused(403, "not this");
+    host.chat(&chat_body("demo", "hi")).await.refused(403, "not this");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +136,7 @@ async fn event_text_links_only_to_web_addresses() {
     }"#;
     let host = TestHost::new().filter("emits", emits).config(&format!("[server]\nrender_events = {ALL}"));
     let host = host.start().await;
-    for body in [saying("demo", "hi"), streaming("demo", "hi")] {
+    for body in [chat_body("demo", "hi"), streaming("demo", "hi")] {
         let text = host.chat(&body).await.text();
         let names =
             ["- run\n", "- tab\n", "- page\n", "[end](https://a.example/x%29%20![]%28https://evil.example/)"];
@@ -198,7 +198,7 @@ async fn open_webui_receives_html_in_a_form_it_can_show() {
 async fn a_script_reads_the_language_and_the_time_zone_of_a_user() {
     let tells = "fn inlet(body, __user__) { skip(`${__user__.locale} ${__user__.timezone}`) }";
     let host = TestHost::new().filter("tells", tells).start().await;
-    let mut body = saying("demo", "hi");
+    let mut body = chat_body("demo", "hi");
     assert_eq!(host.chat(&body).await.text(), " ");
     let request = host.posting(body.to_string()).header("accept-language", "de-AT,de;q=0.9,en;q=0.5");
     let request = request.header("x-valvehouse-timezone", "Europe/Vienna");
@@ -209,7 +209,7 @@ async fn a_script_reads_the_language_and_the_time_zone_of_a_user() {
     assert_eq!(Answer::of(request).await.text(), "it Europe/Rome");
     body["user"] = json!({"id": "ann", "locale": "fr"});
     assert_eq!(host.chat(&body).await.text(), "fr Europe/Rome");
-    body = saying("demo", "hi");
+    body = chat_body("demo", "hi");
     let request = host.posting(body.to_string()).header("accept-language", "<script>");
     assert_eq!(Answer::of(request).await.text(), " ");
 }

@@ -1,7 +1,7 @@
 //! The coverage table: the guards that ran in the requests of the last hour, and the cells without a guard.
 
 use crate::cli::Project;
-use crate::host::{Answer, TestHost, saying, until};
+use crate::host::{Answer, TestHost, chat_body, until};
 use crate::upstream::{Reply, chunk};
 use serde_json::{Value, json};
 
@@ -41,9 +41,9 @@ async fn the_table_shows_which_guards_ran_where_and_where_none_did() {
     let table = async || host.get("/api/v1/coverage").await.json();
     assert_eq!(table().await, json!({"guards": ["guard"], "data": []}));
     for (model, text) in [("a", "hi"), ("a", "hi"), ("a", "bad"), ("b", "hi")] {
-        host.chat(&saying(model, text)).await;
+        host.chat(&chat_body(model, text)).await;
     }
-    let mut streamed = saying("a", "add");
+    let mut streamed = chat_body("a", "add");
     streamed["stream"] = json!(true);
     assert!(host.chat(&streamed).await.is_stream());
     let respond = json!({"model": "b", "input": "hi", "stream": true});
@@ -65,7 +65,7 @@ async fn the_table_shows_which_guards_ran_where_and_where_none_did() {
     // A guard that was added later ran in only some of the requests.
     host.save("late", "/*\nsecurity: true\n*/\nfn outlet(body) { body }");
     host.stands("late", "live").await;
-    host.chat(&saying("b", "hi")).await;
+    host.chat(&chat_body("b", "hi")).await;
     until("the late guard is counted", async || {
         let table = host.get("/api/v1/coverage").await.json();
         states(&table, "chat", "b") == ["inlet 2 uncovered", "outlet 2 partly"]
@@ -82,9 +82,9 @@ async fn the_table_is_for_operators() {
 #[test]
 fn the_guards_command_shows_the_table_of_running_hosts() {
     let project = Project::new().filter("guard", &GUARD.replace("global: false\n", ""));
-    project.run("explain --coverage").ends(0).says("no host is running on this store");
+    project.run("explain --coverage").ends(0).stderr_has("no host is running on this store");
     let host = project.serve("");
-    assert_eq!(host.says("hi").0, 200);
+    assert_eq!(host.send("hi").0, 200);
     // A host reports its requests every second.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !project.run("explain --coverage").ends(0).out.contains("inlet") {
@@ -94,5 +94,5 @@ fn the_guards_command_shows_the_table_of_running_hosts() {
     project.run("explain --coverage").ends(0).prints("chat").prints("demo").prints("guard");
     let json = project.run("explain --coverage --format json").ends(0).json();
     assert_eq!(json.at_path("data.0.hooks.0.state").as_str(), Some("covered"));
-    project.run("explain --coverage --model nobody").ends(0).says("no requests in the last hour");
+    project.run("explain --coverage --model nobody").ends(0).stderr_has("no requests in the last hour");
 }

@@ -31,6 +31,6 @@ fn definitions_are_written_into_the_project_and_reported() {
     assert!(report.get("files").unwrap().items().len() > 10);
     assert!(project.path("elsewhere/global.d.rhai").is_file());
     project.write("taken", "");
-    project.run("definitions taken").ends(69).says("cannot write");
+    project.run("definitions taken").ends(69).stderr_has("cannot write");
     project.run("definitions --reference").ends(0).prints("# Functions and fields of scripts");
 }

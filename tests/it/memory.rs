@@ -48,7 +48,7 @@ async fn host(setup: crate::host::Setup) -> TestHost {
     host
 }
 
-fn says(chat: &str, texts: &[(&str, &str)]) -> Value {
+fn chat_request(chat: &str, texts: &[(&str, &str)]) -> Value {
     let messages: Vec<Value> =
         texts.iter().map(|(role, text)| json!({"role": role, "content": text})).collect();
     json!({"model": "assistant", "chat_id": chat, "messages": messages})
@@ -72,12 +72,16 @@ async fn remembered(host: &TestHost, chat: &str) -> Vec<String> {
 #[tokio::test]
 async fn new_messages_continue_the_stored_conversation() {
     let host = host(TestHost::new()).await;
-    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 1");
-    let answer = host.chat(&says("a", &[("user", "two")])).await;
+    assert_eq!(host.chat(&chat_request("a", &[("user", "one")])).await.text(), "answer 1");
+    let answer = host.chat(&chat_request("a", &[("user", "two")])).await;
     assert_eq!(answer.text(), "answer 2");
     assert_eq!(answer.header("x-valvehouse-chat-id"), Some("a"));
     assert!(answer.header("x-valvehouse-run").is_some());
-    assert_eq!(host.chat(&says("b", &[("user", "one")])).await.text(), "answer 1", "another conversation");
+    assert_eq!(
+        host.chat(&chat_request("b", &[("user", "one")])).await.text(),
+        "answer 1",
+        "another conversation"
+    );
     let all = ["user: one", "assistant: answer 1", "user: two", "assistant: answer 2"];
     assert_eq!(remembered(&host, "a").await, all);
 }
@@ -86,9 +90,9 @@ async fn new_messages_continue_the_stored_conversation() {
 async fn a_client_that_resends_history_adds_only_new_messages() {
     let host = host(TestHost::new()).await;
     let mut history = vec![("system", "be kind"), ("user", "one")];
-    assert_eq!(host.chat(&says("a", &history)).await.text(), "answer 1");
+    assert_eq!(host.chat(&chat_request("a", &history)).await.text(), "answer 1");
     history.extend([("assistant", "answer 1"), ("user", "two")]);
-    let mut body = says("a", &history);
+    let mut body = chat_request("a", &history);
     body["stream"] = true.into();
     host.upstream.reply(Reply::text("answer 2"));
     assert_eq!(host.chat(&body).await.text(), "answer 2");
@@ -108,7 +112,7 @@ async fn the_model_receives_only_the_latest_system_message() {
     for (clock, answer) in clocks.iter().zip(&answers) {
         history.push(("user", "and now?"));
         let all = [vec![("system", *clock)], history.clone()].concat();
-        assert_eq!(host.chat(&says("a", &all)).await.text(), *answer);
+        assert_eq!(host.chat(&chat_request("a", &all)).await.text(), *answer);
         let seen = host.upstream.last().json()["messages"].as_array().unwrap().clone();
         let systems: Vec<&Value> = seen.iter().filter(|message| message["role"] == "system").collect();
         assert_eq!(systems, [&json!({"role": "system", "content": clock})]);
@@ -122,22 +126,22 @@ async fn the_model_receives_only_the_latest_system_message() {
 #[tokio::test]
 async fn an_edited_message_starts_a_branch_and_keeps_the_original() {
     let host = host(TestHost::new()).await;
-    host.chat(&says("a", &[("user", "one")])).await;
-    host.chat(&says("a", &[("user", "two")])).await;
+    host.chat(&chat_request("a", &[("user", "one")])).await;
+    host.chat(&chat_request("a", &[("user", "two")])).await;
     let edited = [("user", "one"), ("assistant", "answer 1"), ("user", "deux")];
-    let answer = host.chat(&says("a", &edited)).await;
+    let answer = host.chat(&chat_request("a", &edited)).await;
     assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-chat-id")), ("answer 2", Some("a~1")));
     assert_eq!(remembered(&host, "a").await.len(), 4);
     // Each branch continues for the client that repeats it.
     let more = [edited.to_vec(), vec![("assistant", "answer 2"), ("user", "trois")]].concat();
-    assert_eq!(host.chat(&says("a", &more)).await.header("x-valvehouse-chat-id"), Some("a~1"));
+    assert_eq!(host.chat(&chat_request("a", &more)).await.header("x-valvehouse-chat-id"), Some("a~1"));
     assert_eq!(remembered(&host, "a~1").await.len(), 6);
 }
 
 #[tokio::test]
 async fn a_conversation_belongs_to_its_user() {
     let host = host(TestHost::new()).await;
-    let mut body = says("a", &[("user", "one")]);
+    let mut body = chat_request("a", &[("user", "one")]);
     body["user"] = "ann".into();
     assert_eq!(host.chat(&body).await.status, 200);
     body["user"] = "bob".into();
@@ -168,7 +172,7 @@ async fn a_run_waits_for_a_person_and_continues_after_the_decision() {
         ),
     ] {
         let chat = format!("c-{expected}");
-        let waits = host.chat(&says(&chat, &[("user", "pay 5")])).await;
+        let waits = host.chat(&chat_request(&chat, &[("user", "pay 5")])).await;
         assert!(waits.text().contains("asks whether `pay` may run with {\"amount\":5}"), "{}", waits.text());
         let run = waits.header("x-valvehouse-run").unwrap().to_owned();
         assert_eq!(waits.json()["pending_action"]["question"]["data"]["arguments"], json!({"amount": 5}));
@@ -194,12 +198,12 @@ async fn a_run_waits_for_a_person_and_continues_after_the_decision() {
 #[tokio::test]
 async fn a_new_message_instead_of_a_decision_cancels_the_call() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
-    let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
+    let waits = host.chat(&chat_request("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
     // Clients that send the whole conversation repeat the text that was sent in place of a response.
     let text = waits.text();
     let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "never mind")];
-    assert_eq!(host.chat(&says("a", &all)).await.text(), "answer 2");
+    assert_eq!(host.chat(&chat_request("a", &all)).await.text(), "answer 2");
     let remembered = remembered(&host, "a").await;
     assert_eq!(remembered[..2], ["user: pay 5", "assistant: calls pay"]);
     assert!(remembered[2].starts_with("tool: {\"error\":\"cancelled\""), "{remembered:?}");
@@ -211,13 +215,13 @@ async fn a_new_message_instead_of_a_decision_cancels_the_call() {
 #[tokio::test]
 async fn a_client_that_missed_the_answer_after_a_pause_continues() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
-    let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
+    let waits = host.chat(&chat_request("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap();
     let yes = Decision::Approve { arguments: None };
     host.resume_run(run, yes).await.unwrap();
     let text = waits.text();
     let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "thanks")];
-    let answer = host.chat(&says("a", &all)).await;
+    let answer = host.chat(&chat_request("a", &all)).await;
     assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-chat-id")), ("answer 2", Some("a")));
     let remembered = remembered(&host, "a").await;
     assert_eq!(remembered[3..], ["assistant: done: {\"paid\":5}", "user: thanks", "assistant: answer 2"]);
@@ -226,10 +230,10 @@ async fn a_client_that_missed_the_answer_after_a_pause_continues() {
 #[tokio::test]
 async fn a_regenerated_answer_is_a_branch_and_a_repeated_message_is_stored_again() {
     let host = host(TestHost::new()).await;
-    host.chat(&says("a", &[("user", "one")])).await;
-    assert_eq!(host.chat(&says("a", &[("user", "one")])).await.text(), "answer 2", "sent again");
+    host.chat(&chat_request("a", &[("user", "one")])).await;
+    assert_eq!(host.chat(&chat_request("a", &[("user", "one")])).await.text(), "answer 2", "sent again");
     let again = [("user", "one"), ("assistant", " answer 1\n"), ("user", "one")];
-    assert_eq!(host.chat(&says("a", &again)).await.header("x-valvehouse-chat-id"), Some("a~1"));
+    assert_eq!(host.chat(&chat_request("a", &again)).await.header("x-valvehouse-chat-id"), Some("a~1"));
     assert_eq!(remembered(&host, "a").await.len(), 4);
 }
 
@@ -238,7 +242,7 @@ async fn a_run_of_a_disconnected_client_can_be_resumed() {
     let host = host(TestHost::new().tool("pay", PAY)).await;
     let gate = crate::upstream::Gate::closed();
     host.upstream.reply(Reply::text("late").behind(&gate));
-    let asking = tokio::spawn(host.posting(says("a", &[("user", "one")]).to_string()).send());
+    let asking = tokio::spawn(host.posting(chat_request("a", &[("user", "one")]).to_string()).send());
     host.upstream.wait_for_requests(1).await;
     asking.abort();
     until("the run is left", || async {
@@ -268,7 +272,7 @@ async fn a_paused_stream_ends_with_its_pending_action() {
         ]
         .concat(),
     ));
-    let mut body = says("a", &[("user", "pay 5")]);
+    let mut body = chat_request("a", &[("user", "pay 5")]);
     body["stream"] = true.into();
     let answer = host.chat(&body).await;
     let text = answer.text();
@@ -308,7 +312,7 @@ async fn the_anthropic_endpoint_stores_conversations() {
 #[tokio::test]
 async fn without_a_chat_id_nothing_is_stored_and_approvals_cannot_wait() {
     let host = host(TestHost::new().filter("asks", ASKS).tool("pay", PAY)).await;
-    let mut body = says("", &[("user", "one")]);
+    let mut body = chat_request("", &[("user", "one")]);
     body.as_object_mut().unwrap().remove("chat_id");
     let answer = host.chat(&body).await;
     assert_eq!((answer.text().as_str(), answer.header("x-valvehouse-run")), ("answer 1", None));
@@ -321,8 +325,8 @@ async fn without_a_chat_id_nothing_is_stored_and_approvals_cannot_wait() {
 #[tokio::test]
 async fn title_and_tag_requests_of_a_client_are_not_stored() {
     let host = host(TestHost::new()).await;
-    host.chat(&says("a", &[("user", "one")])).await;
-    let mut body = says("a", &[("user", "a title for this, please")]);
+    host.chat(&chat_request("a", &[("user", "one")])).await;
+    let mut body = chat_request("a", &[("user", "a title for this, please")]);
     body["metadata"] = json!({"task": "title_generation", "chat_id": "a"});
     assert_eq!(host.chat(&body).await.text(), "answer 1");
     assert_eq!(remembered(&host, "a").await.len(), 2);

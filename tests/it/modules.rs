@@ -310,7 +310,7 @@ async fn a_script_with_a_waiting_module_may_wait() {
 const SAYS: &str =
     "import \"lib/words\" as words;\nfn outlet(body) { body.messages[-1].text += words::say(); body }";
 
-fn saying(word: &str) -> String {
+fn module_with(word: &str) -> String {
     format!("fn say() {{ \" {word}\" }}")
 }
 
@@ -318,11 +318,11 @@ fn saying(word: &str) -> String {
 async fn a_changed_module_reloads_every_script_that_imports_it_at_once() {
     let host = TestHost::new().filter("one", SAYS).filter("two", SAYS).start().await;
     host.stands("one", "broken").await;
-    host.save("lib/words", saying("a"));
+    host.save("lib/words", module_with("a"));
     host.stands("one", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream a a");
     for word in ["b", "c", "d"] {
-        host.save("lib/words", saying(word));
+        host.save("lib/words", module_with(word));
         until("the module's new version runs", || async {
             let text = host.ask("x").await.text();
             let words: Vec<&str> = text.split(' ').skip(3).collect();
@@ -341,7 +341,7 @@ async fn a_broken_or_deleted_module_leaves_its_scripts_on_their_last_good_versio
         .filter("three", "fn inlet(body) {}")
         .start()
         .await;
-    host.save("lib/words", saying("good"));
+    host.save("lib/words", module_with("good"));
     host.stands("two", "live").await;
 
     host.save("lib/words", "fn say() {\n    let x = ;\n}");
@@ -365,7 +365,7 @@ async fn a_broken_or_deleted_module_leaves_its_scripts_on_their_last_good_versio
     host.stands("one", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good good");
 
-    host.save("lib/words", saying("better"));
+    host.save("lib/words", module_with("better"));
     host.stands("one", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream better better");
 }

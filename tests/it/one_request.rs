@@ -1,7 +1,7 @@
 //! One request to a service and back: its retries over all layers, the headers that are forwarded, and the
 //! credential that pays for it.
 
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn body(path: &str, stream: bool) -> Value {
         }
         "/v1/responses" => json!({"model": MODEL, "stream": stream, "store": false, "input": "hi"}),
         _ if stream => streaming(MODEL, "hi"),
-        _ => saying(MODEL, "hi"),
+        _ => chat_body(MODEL, "hi"),
     }
 }
 
@@ -59,7 +59,7 @@ async fn client_and_host_retries_do_not_multiply() {
 async fn a_retry_by_the_client_is_sent_once() {
     let host = TestHost::new().provider(AT_ONCE).start().await;
     host.upstream.reply(busy(503));
-    let request = host.request("POST", ENDPOINTS[0]).body(saying(MODEL, "hi").to_string());
+    let request = host.request("POST", ENDPOINTS[0]).body(chat_body(MODEL, "hi").to_string());
     let answer = Answer::of(request.header("x-stainless-retry-count", 1)).await;
     assert_eq!((answer.status, host.upstream.requests().len()), (503, 1));
 }
@@ -79,7 +79,7 @@ async fn retries_of_agent_middleware_count_with_those_of_the_provider() {
                  middleware = { model_retry = { max_retries = 4, initial_delay_ms = 1, max_delay_ms = 2 } }\n";
     let host = TestHost::new().provider(AT_ONCE).config(agent).start().await;
     host.upstream.reply(busy(503));
-    assert_eq!(host.chat(&saying("agent", "hi")).await.status, 503);
+    assert_eq!(host.chat(&chat_body("agent", "hi")).await.status, 503);
     assert_eq!(host.upstream.requests().len(), 5);
 }
 
@@ -145,7 +145,7 @@ async fn forwarded_headers_are_configurable() {
     let config = "[server]\nrequest_headers = [\"X-Team-*\"]\nresponse_headers = []\n";
     let host = TestHost::new().config(config).start().await;
     host.upstream.script(|request| Reply::fitting(request, "ok").header("x-request-id", "req_1"));
-    let request = host.request("POST", ENDPOINTS[0]).body(saying(MODEL, "hi").to_string());
+    let request = host.request("POST", ENDPOINTS[0]).body(chat_body(MODEL, "hi").to_string());
     let answer = Answer::of(request.header("x-team-name", "red").header("x-title", "App")).await;
     assert_eq!(answer.header("x-request-id"), None);
     let headers = host.upstream.last().headers;
@@ -169,7 +169,7 @@ async fn only_the_first_model_call_of_a_turn_has_the_idempotency_key() {
             "tool_calls": [{"id": "t", "type": "function", "function": {"name": "add", "arguments": "{}"}}]}}]})),
         _ => Reply::text("3"),
     });
-    let request = host.request("POST", ENDPOINTS[0]).body(saying("agent", "hi").to_string());
+    let request = host.request("POST", ENDPOINTS[0]).body(chat_body("agent", "hi").to_string());
     assert_eq!(Answer::of(request.header("idempotency-key", "k")).await.text(), "3");
     let keys: Vec<bool> = host
         .upstream
@@ -214,7 +214,7 @@ async fn the_key_of_a_caller_reaches_only_the_configured_provider() {
             assert_eq!(authorization(&host), Some(format!("Bearer {expected}")), "{path} {looks}");
         }
     }
-    let refused = host.chat(&saying("own-1", "hi")).await;
+    let refused = host.chat(&chat_body("own-1", "hi")).await;
     refused.refused(401, "send your own key as");
 }
 
@@ -222,7 +222,7 @@ async fn the_key_of_a_caller_reaches_only_the_configured_provider() {
 async fn the_provider_receives_the_caller_key_and_never_the_host_key() {
     let host = paid_by_callers("[server]\nkeys = [\"host-key-1\"]\n").await;
     let ask = async |own: Option<&str>, key: Option<&str>| {
-        let request = host.request("POST", ENDPOINTS[0]).body(saying("own-1", "hi").to_string());
+        let request = host.request("POST", ENDPOINTS[0]).body(chat_body("own-1", "hi").to_string());
         let request = own.into_iter().fold(request, |request, own| request.bearer_auth(own));
         Answer::of(key.into_iter().fold(request, |request, key| request.header("x-valvehouse-key", key)))
             .await

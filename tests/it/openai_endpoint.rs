@@ -1,6 +1,6 @@
 //! OpenAI's endpoint: the requests, what the model's service receives, and the responses.
 
-use crate::host::{Answer, PATIENCE, TestHost, saying, streaming, until};
+use crate::host::{Answer, PATIENCE, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ async fn models_are_listed_while_a_service_is_down() {
 #[tokio::test]
 async fn the_demo_and_the_service_answer_complete_and_streamed() {
     let host = TestHost::new().start().await;
-    let whole = host.chat(&saying("demo", "good morning")).await;
+    let whole = host.chat(&chat_body("demo", "good morning")).await;
     assert!(whole.text().starts_with("You said: good morning"), "{}", whole.text());
     let streamed = host.chat(&streaming("demo", "good morning")).await;
     assert_eq!(streamed.text(), whole.text());
@@ -127,7 +127,7 @@ async fn a_model_is_reachable_by_configured_provider_and_qualified_name() {
     for (name, reached) in
         [("anything", "anything"), ("mock/some/thing", "some/thing"), ("assistant", "big-1")]
     {
-        assert_eq!(host.chat(&saying(name, "hi")).await.text(), "hello from upstream");
+        assert_eq!(host.chat(&chat_body(name, "hi")).await.text(), "hello from upstream");
         assert_eq!(host.upstream.last().json()["model"], reached);
     }
     let request = host.upstream.last().json();
@@ -173,7 +173,7 @@ async fn host_fields_never_reach_the_service() {
             Some(source) => TestHost::new().filter("looks", source).start().await,
             None => TestHost::new().start().await,
         };
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         for (key, value) in [
             ("metadata", json!({"chat_id": "c", "variables": {"a": 1}})),
             ("features", json!({"web_search": true})),
@@ -241,9 +241,9 @@ async fn inlet_reroutes_to_another_model() {
         .filter("reroutes", reroutes)
         .start()
         .await;
-    host.chat(&saying("one", "stay")).await.text();
+    host.chat(&chat_body("one", "stay")).await.text();
     assert_eq!(host.upstream.last().json()["model"], "up-1");
-    host.chat(&saying("one", "go")).await.text();
+    host.chat(&chat_body("one", "go")).await.text();
     assert_eq!(host.upstream.last().json()["model"], "up-2");
     assert_eq!(host.upstream.last().json()["messages"][0]["content"], "Other.");
     host.chat(&streaming("free", "go")).await.text();
@@ -254,7 +254,7 @@ async fn inlet_reroutes_to_another_model() {
 async fn inlet_reroutes_to_another_provider() {
     let reroutes = r#"fn inlet(body) { body.model = "demo"; body }"#;
     let host = TestHost::new().filter("reroutes", reroutes).start().await;
-    for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+    for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
         let text = host.chat(&body).await.text();
         assert!(text.starts_with("You said: hi"), "{text}");
     }
@@ -335,7 +335,7 @@ async fn a_service_that_is_down_is_a_502_that_names_it() {
             answer.refused(502, "cannot reach provider mock");
             assert_eq!(answer.error()["code"], "upstream_unreachable");
         }
-        assert!(host.chat(&saying("demo", "hi")).await.text().starts_with("You said"));
+        assert!(host.chat(&chat_body("demo", "hi")).await.text().starts_with("You said"));
     }
 }
 
@@ -443,7 +443,7 @@ async fn when_the_client_disconnects_the_request_to_the_service_ends_at_once() {
         assert!(took < Duration::from_secs(5), "{source:?}: {took:?}");
 
         // Before any response, streamed or not.
-        for (times, body) in [(2, saying(MODEL, "hi")), (3, streaming(MODEL, "hi"))] {
+        for (times, body) in [(2, chat_body(MODEL, "hi")), (3, streaming(MODEL, "hi"))] {
             host.upstream.reply(Reply::text("never").behind(&Gate::closed()));
             let client = tokio::spawn(host.posting(body.to_string()).send());
             host.upstream.wait_for_requests(times).await;
@@ -498,7 +498,7 @@ fn inlet(body) {
     let host = TestHost::new().filter("refuses", refuses).start().await;
     for streamed in [false, true] {
         let ask = |text: &'static str| {
-            let body = if streamed { streaming(MODEL, text) } else { saying(MODEL, text) };
+            let body = if streamed { streaming(MODEL, text) } else { chat_body(MODEL, text) };
             let host = &host;
             async move { host.chat(&body).await }
         };
@@ -534,7 +534,7 @@ async fn every_response_has_a_generation_header() {
         host.post("no json").await,
         host.ask("hi").await,
         host.stream("hi").await,
-        host.chat(&saying("demo", "hi")).await,
+        host.chat(&chat_body("demo", "hi")).await,
     ];
     for answer in answers {
         assert_eq!(answer.generation(), generation);
@@ -658,9 +658,9 @@ async fn a_toggle_filter_runs_only_on_request() {
         .await;
     host.upstream.script(|request| Reply::fitting(request, "hi"));
     assert_eq!(host.ask("x").await.text(), "hi always");
-    assert_eq!(host.chat(&saying("listing", "x")).await.text(), "hi local always");
+    assert_eq!(host.chat(&chat_body("listing", "x")).await.text(), "hi local always");
     for place in ["filter_ids", "metadata"] {
-        let mut body = saying("listing", "x");
+        let mut body = chat_body("listing", "x");
         let put = |ids: Value| if place == "metadata" { json!({"filter_ids": ids}) } else { ids };
         body[place] = put(json!(["toggled"]));
         assert_eq!(host.chat(&body).await.text(), "hi local toggled always");
@@ -681,7 +681,7 @@ async fn a_request_for_an_unknown_filter_is_rejected() {
     let host =
         TestHost::new().filter("toggled", "const toggle = true;\nfn inlet(body) { body }").start().await;
     let named = json!(["togled"]);
-    let mut body = saying(MODEL, "x");
+    let mut body = chat_body(MODEL, "x");
     body["filter_ids"] = named.clone();
     body["max_tokens"] = json!(9);
     for stream in [false, true] {
@@ -757,7 +757,7 @@ async fn keys_grant_access_and_name_their_user() {
         .start()
         .await;
     let body = || {
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         body["user"] = json!("mallory");
         body.to_string()
     };
@@ -791,7 +791,7 @@ async fn headers_name_the_user_only_if_trusted() {
             .config(&format!("[server]\ntrust_user_headers = {trusted}"))
             .start()
             .await;
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         body["user"] = json!("bob");
         let request = host
             .posting(body.to_string())
@@ -805,7 +805,7 @@ async fn headers_name_the_user_only_if_trusted() {
             json!({"id": "bob", "valves": {}})
         };
         assert_eq!(facts_seen(request).await["user"], expected);
-        let nobody = host.posting(saying(MODEL, "hi").to_string());
+        let nobody = host.posting(chat_body(MODEL, "hi").to_string());
         assert_eq!(facts_seen(nobody).await["user"], json!({"valves": {}}));
     }
 }
@@ -817,7 +817,7 @@ async fn scripts_see_the_request_without_its_credentials() {
         .config("[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"big-1\"\nmax_tool_iterations = 3")
         .start()
         .await;
-    let mut body = saying("assistant", "hi");
+    let mut body = chat_body("assistant", "hi");
     body["features"] = json!({"web_search": true});
     body["files"] = json!([{"id": "f1"}]);
     body["chat_id"] = json!("c1");
@@ -853,7 +853,7 @@ async fn scripts_see_the_request_without_its_credentials() {
 async fn the_chat_id_comes_from_body_metadata_or_header() {
     let host = TestHost::new().filter("tells", TELLS).start().await;
     let with = |key: &str, value: Value| {
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         body[key] = value;
         host.posting(body.to_string())
     };

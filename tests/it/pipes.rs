@@ -1,6 +1,6 @@
 //! Scripts that act as models: `fn pipe(body)`.
 
-use crate::host::{TestHost, saying, streaming, until};
+use crate::host::{TestHost, chat_body, streaming, until};
 use serde_json::{Value, json};
 
 /// Repeats the message in capitals; the host's filters run around it.
@@ -17,7 +17,7 @@ fn pipe(body, valves, __user__) {
 const LOUD: &str = "fn inlet(body) { let last = body.messages.last(); last.content += \" please\"; }\nfn stream(event) { event.text = event.text.to_upper(); }";
 
 fn asking(model: &str) -> Value {
-    let mut body = saying(model, "hi");
+    let mut body = chat_body(model, "hi");
     body["user"] = json!("ann");
     body
 }
@@ -220,9 +220,9 @@ async fn a_pipe_may_call_other_models_but_not_itself() {
         )
         .start()
         .await;
-    let text = host.chat(&saying("p", "demo")).await.text();
+    let text = host.chat(&chat_body("p", "demo")).await.text();
     assert!(text.starts_with("You said: good day"), "{text}");
-    host.chat(&saying("p", "p")).await.refused(500, "`p`");
+    host.chat(&chat_body("p", "p")).await.refused(500, "`p`");
 }
 
 #[tokio::test]

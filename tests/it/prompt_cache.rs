@@ -115,7 +115,7 @@ fn the_command_shows_which_filters_keep_the_prompt_cache() {
     let project = Project::new().filter("counter", &FILTERS[4].2.replace(".len()", ".len() + uuid()"));
     assert!(!project.run("explain --model demo").ends(0).out.contains("prompt cache"));
     let host = project.serve("");
-    assert_eq!((host.says("hi").0, host.says("hi").0), (200, 200));
+    assert_eq!((host.send("hi").0, host.send("hi").0), (200, 200));
     // A host reports its plugins every second.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !project.run("explain --model demo").ends(0).out.contains("keeps prompt cache: no (lost in 1 of 1")

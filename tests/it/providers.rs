@@ -1,6 +1,6 @@
 //! Services that fail, respond late or go away, and the results for the host's clients.
 
-use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, Upstream};
 use serde_json::json;
 use std::sync::Arc;
@@ -156,13 +156,13 @@ async fn a_connection_lost_after_sending_is_retried_only_with_after_send() {
                          {\"choices\":[{\"message\":{\"content\":\"here\"},\"index\":0}],\"a\":1}";
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
     let host = host_of(&url, AT_ONCE).await;
-    let answer = host.chat(&saying("raw-1", "hi")).await;
+    let answer = host.chat(&chat_body("raw-1", "hi")).await;
     answer.refused(502, "provider raw did not answer");
     assert_eq!((answer.error()["code"].as_str(), count.load(Relaxed)), (Some("upstream_unreachable"), 1));
 
     let (url, count) = raw(&[None, Some(WHOLE)]).await;
     let host = host_of(&url, "retry = { initial_delay_ms = 1, after_send = true }").await;
-    assert_eq!(host.chat(&saying("raw-1", "hi")).await.text(), "here");
+    assert_eq!(host.chat(&chat_body("raw-1", "hi")).await.text(), "here");
     assert_eq!(count.load(Relaxed), 2);
 }
 
@@ -174,7 +174,7 @@ async fn an_unreachable_service_is_retried_and_named() {
         host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }")
             .await;
     // The service starts between the attempts.
-    let answer = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
+    let answer = tokio::spawn(Answer::tried(host.posting(chat_body("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
     let router = axum::Router::new().fallback(|| async {
         ([("content-type", "application/json")], r#"{"choices":[{"index":0,"message":{"content":"up"}}]}"#)
@@ -186,14 +186,14 @@ async fn an_unreachable_service_is_retried_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
     let host = host_of(&format!("http://{address}/v1"), AT_ONCE).await;
-    host.chat(&saying("raw-1", "hi")).await.refused(502, "cannot reach provider raw");
+    host.chat(&chat_body("raw-1", "hi")).await.refused(502, "cannot reach provider raw");
 }
 
 #[tokio::test]
 async fn a_disconnected_client_ends_the_wait_for_a_retry() {
     let host = fails(9, busy(503).header("retry-after-ms", "300"), AT_ONCE, false).await;
     for stream in [true, false] {
-        let body = if stream { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
+        let body = if stream { streaming(MODEL, "hi") } else { chat_body(MODEL, "hi") };
         let before = host.upstream.requests().len();
         let leaving = host.posting(body.to_string()).timeout(Duration::from_millis(100));
         assert!(Answer::tried(leaving).await.is_err());
@@ -227,7 +227,7 @@ async fn each_timeout_error_names_its_setting() {
     let once = |timeouts: &str| format!("retry = {{ max_attempts = 1 }}\ntimeouts = {{ {timeouts} }}");
     let (url, _waiting, _listener) = crowded().await;
     let host = host_of(&url, &once("connect_ms = 80")).await;
-    let answer = host.chat(&saying("raw-1", "hi")).await;
+    let answer = host.chat(&chat_body("raw-1", "hi")).await;
     answer.refused(504, "no connection within 0.08 s; raise timeouts.connect_ms of provider raw");
     assert_eq!(answer.error()["code"], "upstream_timeout");
 
@@ -238,7 +238,7 @@ async fn each_timeout_error_names_its_setting() {
         // Headers alone are not a response yet, streamed or not.
         let (url, _) = raw(answers).await;
         let host = host_of(&url, &once("response_ms = 80")).await;
-        for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {
+        for body in [chat_body("raw-1", "hi"), streaming("raw-1", "hi")] {
             let begun = Instant::now();
             let answer = host.chat(&body).await;
             answer.refused(504, "sent no response within 0.08 s; raise timeouts.response_ms of provider raw");
@@ -351,7 +351,7 @@ async fn a_fallback_model_answers_and_is_named() {
             let backup = Upstream::start().await;
             let host = with_backup(&backup, provider, looks).await;
             host.upstream.reply(failure.clone());
-            for body in [saying("assistant", "hi"), streaming("assistant", "hi")] {
+            for body in [chat_body("assistant", "hi"), streaming("assistant", "hi")] {
                 let answer = host.chat(&body).await;
                 assert_eq!(answer.text(), "hello from upstream");
                 assert_eq!(answer.header("x-valvehouse-model"), Some("backup/small-1"));
@@ -370,14 +370,14 @@ async fn fallbacks_are_not_used_for_successes_and_client_errors() {
     for looks in [false, true] {
         let backup = Upstream::start().await;
         let host = with_backup(&backup, "", looks).await;
-        for body in [saying("assistant", "hi"), streaming("assistant", "hi")] {
+        for body in [chat_body("assistant", "hi"), streaming("assistant", "hi")] {
             let answer = host.chat(&body).await;
             assert_eq!(answer.text(), "hello from upstream");
             assert_eq!(answer.header("x-valvehouse-model"), Some("mock/assistant"));
             assert_eq!(host.ask("hi").await.header("x-valvehouse-model"), None, "it has no fallbacks");
         }
         host.upstream.reply(busy(422));
-        assert_eq!(host.chat(&saying("assistant", "hi")).await.status, 422);
+        assert_eq!(host.chat(&chat_body("assistant", "hi")).await.status, 422);
         host.upstream.reply(Reply::begun(["half a "]).then_cut());
         let cut = host.chat(&streaming("assistant", "hi")).await;
         assert!(cut.text() == "half a " && cut.message().contains("ended early"), "{}", cut.body());
@@ -392,7 +392,7 @@ async fn fallbacks_are_tried_in_order_and_the_first_error_is_returned() {
         backup.reply(busy(500));
         let host = with_backup(&backup, "", looks).await;
         host.upstream.stop();
-        for body in [saying("assistant", "good morning"), streaming("assistant", "good morning")] {
+        for body in [chat_body("assistant", "good morning"), streaming("assistant", "good morning")] {
             let answer = host.chat(&body).await;
             assert!(answer.text().starts_with("You said: good morning"), "{}", answer.body());
             assert_eq!(answer.header("x-valvehouse-model"), Some("demo/demo"));
@@ -401,7 +401,7 @@ async fn fallbacks_are_tried_in_order_and_the_first_error_is_returned() {
     let config = "[[models]]\nname = \"a\"\nprovider = \"mock\"\nfallbacks = [\"mock/b\"]";
     let host = TestHost::new().config(config).start().await;
     host.upstream.script(|request| busy(if request.json()["model"] == "a" { 503 } else { 500 }));
-    assert_eq!(host.chat(&saying("a", "hi")).await.status, 503);
+    assert_eq!(host.chat(&chat_body("a", "hi")).await.status, 503);
     assert_eq!(host.upstream.requests().len(), 2);
 }
 
@@ -418,7 +418,7 @@ async fn one_failing_prompt_opens_no_breaker_and_models_are_separate() {
     }
     assert_eq!(host.ask("hi").await.text(), "here I am");
     for (prompt, status) in [("one", 500), ("two", 500), ("three", 503)] {
-        assert_eq!(host.chat(&saying("down", prompt)).await.status, status, "{prompt}");
+        assert_eq!(host.chat(&chat_body("down", prompt)).await.status, status, "{prompt}");
     }
     assert_eq!(host.ask("hi").await.text(), "here I am");
 }
@@ -430,7 +430,7 @@ async fn an_open_breaker_answers_without_waiting() {
         with_backup(&backup, "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     host.upstream.reply(busy(500));
     for prompt in ["one", "two", "three", "four", "five"] {
-        assert_eq!(host.chat(&saying("assistant", prompt)).await.text(), "hello from upstream");
+        assert_eq!(host.chat(&chat_body("assistant", prompt)).await.text(), "hello from upstream");
     }
     assert_eq!((host.upstream.requests().len(), backup.requests().len()), (2, 5));
 }
@@ -457,7 +457,7 @@ async fn a_missing_provider_key_is_a_401_with_a_fix() {
     let service = Upstream::start().await;
     service.reply(Reply::json(&json!({"error": {"message": "You didn't provide an API key."}})).status(401));
     let host = host_of(&service.url(), "").await;
-    let answer = host.chat(&saying("raw-1", "hi")).await;
+    let answer = host.chat(&chat_body("raw-1", "hi")).await;
     answer.refused(
         401,
         "provider raw returned 401, and its key is not set: set api_key = \"env:NAME\" for provider raw (its message: You \
@@ -474,7 +474,7 @@ async fn a_changed_key_file_is_reloaded() {
     let service = Upstream::start().await;
     let host = host_of(&service.url(), &format!("api_key = \"file:{}\"", file.display())).await;
     let sent = || async {
-        assert_eq!(host.chat(&saying("raw-1", "hi")).await.status, 200);
+        assert_eq!(host.chat(&chat_body("raw-1", "hi")).await.status, 200);
         service.last().headers["authorization"].to_str().unwrap().to_owned()
     };
     assert_eq!(sent().await, "Bearer sk-first");
@@ -522,7 +522,7 @@ async fn logs_errors_and_answers_never_contain_a_key() {
                 .header("retry-after-ms", "1")
                 .header("location", "/elsewhere")
             });
-            for body in [saying(MODEL, "hi"), streaming(MODEL, "hi"), saying("assistant", "hi")] {
+            for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi"), chat_body("assistant", "hi")] {
                 let answer = host.chat(&body).await;
                 // Without a filter, a successful response is the service's own.
                 if looks || status != 200 {
@@ -575,7 +575,7 @@ async fn ollama_is_called_over_its_own_api_and_answers_over_openais() {
         let shout = "fn stream(event) { event.text = event.text.to_upper(); event }";
         let host = if shouts { setup.filter("shout", shout) } else { setup }.start().await;
         let expected = if shouts { "GOOD MORNING" } else { "good morning" };
-        let mut body = saying("llama3", "hi");
+        let mut body = chat_body("llama3", "hi");
         body["max_tokens"] = json!(9);
         let whole = host.chat(&body).await;
         assert_eq!((whole.text().as_str(), &whole.json()["usage"]["total_tokens"]), (expected, &json!(5)));
@@ -591,7 +591,7 @@ async fn ollama_is_called_over_its_own_api_and_answers_over_openais() {
     }
     service.reply(Reply::json(&json!({"error": "model 'llama3' not found"})).status(404));
     let host = TestHost::new().config(&config).start().await;
-    host.chat(&saying("llama3", "hi")).await.refused(404, "model 'llama3' not found");
+    host.chat(&chat_body("llama3", "hi")).await.refused(404, "model 'llama3' not found");
 }
 
 /// Starts a service that counts its connections.
@@ -655,9 +655,9 @@ async fn connections_are_reused_after_answers_streams_and_errors() {
     };
     for looks in [false, true] {
         for (answering, body) in [
-            (whole, saying("raw-1", "hi")),
+            (whole, chat_body("raw-1", "hi")),
             (events, streaming("raw-1", "hi")),
-            (error, saying("raw-1", "hi")),
+            (error, chat_body("raw-1", "hi")),
             (error, streaming("raw-1", "hi")),
         ] {
             let (url, peers) = counting(answering).await;

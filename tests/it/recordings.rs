@@ -2,7 +2,7 @@
 //! complete with filters. The developers' recordings are next to the project; `tests/fixtures` contains an
 //! example of each of their peculiarities.
 
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use crate::well_formed;
 use bytes::Bytes;
@@ -87,7 +87,7 @@ impl Recording {
     }
 
     async fn ask(&self, host: &TestHost) -> Answer {
-        let body = if self.is_stream() { streaming(MODEL, "hi") } else { saying(MODEL, "hi") };
+        let body = if self.is_stream() { streaming(MODEL, "hi") } else { chat_body(MODEL, "hi") };
         host.chat(&body).await
     }
 }
@@ -322,7 +322,7 @@ async fn errors_keep_their_status_and_reason() {
             let original: Value = serde_json::from_slice(&recording.body).unwrap();
             let expected =
                 original.pointer("/error/message").or(original.get("detail")).or(original.get("error"));
-            for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+            for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
                 host.upstream.reply(recording.reply());
                 let answer = host.chat(&body).await;
                 assert_eq!(answer.status, recording.status(), "{}", recording.name);

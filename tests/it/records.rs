@@ -330,8 +330,8 @@ fn user_forget_counts_and_deletes_only_on_confirmation() {
     project
         .run("user forget ann")
         .ends(2)
-        .says("nothing was deleted")
-        .says("valvehouse user forget ann --yes");
+        .stderr_has("nothing was deleted")
+        .stderr_has("valvehouse user forget ann --yes");
     let report = project.run("user forget ann --yes --format json").ends(0).json();
     assert_eq!(report.get("deleted").unwrap().to_string(), "true");
 }

@@ -1,6 +1,6 @@
 //! Files that change under load: what goes live, when, and what never does.
 
-use crate::host::{Answer, TestHost, saying, until};
+use crate::host::{Answer, TestHost, chat_body, until};
 use crate::upstream::{Gate, MODEL, Reply};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Appends a word to every response.
-fn says(word: &str) -> String {
+fn filter_adding(word: &str) -> String {
     format!("fn outlet(body) {{ body.messages[-1].text += \" {word}\"; body }}")
 }
 
@@ -20,21 +20,21 @@ async fn files_are_added_edited_renamed_over_and_deleted() {
     let host = TestHost::new().start().await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
     // The folder does not exist yet.
-    host.save("word", says("one"));
+    host.save("word", filter_adding("one"));
     host.stands("word", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream one");
 
     let first = host.generation().await;
-    host.save("word", says("two"));
+    host.save("word", filter_adding("two"));
     host.live_after(first, "word").await;
     assert_eq!(host.stream("x").await.text(), "hello from upstream two");
 
     let second = host.generation().await;
-    host.save_by_rename("word", &says("three"));
+    host.save_by_rename("word", &filter_adding("three"));
     host.live_after(second, "word").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream three");
 
-    host.save("deep/er/nested", says("four"));
+    host.save("deep/er/nested", filter_adding("four"));
     host.save("lib/module", "fn helper() { 1 }");
     host.save("_module", "fn helper() { 1 }");
     host.stands("nested", "live").await;
@@ -52,7 +52,7 @@ async fn files_are_added_edited_renamed_over_and_deleted() {
 
 #[tokio::test]
 async fn a_renamed_file_never_runs_twice() {
-    let host = TestHost::new().filter("before", says("word")).start().await;
+    let host = TestHost::new().filter("before", filter_adding("word")).start().await;
     for (from, to) in [("before", "after"), ("after", "before"), ("before", "after")] {
         std::fs::rename(host.path_of(from), host.path_of(to)).unwrap();
         until("it runs under its new name", || async {
@@ -65,7 +65,7 @@ async fn a_renamed_file_never_runs_twice() {
 
 #[tokio::test]
 async fn a_broken_file_keeps_its_last_good_version_until_it_is_fixed() {
-    let mut host = TestHost::new().filter("word", says("good")).start().await;
+    let mut host = TestHost::new().filter("word", filter_adding("good")).start().await;
     host.save("word", BROKEN);
     host.stands("word", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good");
@@ -89,7 +89,7 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_fixed() {
     host.stands("word", "stale").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream good");
 
-    host.save("word", says("better"));
+    host.save("word", filter_adding("better"));
     host.stands("word", "live").await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream better");
     assert!(host.problems("word").is_empty());
@@ -104,7 +104,7 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_fixed() {
 
 #[tokio::test]
 async fn an_unreadable_file_keeps_its_last_good_version() {
-    let host = TestHost::new().filter("word", says("good")).start().await;
+    let host = TestHost::new().filter("word", filter_adding("good")).start().await;
     for bad in [&b""[..], &[0xff, 0xfe][..], &vec![b' '; 300 * 1024][..]] {
         host.save("word", bad);
         host.stands("word", "stale").await;
@@ -248,7 +248,7 @@ async fn a_folder_link_is_followed_to_its_new_target() {
     let folder = |name: &str| host.folder().join(name);
     for (name, word) in [("v1", "one"), ("v2", "two")] {
         std::fs::create_dir(folder(name)).unwrap();
-        std::fs::write(folder(name).join("word.rhai"), says(word)).unwrap();
+        std::fs::write(folder(name).join("word.rhai"), filter_adding(word)).unwrap();
     }
     std::fs::create_dir(folder("filters")).unwrap();
     symlink(folder("v1"), folder("..data")).unwrap();
@@ -271,11 +271,11 @@ async fn a_folder_link_is_followed_to_its_new_target() {
 async fn a_folder_may_be_created_deleted_and_created_again() {
     let host = TestHost::new().start().await;
     for word in ["one", "two"] {
-        host.save("word", says(word));
+        host.save("word", filter_adding(word));
         host.stands("word", "live").await;
         assert_eq!(host.ask("x").await.text(), format!("hello from upstream {word}"));
         // Changes in the new folder are noticed as well.
-        host.update("word", &says("edited")).await;
+        host.update("word", &filter_adding("edited")).await;
         std::fs::remove_dir_all(host.folder().join("filters")).unwrap();
         host.stands("word", "gone").await;
     }
@@ -283,17 +283,17 @@ async fn a_folder_may_be_created_deleted_and_created_again() {
 
 #[tokio::test]
 async fn a_change_with_the_same_time_and_length_is_noticed() {
-    let host = TestHost::new().filter("word", says("one")).start().await;
+    let host = TestHost::new().filter("word", filter_adding("one")).start().await;
     let path = host.path_of("word");
     let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
-    host.save("word", says("two"));
+    host.save("word", filter_adding("two"));
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
     until("the second version runs", || async { host.ask("x").await.text().ends_with("two") }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_filters_load_and_a_single_change_goes_live() {
-    let mut setup = TestHost::new().filter("word", says("one"));
+    let mut setup = TestHost::new().filter("word", filter_adding("one"));
     for number in 0..999 {
         let source = format!(
             "const Valves = #{{ priority: {number} }};\nfn inlet(body) {{ body.n{number} = 1; body }}"
@@ -310,7 +310,7 @@ async fn a_thousand_filters_load_and_a_single_change_goes_live() {
     assert_eq!(host.upstream.last().json().as_object().unwrap().len(), 2 + 999);
 
     let saved = Instant::now();
-    host.update("word", &says("two")).await;
+    host.update("word", &filter_adding("two")).await;
     eprintln!("1 000 filters: started in {started:?}, one change live after {:?}", saved.elapsed());
     assert_eq!(host.ask("x").await.text(), "hello from upstream two");
     assert!(saved.elapsed() < Duration::from_secs(10));
@@ -329,7 +329,7 @@ async fn a_turn_ends_with_the_filters_it_started_with() {
     let gate = Gate::closed();
     host.upstream.reply(Reply::text("whole").behind(&gate));
     let generation = host.generation().await;
-    let whole = tokio::spawn(Answer::of(host.posting(saying(MODEL, "x").to_string())));
+    let whole = tokio::spawn(Answer::of(host.posting(chat_body(MODEL, "x").to_string())));
     host.upstream.wait_for_requests(1).await;
     let [words, end] = [(json!({"content": "two"}), None), (json!({}), Some("stop"))]
         .map(|(delta, finish)| crate::upstream::chunk(&delta, finish));
@@ -370,7 +370,7 @@ fn outlet(body, valves, __user__) { body.messages[-1].text += ` ${valves.word}${
         .config("[filters.word]\nvalves = { word = \"configured\" }")
         .start()
         .await;
-    let mut ann = saying(MODEL, "x");
+    let mut ann = chat_body(MODEL, "x");
     ann["user"] = json!("ann");
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream configured.");
 
@@ -513,7 +513,7 @@ fn outlet(body, state, __metadata__, __user__) {
     });
     let host = &host;
     let requests = (0..100).map(|user| async move {
-        let mut body = saying(MODEL, "x");
+        let mut body = chat_body(MODEL, "x");
         body["user"] = Value::from(format!("u{user}"));
         body["stream"] = Value::from(user % 2 == 0);
         let text = host.chat(&body).await.text();

@@ -41,7 +41,7 @@ async fn each_way(pieces: &[Json]) -> [StreamedTurn; 3] {
     all.try_into().unwrap_or_else(|_| unreachable!("three went in"))
 }
 
-async fn says(pieces: &[Json], expected: &str) {
+async fn assert_text(pieces: &[Json], expected: &str) {
     for streamed in each_way(pieces).await {
         assert_eq!(streamed.text(), expected, "{pieces:?}");
     }
@@ -55,26 +55,26 @@ fn folded(streamed: &StreamedTurn) -> Json {
 
 #[tokio::test]
 async fn a_missing_role_is_added_and_a_repeated_one_removed() {
-    says(&[delta(r#"{"content":"a"}"#), end("stop")], "a|stop").await;
+    assert_text(&[delta(r#"{"content":"a"}"#), end("stop")], "a|stop").await;
     let again = delta(r#"{"role":"assistant","content":"a"}"#);
-    says(&[again.clone(), again, end("stop")], "aa|stop").await;
-    says(&[end("content_filter")], "|content_filter").await;
+    assert_text(&[again.clone(), again, end("stop")], "aa|stop").await;
+    assert_text(&[end("content_filter")], "|content_filter").await;
 }
 
 #[tokio::test]
 async fn an_answer_without_a_finish_reason_gets_a_plausible_one() {
-    says(&[delta(r#"{"content":"a"}"#)], "a|stop").await;
+    assert_text(&[delta(r#"{"content":"a"}"#)], "a|stop").await;
     let call = r#"{"tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
-    says(&[delta(call)], "|tool_calls").await;
+    assert_text(&[delta(call)], "|tool_calls").await;
 }
 
 #[tokio::test]
 async fn an_answer_ends_once_without_content_afterwards() {
     let text = delta(r#"{"content":"a"}"#);
-    says(&[text.clone(), end("stop"), end("stop")], "a|stop").await;
-    says(&[text.clone(), end("length"), text.clone(), end("stop")], "aa|stop").await;
+    assert_text(&[text.clone(), end("stop"), end("stop")], "a|stop").await;
+    assert_text(&[text.clone(), end("length"), text.clone(), end("stop")], "aa|stop").await;
     let at_once = chunk(r#"{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}"#);
-    says(&[text, at_once.clone(), at_once], "abb|stop").await;
+    assert_text(&[text, at_once.clone(), at_once], "abb|stop").await;
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn a_changing_missing_or_late_id_becomes_one_id() {
             r#"{{"id":"{id}","object":"","model":"m","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#
         ))
     };
-    says(&[with_id("a", "1"), with_id("b", "2"), with_id("", "3"), end("stop")], "123|stop").await;
-    says(&[with_id("", "1"), with_id("", "2")], "12|stop").await;
+    assert_text(&[with_id("a", "1"), with_id("b", "2"), with_id("", "3"), end("stop")], "123|stop").await;
+    assert_text(&[with_id("", "1"), with_id("", "2")], "12|stop").await;
     let azure = json(r#"{"choices":[],"id":"","model":"","object":"","prompt_filter_results":[{"a":1}]}"#);
     let pieces = [azure, with_id("a", "1"), end("stop")];
-    says(&pieces, "1|stop").await;
+    assert_text(&pieces, "1|stop").await;
     for streamed in each_way(&pieces).await {
         let first = &streamed.pieces[0].event;
         assert_eq!(first.at_path("prompt_filter_results.0.a").as_i64(), Some(1));
@@ -118,9 +118,9 @@ async fn a_changing_missing_or_late_id_becomes_one_id() {
 async fn a_message_field_is_treated_as_a_delta() {
     let both = chunk(r#"{"index":0,"delta":{"content":"a"},"message":{"content":"a"}}"#);
     let done = chunk(r#"{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}"#);
-    says(&[both, done], "a|stop").await;
+    assert_text(&[both, done], "a|stop").await;
     let whole = |text: &str| chunk(&format!(r#"{{"index":0,"message":{{"content":"{text}"}}}}"#));
-    says(&[whole("a"), whole("ab"), end("stop")], "ab|stop").await;
+    assert_text(&[whole("a"), whole("ab"), end("stop")], "ab|stop").await;
     let shout = script("shout", "fn stream(event) { event.text = event.text.to_upper(); }");
     let kernel = asking([Reply::chunks([whole("a"), whole("ab")])]).0.filter(shout).build();
     assert_eq!(stream(&kernel).await.text(), "AB|stop");
@@ -210,7 +210,7 @@ async fn interleaved_choices_each_have_a_role_and_an_end() {
 #[tokio::test]
 async fn a_choice_without_delta_or_index_gets_both() {
     let bare = json(r#"{"id":"c","choices":[{"finish_reason":"stop","delta":null}]}"#);
-    says(&[delta(r#"{"content":"a"}"#), bare], "a|stop").await;
+    assert_text(&[delta(r#"{"content":"a"}"#), bare], "a|stop").await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Periodic calls of scripts: background refreshes of model and tool lists, and `fn tick()`.
 
-use crate::host::{TestHost, saying, until};
+use crate::host::{TestHost, chat_body, until};
 use crate::upstream::{Gate, Reply, Upstream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -49,11 +49,11 @@ async fn a_model_list_tolerates_a_slow_or_failing_service() {
     service.wait_for_requests(1).await;
     assert!(!models(&host).await.contains("many.small"));
     host.update("loud", "fn outlet(body) { body.messages[-1].content += \"!\"; }").await;
-    assert!(host.chat(&saying("demo", "hi")).await.text().ends_with('!'));
+    assert!(host.chat(&chat_body("demo", "hi")).await.text().ends_with('!'));
     service.script(|_| Reply::json(&json!(["small", "large"])));
     gate.open();
     until("the models are there", async || models(&host).await.contains("many.small")).await;
-    assert_eq!(host.chat(&saying("many.large", "hi")).await.text(), "I am many.large!");
+    assert_eq!(host.chat(&chat_body("many.large", "hi")).await.text(), "I am many.large!");
     // A list that fails or is invalid keeps the previous one, and the problem is reported.
     for (reply, why) in [
         (json!({"error": "down"}), "failed in the background"),
@@ -66,7 +66,7 @@ async fn a_model_list_tolerates_a_slow_or_failing_service() {
                 .any(|problem| problem.code.to_string() == "V802" && problem.message.contains(why))
         })
         .await;
-        assert_eq!(host.chat(&saying("many.small", "hi")).await.text(), "I am many.small!");
+        assert_eq!(host.chat(&chat_body("many.small", "hi")).await.text(), "I am many.small!");
     }
     let page = host.api_get("/id/many").await.to_string() + host.get("/api/v1/overview").await.body();
     assert!(page.contains("V802"), "{page}");
@@ -107,7 +107,7 @@ fn call_it(name, args) { http::post("URL/call", #{ json: #{ name: name, x: args.
     let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
     until("the tools are there", async || names().contains(&"halve".to_owned())).await;
     assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
-    let did = host.chat(&saying("helped", r#"/halve {"x": 4}"#)).await.text();
+    let did = host.chat(&chat_body("helped", r#"/halve {"x": 4}"#)).await.text();
     assert!(did.contains("halve") && did.contains('4'), "{did}");
     // A changed script is called at once, regardless of the interval.
     host.save_tool(
@@ -160,7 +160,7 @@ fn inlet(body) { body }"#;
             .any(|problem| problem.message.contains("`tick()` failed in the background"))
     })
     .await;
-    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    assert_eq!(host.chat(&chat_body("demo", "hi")).await.status, 200);
     host.set_valves("clock", None, json!({"fails": false})).await;
     until("nothing is wrong", async || host.problems("clock").is_empty()).await;
 }
@@ -209,7 +209,7 @@ async fn a_tick_that_waits_does_not_overlap_with_itself_and_ends_with_its_host()
     service.wait_for_requests(1).await;
     // Requests and two more intervals pass.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
-    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    assert_eq!(host.chat(&chat_body("demo", "hi")).await.status, 200);
     assert_eq!(service.requests().len(), 1, "a tick runs beside itself");
     assert_eq!(figure(&host, "valvehouse_scheduled_running").await, 1.0);
     host.stop().await;
@@ -237,13 +237,13 @@ async fn endless_background_work_is_stopped_and_requests_continue() {
     ] {
         until(id, async || host.problems(id).iter().any(|problem| problem.message.contains(why))).await;
     }
-    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    assert_eq!(host.chat(&chat_body("demo", "hi")).await.status, 200);
     // A plugin that fails repeatedly in the background is disabled there only.
     until("its breaker is open", async || {
         host.problems("lists").iter().any(|problem| problem.message.contains("circuit breaker is open"))
     })
     .await;
-    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    assert_eq!(host.chat(&chat_body("demo", "hi")).await.status, 200);
 }
 
 #[tokio::test]
@@ -256,6 +256,6 @@ async fn tools_of_a_list_may_have_inline_functions() {
     let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
     until("the tool is there", async || names().contains(&"triple".to_owned())).await;
     assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
-    let did = host.chat(&saying("helped", r#"/triple {"x": 14}"#)).await.text();
+    let did = host.chat(&chat_body("helped", r#"/triple {"x": 14}"#)).await.text();
     assert!(did.contains("42"), "{did}");
 }

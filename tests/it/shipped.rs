@@ -98,7 +98,7 @@ fn body(messages: &str) -> Json {
     json(&format!(r#"{{"model":"m","messages":{messages}}}"#))
 }
 
-fn saying(text: &str) -> Json {
+fn body_with(text: &str) -> Json {
     let body = body("[]");
     body.set("messages", vec![message::user(text)]).unwrap();
     body
@@ -166,7 +166,7 @@ async fn all_shipped_filters_together_leave_a_plain_chat_unchanged() {
         let answer = chat(&filtered, text).await.unwrap();
         assert!(!answer.text().is_empty());
         assert_eq!(answer.text(), expected.text());
-        let request = saying(text).to_string();
+        let request = body_with(text).to_string();
         assert_eq!(stream_body(&filtered, &request).await.text(), stream_body(&plain, &request).await.text());
     }
 }
@@ -208,7 +208,7 @@ async fn concurrent_requests_respect_the_rate_limit_of_each_user() {
         let filter = filter.clone();
         tokio::spawn(async move {
             let user = if number % 2 == 0 { r#"{"id":"ann"}"# } else { r#"{"id":"bob"}"# };
-            (number % 2, inlet(&filter, &turn_of(user), &saying("hi")).await)
+            (number % 2, inlet(&filter, &turn_of(user), &body_with("hi")).await)
         })
     });
     let results = futures::future::join_all(requests).await;
@@ -239,21 +239,21 @@ async fn a_user_is_admitted_again_after_retry_after() {
         |valves: &str| Settings { configured: json(valves), kv: kv.clone(), ..Settings::default() };
     let filter = with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10}"#), &[]);
     let nobody = turn_of("{}");
-    assert!(inlet(&filter, &nobody, &saying("a")).await.is_ok());
+    assert!(inlet(&filter, &nobody, &body_with("a")).await.is_ok());
     now.fetch_add(3_000, Ordering::SeqCst);
-    let Err(Error::Rejected(rejection)) = inlet(&filter, &nobody, &saying("b")).await else { panic!() };
+    let Err(Error::Rejected(rejection)) = inlet(&filter, &nobody, &body_with("b")).await else { panic!() };
     assert_eq!(rejection.retry_after, Some(7.0));
     // A newer version of the script keeps the counts.
     let filter =
         with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10,"exempt_admins":false}"#), &[]);
-    assert!(inlet(&filter, &nobody, &saying("c")).await.is_err());
+    assert!(inlet(&filter, &nobody, &body_with("c")).await.is_err());
     now.fetch_add(7_000, Ordering::SeqCst);
-    assert!(inlet(&filter, &nobody, &saying("d")).await.is_ok());
+    assert!(inlet(&filter, &nobody, &body_with("d")).await.is_ok());
     let admin = turn_of(r#"{"id":"root","role":"admin"}"#);
-    assert!(inlet(&filter, &admin, &saying("e")).await.is_ok());
-    assert!(inlet(&filter, &admin, &saying("f")).await.is_err());
+    assert!(inlet(&filter, &admin, &body_with("e")).await.is_ok());
+    assert!(inlet(&filter, &admin, &body_with("f")).await.is_err());
     let filter = with_users("rate_limit", &settings(r#"{"limit":1,"seconds":10}"#), &[]);
-    assert!(inlet(&filter, &admin, &saying("g")).await.is_ok());
+    assert!(inlet(&filter, &admin, &body_with("g")).await.is_ok());
 }
 
 // ---- system_prompt
@@ -268,7 +268,7 @@ async fn a_system_prompt_is_inserted_at_the_configured_position() {
         let changed = inlet(&filter, &turn_of("{}"), &request()).await.unwrap();
         assert_eq!(texts_by_role(&changed, "system"), expected, "{position}");
         assert_eq!(texts_by_role(&changed, "user"), ["hi"]);
-        let changed = inlet(&filter, &turn_of("{}"), &saying("hi")).await.unwrap();
+        let changed = inlet(&filter, &turn_of("{}"), &body_with("hi")).await.unwrap();
         assert_eq!(changed.at_path("messages.0").to_string(), r#"{"role":"system","content":"New."}"#);
     }
     let filter = shipped("system_prompt", "{}");
@@ -287,7 +287,7 @@ async fn placeholders_in_braces_are_filled_in() {
         "You help {user} ({role}, {email}) with {model}; today is {weekday} {date}. {unknown} {User}";
     let filter = shipped("system_prompt", &format!(r#"{{"prompt":"{prompt}"}}"#));
     let filled = async |user: &str| {
-        let changed = inlet(&filter, &turn_of(user), &saying("hi")).await.unwrap();
+        let changed = inlet(&filter, &turn_of(user), &body_with("hi")).await.unwrap();
         texts_by_role(&changed, "system").concat()
     };
     let text =
@@ -501,7 +501,7 @@ async fn every_kind_of_secret_can_be_disabled_and_patterns_added() {
     }
     // A guard with an invalid pattern refuses everything.
     let broken = shipped("redact", r#"{"patterns":["("]}"#);
-    let (plugin, _, cause) = failure(inlet(&broken, &turn_of("{}"), &saying("hi")).await);
+    let (plugin, _, cause) = failure(inlet(&broken, &turn_of("{}"), &body_with("hi")).await);
     assert!(plugin == "redact" && cause.contains("unclosed group"), "{cause}");
 }
 
@@ -644,7 +644,7 @@ async fn the_chat_log_has_one_line_per_turn() {
         );
         let kernel = asking([Reply::whole(two)]).0.filter(shipped("chat_log", valves)).build();
         let turn = turn_of(r#"{"id":"ann","email":"ann@example.com"}"#);
-        let request = crate::kernel::request(saying("how are you"));
+        let request = crate::kernel::request(body_with("how are you"));
         kernel.run(request, RunOptions::new(turn)).answer().await.unwrap();
         drop(guard);
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
@@ -677,7 +677,7 @@ async fn fields_outside_the_choices_are_redacted_as_in_a_stream() {
             "choices":[{"index":0,"message":{"role":"assistant","content":"see [1]"},"finish_reason":"stop"}]}"#,
     );
     let kernel = asking([Reply::whole(whole)]).0.filter(shipped("redact", "{}")).build();
-    let body = saying("hello");
+    let body = body_with("hello");
     let answer = kernel.run(crate::kernel::request(body), RunOptions::default()).answer().await;
     let answer = answer.unwrap().reply;
     let text = answer.to_string();

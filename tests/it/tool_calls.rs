@@ -1,6 +1,6 @@
 //! Scripts that call tools: through the filters of their turn, within their grants, and with limits.
 
-use crate::host::{Answer, Setup, TestHost, saying};
+use crate::host::{Answer, Setup, TestHost, chat_body};
 use crate::tools::HELPER;
 use crate::traces::{steps, trace_of};
 use crate::upstream::{MODEL, Reply};
@@ -29,7 +29,7 @@ fn calling(code: &str) -> String {
 
 /// Returns the result of a tool that the demo model calls.
 async fn result(host: &TestHost, tool: &str) -> String {
-    let answer = host.chat(&saying("helper", &format!("/{tool}"))).await;
+    let answer = host.chat(&chat_body("helper", &format!("/{tool}"))).await;
     assert_eq!(answer.status, 200, "{}", answer.body());
     let text = answer.text();
     text.strip_prefix(&format!("{tool} answered: ")).unwrap_or(&text).to_owned()
@@ -57,7 +57,7 @@ async fn a_tool_calls_another_tool_and_reads_its_result_or_error() {
     let unknown = result(&host, "unknown").await;
     assert!(unknown.contains("unknown tool `wether`; did you mean `weather`?"), "{unknown}");
     assert_eq!(result(&host, "list").await, r#"true ["city"]"#);
-    let answer = host.chat(&saying("helper", "/trip")).await;
+    let answer = host.chat(&chat_body("helper", "/trip")).await;
     let steps = steps(&trace_of(&host, &answer).await);
     assert!(steps.iter().any(|step| step.contains("weather")), "{steps:?}");
 }
@@ -112,12 +112,12 @@ fn pipe(body) { tools::call("weather", #{ city: "Bonn" }) }
     assert_eq!(result(&host, "rome").await, "tools::call: weather: Rome is closed");
     assert_eq!(result(&host, "oslo").await, "seen Oslo (oslo)");
     assert_eq!(result(&host, "both").await, "tools::all: weather: Rome is closed; seen Oslo (both)");
-    let answer = host.chat(&saying("helper", "look")).await;
+    let answer = host.chat(&chat_body("helper", "look")).await;
     assert!(answer.text().contains("it is seen Kiel (inlet)"), "{}", answer.body());
-    assert_eq!(host.chat(&saying("asks", "hello")).await.text(), "seen Bonn (pipe)");
+    assert_eq!(host.chat(&chat_body("asks", "hello")).await.text(), "seen Bonn (pipe)");
     let broken = GUARD.replace("ctx.tool.name == \"weather\"", "ctx.tool.nme.x == \"weather\"");
     host.update("guard", &broken).await;
-    let answer = host.chat(&saying("helper", "look")).await;
+    let answer = host.chat(&chat_body("helper", "look")).await;
     assert_eq!(answer.status, 500, "{}", answer.body());
 }
 
@@ -354,7 +354,7 @@ fn pipe(body, __tools__) {
         .tool("other", "fn handler(args, __tools__) { 1 }")
         .start()
         .await;
-    let answer = host.chat(&saying("asks", "hello")).await;
+    let answer = host.chat(&chat_body("asks", "hello")).await;
     assert_eq!(answer.text(), r#"["weather"] weather ["city"] seen Oslo (pipe)"#, "{}", answer.body());
     let problem_text = |id: &str| host.problems(id).iter().map(ToString::to_string).collect::<String>();
     assert!(

@@ -1,6 +1,6 @@
 //! Tool scripts from the file to the model: saved, offered, called in the loop, and limited in time.
 
-use crate::host::{TestHost, saying, streaming, until};
+use crate::host::{TestHost, chat_body, streaming, until};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
@@ -76,13 +76,13 @@ fn offered(host: &TestHost) -> Vec<String> {
 #[tokio::test]
 async fn a_tool_file_is_offered_from_the_next_request_until_it_is_deleted() {
     let host = TestHost::new().config(BUSY).start().await;
-    assert_eq!(host.chat(&saying("busy", "hi")).await.status, 200);
+    assert_eq!(host.chat(&chat_body("busy", "hi")).await.status, 200);
     assert!(offered(&host).is_empty());
 
     host.save_tool("echo", ECHO);
     host.stands("echo", "live").await;
     calls_once(&host, &[("echo", r#"{"text":"hello"}"#)]);
-    let answer = host.chat(&saying("busy", "hi")).await;
+    let answer = host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(
         (answer.text(), offered(&host), results(&host)),
         ("let me see\n\ndone".into(), vec!["echo".into()], vec!["hello".into()])
@@ -90,14 +90,14 @@ async fn a_tool_file_is_offered_from_the_next_request_until_it_is_deleted() {
 
     host.save_tool("echo", &ECHO.replace("{ args.text }", "{ args.text + \"!\" }"));
     until("the new version answers", || async {
-        host.chat(&saying("busy", "hi")).await;
+        host.chat(&chat_body("busy", "hi")).await;
         results(&host) == ["hello!"]
     })
     .await;
 
     std::fs::remove_file(host.folder().join("tools/echo.rhai")).unwrap();
     host.stands("echo", "gone").await;
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert!(offered(&host).is_empty());
 }
 
@@ -110,14 +110,14 @@ async fn tools_of_several_rounds_share_the_context() {
     "#;
     let host = TestHost::new().config(HELPER).tool("counters", COUNTERS).filter("log", log).start().await;
     let question = "/count_apples\n/count_pears\n\n/count_plums";
-    for body in [saying("helper", question), streaming("helper", question)] {
+    for body in [chat_body("helper", question), streaming("helper", question)] {
         let answer = host.chat(&body).await;
         let text = answer.text();
         for counted in ["apples 1", "pears 2", "plums 3"] {
             assert!(text.contains(counted), "{text}");
         }
     }
-    let answer = host.chat(&saying("helper", question)).await;
+    let answer = host.chat(&chat_body("helper", question)).await;
     let events: Value = serde_json::from_str(answer.header("x-valvehouse-events").unwrap()).unwrap();
     let results: Vec<String> =
         events.as_array().unwrap().iter().map(|event| event["data"].to_string().replace('"', "")).collect();
@@ -155,7 +155,7 @@ async fn the_model_receives_a_tool_error_and_the_loop_continues() {
     ];
     static WANTED: std::sync::OnceLock<Vec<(&str, &str)>> = std::sync::OnceLock::new();
     calls_once(&host, WANTED.get_or_init(|| cases.iter().map(|(name, args, _)| (*name, *args)).collect()));
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
+    assert_eq!(host.chat(&chat_body("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert_eq!(results.len(), cases.len());
     for ((name, args, expected), result) in cases.iter().zip(results) {
@@ -171,12 +171,12 @@ async fn a_fatal_error_or_the_round_limit_ends_the_turn_with_a_transcript() {
     let tool = r#"fn handler(args) { throw #{ message: "the vault is open", fatal: true, status: 423 } }"#;
     let host = TestHost::new().config(BUSY).tool("vault", tool).tool("echo", ECHO).start().await;
     host.upstream.reply(calls(&[("vault", "{}")]));
-    let answer = host.chat(&saying("busy", "hi")).await;
+    let answer = host.chat(&chat_body("busy", "hi")).await;
     answer.refused(423, "the vault is open");
 
     host.upstream.reply(calls(&[("echo", r#"{"text":"again"}"#)]));
     let before = host.upstream.requests().len();
-    let answer = host.chat(&saying("busy", "hi")).await;
+    let answer = host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(answer.status, 500);
     assert_eq!(answer.error()["code"], "max_tool_iterations");
     assert_eq!(host.upstream.requests().len() - before, 4, "exactly as many model calls as allowed");
@@ -189,7 +189,7 @@ async fn text_beside_calls_is_kept_and_results_follow_the_order_of_calls() {
         &host,
         &[("echo", r#"{"text":"1"}"#), ("echo", r#"{"text":"2"}"#), ("echo", r#"{"text":"3"}"#)],
     );
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     let messages = host.upstream.last().json()["messages"].clone();
     assert_eq!(messages[1]["content"], "let me see");
     assert_eq!(results(&host), ["1", "2", "3"]);
@@ -208,7 +208,7 @@ async fn tools_of_a_model_are_selected_by_name_module_tag_and_request() {
     for (model, expected) in
         [("by_name", vec!["echo".to_owned()]), ("by_module", all), ("by_tag", vec!["echo".to_owned()])]
     {
-        assert_eq!(host.chat(&saying(model, "hi")).await.status, 200);
+        assert_eq!(host.chat(&chat_body(model, "hi")).await.status, 200);
         assert_eq!(offered(&host), expected, "{model}");
     }
     // The call is passed through, because the host has no tools.
@@ -216,7 +216,7 @@ async fn tools_of_a_model_are_selected_by_name_module_tag_and_request() {
     assert!(offered(&host).is_empty());
     // A request can narrow the list of tools and never widen it.
     for (ids, expected) in [(json!(["count_pears", "echo"]), vec!["count_pears"]), (json!([]), vec![])] {
-        let mut body = saying("by_module", "hi");
+        let mut body = chat_body("by_module", "hi");
         body["tool_ids"] = ids;
         host.chat(&body).await;
         assert_eq!(offered(&host), expected);
@@ -235,7 +235,7 @@ async fn client_tools_pass_through_and_a_mixed_answer_calls_them_alone() {
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).start().await;
     let own =
         json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
-    let mut body = saying("busy", "hi");
+    let mut body = chat_body("busy", "hi");
     body["tools"] = own;
     host.upstream.reply(calls(&[("open_door", r#"{"slowly":true}"#)]));
     let answer = host.chat(&body).await.json();
@@ -264,12 +264,12 @@ async fn a_tool_whose_own_filter_is_missing_is_not_offered() {
         .start()
         .await;
     calls_once(&host, &[("stamped", "{}"), ("echo", r#"{"text":"hello"}"#)]);
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(results(&host), ["plain by ann", "hello"]);
 
     host.delete("stamp");
     host.stands("stamp", "gone").await;
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(offered(&host), ["echo"]);
     let problems = host.problems("stamped");
     assert!(
@@ -285,7 +285,7 @@ async fn a_tool_never_replaces_a_filter_with_its_name() {
     host.save_tool("guard", ECHO);
     host.save_tool("other", ECHO);
     host.stands("other", "live").await;
-    assert_eq!(host.chat(&saying("busy", "bad")).await.status, 403);
+    assert_eq!(host.chat(&chat_body("busy", "bad")).await.status, 403);
     let is_reported =
         host.snapshot().problems.iter().any(|problem| problem.message.contains("the id of a filter"));
     assert!(is_reported, "{:?}", host.snapshot().problems);
@@ -294,7 +294,7 @@ async fn a_tool_never_replaces_a_filter_with_its_name() {
     host.save_tool("third", ECHO);
     host.stands("third", "live").await;
     host.delete("guard");
-    until("the guard is missed", || async { host.chat(&saying("busy", "hi")).await.status == 503 }).await;
+    until("the guard is missed", || async { host.chat(&chat_body("busy", "hi")).await.status == 503 }).await;
 }
 
 #[tokio::test]
@@ -312,7 +312,7 @@ async fn one_invalid_tool_does_not_block_its_module_and_duplicates_are_reported(
         ] }
     "#;
     let host = TestHost::new().config(BUSY).tool("echo", ECHO).tool("mixed", module).start().await;
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(offered(&host), ["echo", "good"]);
     let messages = host.problems("mixed");
     let messages: Vec<&str> = messages.iter().map(|problem| problem.message.as_str()).collect();
@@ -349,7 +349,7 @@ async fn valves_and_user_valves_reach_a_tool_and_its_schema() {
     "#;
     let host = TestHost::new().config(BUSY).tool("weather", tool).start().await;
     calls_once(&host, &[("weather", r#"{"city":"Oslo"}"#)]);
-    let mut body = saying("busy", "hi");
+    let mut body = chat_body("busy", "hi");
     body["user"] = json!("ann");
     host.set_valves("weather", Some("ann"), json!({"name": "Ann"})).await;
     host.set_valves("weather", None, json!({"unit": "kelvin"})).await;
@@ -371,7 +371,7 @@ async fn an_endless_tool_ends_at_its_timeout_and_is_retried_as_declared() {
     let shaky = "/*\nrequirements: kv\nretry: 3, 10\n*/\nfn handler(args) { let n = kv::incr(\"tries\"); if n < 3 { throw `try ${n}` } `done after ${n}` }";
     let host = TestHost::new().config(BUSY).tool("slow", slow).tool("shaky", shaky).start().await;
     calls_once(&host, &[("slow", "{}"), ("shaky", "{}")]);
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     let results = results(&host);
     assert!(results[0].contains("did not end within 50 ms"), "{results:?}");
     assert_eq!(results[1], "done after 3");
@@ -398,7 +398,7 @@ async fn the_memory_of_a_tool_is_bounded() {
             ("echo", r#"{"text":"fine"}"#),
         ],
     );
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
+    assert_eq!(host.chat(&chat_body("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[..4].iter().all(|result| result.starts_with("{\"error\"")), "{results:?}");
     assert!(results[0].contains("exceeded its memory limit of 64 MB"), "{results:?}");
@@ -419,19 +419,19 @@ async fn a_script_is_held_back_until_its_requirements_are_granted() {
     let help = problems[0].help.clone().unwrap();
     assert!(problems[0].message.contains("not allowed to use `files`"), "{problems:?}");
     assert!(help.contains("valvehouse grant lists files=FOLDER"), "{help}");
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(results(&host), ["nothing yet"], "the last good version runs on");
 
     let granted = Json::parse(br#"{"files": ["data"]}"#).unwrap();
     let stored = host.store().set_grants("lists", Some(&granted), None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
     host.stands("lists", "live").await;
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert_eq!(results(&host), ["milk"]);
 
     let stored = host.store().set_grants("lists", None, None, "test").await.unwrap().unwrap();
     host.obeys(stored).await;
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     let results = results(&host);
     assert!(!results.contains(&"milk".to_owned()), "taken back is taken back: {results:?}");
 }
@@ -450,7 +450,7 @@ async fn a_native_tool_is_offered_while_it_is_granted() {
         &host,
         &[("file_read", r#"{"path":"note.txt","first_line":2}"#), ("file_read", r#"{"path":"../x"}"#)],
     );
-    assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
+    assert_eq!(host.chat(&chat_body("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[0].contains("second") && !results[0].contains("first\\n"), "{results:?}");
     assert!(results[1].contains("error"), "{results:?}");
@@ -482,6 +482,6 @@ fn handler(args) { llm::chat(#{ messages: [#{ role: "user", content: "deeper" }]
     assert_eq!(text.matches("translate this").count(), 1, "its own outlet does not run within: {text}");
     // A model request inside a tool does not offer that tool.
     calls_once(&host, &[("deeper", "{}")]);
-    host.chat(&saying("busy", "hi")).await;
+    host.chat(&chat_body("busy", "hi")).await;
     assert!(host.upstream.requests().iter().any(|request| request.last_text().starts_with("deeper")));
 }

@@ -1,7 +1,7 @@
 //! Tools that wait: for a slow service, forever, or for a person. They block no other work, end with their
 //! time limit, and end when their client disconnects.
 
-use crate::host::{TestHost, saying};
+use crate::host::{TestHost, chat_body};
 use crate::upstream::{Gate, Reply, Upstream};
 use futures::future::join_all;
 use serde_json::Value;
@@ -37,12 +37,12 @@ async fn sixty_four_waiting_turns_do_not_block_another_request() {
         .filter("idle", "fn inlet(body) { body }")
         .start()
         .await;
-    let look = saying("helper", "/look");
+    let look = chat_body("helper", "/look");
     let turns = join_all((0..64).map(|_| host.chat(&look)));
     let meanwhile = async {
         // All requests are in progress before the first response.
         service.wait_for_requests(64).await;
-        assert_eq!(host.chat(&saying("demo", "hello")).await.status, 200);
+        assert_eq!(host.chat(&chat_body("demo", "hello")).await.status, 200);
         gate.open();
     };
     let (answers, ()) = tokio::join!(turns, meanwhile);
@@ -100,7 +100,7 @@ async fn a_tool_that_waits_too_long_ends_with_its_request() {
     // Long enough for a slow machine to reach the call.
     let (tool, config) = looks(&service, 1_500);
     let host = TestHost::new().config(&config).tool("look", tool).start().await;
-    let answer = host.chat(&saying("helper", "/look")).await;
+    let answer = host.chat(&chat_body("helper", "/look")).await;
     assert!(answer.text().contains("did not end within 1500 ms"), "{}", answer.body());
     service.was_deserted(1).await;
 }
@@ -111,7 +111,7 @@ async fn a_disconnected_client_ends_the_waiting_tool() {
     service.reply(Reply::raw("text/plain", "late").behind(&Gate::closed()));
     let (tool, config) = looks(&service, 60_000);
     let host = TestHost::new().config(&config).tool("look", tool).start().await;
-    let asking = host.posting(saying("helper", "/look").to_string()).send();
+    let asking = host.posting(chat_body("helper", "/look").to_string()).send();
     tokio::select! {
         answer = asking => panic!("answered: {answer:?}"),
         () = service.wait_for_requests(1) => {}
@@ -130,7 +130,7 @@ timeout: 50
 fn handler(args) { shell::run("sleep 61.7 & setsid sleep 61.7 & (sleep 61.7 &) ; wait; sleep 61.7") }"#;
     let config = format!("{HELPER}[grants.look]\nshell = [\"sh\"]\n");
     let host = TestHost::new().config(&config).tool("look", script).start().await;
-    let answer = host.chat(&saying("helper", "/look")).await;
+    let answer = host.chat(&chat_body("helper", "/look")).await;
     assert!(answer.text().contains("did not end within 50 ms"), "{}", answer.body());
     crate::host::until("no sleep is left", || async { sleeping("61.7") == 0 }).await;
 }
@@ -148,7 +148,7 @@ fn sleeping(length: &str) -> usize {
 async fn a_tool_asks_a_person_over_the_stream_and_uses_the_answer() {
     let tool = r#"fn handler(args) { let answer = ask(#{ type: "input", data: #{ title: "Which city?" } }); `you answered ${answer}` }"#;
     let host = TestHost::new().config(HELPER).tool("look", tool).start().await;
-    let mut body = saying("helper", "/look");
+    let mut body = chat_body("helper", "/look");
     body["stream"] = true.into();
     let request = host.posting(body.to_string()).header("x-valvehouse-events", "1");
     let mut response = request.send().await.unwrap();

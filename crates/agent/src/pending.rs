@@ -265,7 +265,7 @@ fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> R
     };
     saved.in_flight = Json::Null;
     let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
-    saved.progress.say(message::tool(&id, text))
+    saved.progress.push_message(message::tool(&id, text))
 }
 
 /// Creates results for calls whose approval a person left open by sending another message.

@@ -134,7 +134,7 @@ impl Runs {
         begun(&run);
         let Begin { facts, events, stream, .. } = begin;
         let keeper = self.keeper(&run, recalled.kept);
-        keeper.tell();
+        keeper.announce();
         let opening = RunInput::Begins(recalled.new.into());
         let turn = saved.turn(facts, &Json::Null, events);
         let notifier = notifier(setup, &run.id, &turn);

@@ -45,7 +45,7 @@ impl<'a> StoreKeeper<'a> {
     }
 
     /// Announces that the run changed.
-    pub(super) fn tell(&self) {
+    pub(super) fn announce(&self) {
         // Usually there are no subscribers.
         let _ = self.moved.send(self.run.id.as_str().into());
     }
@@ -83,7 +83,7 @@ impl<'a> StoreKeeper<'a> {
         let mut at = self.at.lock();
         (at.step, at.kept) = (expected + 1, lasting);
         drop(at);
-        self.tell();
+        self.announce();
         Ok(())
     }
 }

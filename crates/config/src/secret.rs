@@ -80,7 +80,7 @@ pub enum SecretSource {
     File(PathBuf),
 }
 
-/// The reason for which a secret cannot be read.
+/// The reason why a secret cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretUnread {
     /// The variable is missing or empty.

@@ -175,18 +175,18 @@ impl Breaker {
     /// probe.
     pub fn rejection(&self, rest: Duration) -> Rejection {
         let retry_after = Some(seconds(rest));
-        Rejection { retry_after, ..Rejection::new(self.says(rest)).with_status(503) }
+        Rejection { retry_after, ..Rejection::new(self.message(rest)).with_status(503) }
     }
 
     /// Returns the explanation for a call that is not allowed. The text for clients omits the last failure.
     pub fn explains(&self, rest: Duration) -> Explanation {
-        let full = self.says(rest);
+        let full = self.message(rest);
         let public = full.split_once(" (last failure: ").map_or(full.as_str(), |(public, _)| public);
         Explanation::new(public, full.clone())
     }
 
     /// Returns the error text for a call that is not allowed, in full.
-    pub fn says(&self, rest: Duration) -> String {
+    pub fn message(&self, rest: Duration) -> String {
         let (name, seconds) = (&self.name, seconds(rest));
         match self.kind {
             Kind::Plugin => {

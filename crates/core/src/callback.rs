@@ -144,7 +144,7 @@ pub trait Listener: Send + Sync {
 
     /// Handles a callback. `event` is a copy for this listener, whose field `event` is the first name; `state` is its scratch map for the run. `turn`
     /// is separate from the turn of the run, which may be over.
-    fn hear(
+    fn on_event(
         &self,
         callback: Callback,
         event: Json,

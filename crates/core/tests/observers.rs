@@ -179,5 +179,5 @@ async fn each_observer_of_a_turn_receives_the_notices_of_its_kinds() {
 fn notices_without_a_receiver_are_not_built() {
     let turn = Turn::default().observed_by(Counter::of(NoticeKind::Retry));
     assert!(!turn.is_observed(NoticeKinds::OF_CALLS) && turn.is_observed(NoticeKind::Retry));
-    turn.tell(NoticeKind::LlmToken, || unreachable!("nobody receives it"));
+    turn.notify(NoticeKind::LlmToken, || unreachable!("nobody receives it"));
 }

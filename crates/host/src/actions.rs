@@ -22,7 +22,7 @@ impl Plugin {
         buttons.map(|button| button.id.as_str()).collect()
     }
 
-    /// Returns the reason for which a model's answers have none of the action's buttons; `None` if they have
+    /// Returns the reason why a model's answers have none of the action's buttons; `None` if they have
     /// them.
     fn absence_under(&self, model: &str, listed: &[String]) -> Option<String> {
         let id = &self.id;

@@ -240,7 +240,7 @@ impl Host {
         self.reload().await
     }
 
-    /// Stores the list that a function of a plugin returned, or the reason for which the call failed.
+    /// Stores the list that a function of a plugin returned, or the reason why the call failed.
     pub(crate) async fn set_list(&self, id: &str, what: ScheduledCall, result: Result<Json, String>) {
         let is_news = self.writer.lock().await.set_list(id, what, result);
         if is_news {
@@ -433,7 +433,7 @@ impl Host {
         let (mut exchanged, mut cleared) = (Instant::now(), Instant::now());
         loop {
             tokio::select! {
-                () = self.kv.wanted() => {}
+                () = self.kv.flush_requested() => {}
                 () = tokio::time::sleep(KV_DELAY) => {}
             }
             let is_written = self.write_kv().await;

@@ -99,11 +99,11 @@ impl SharedQuestions {
                 Ok(AnswerState::Waiting) => {}
                 Ok(state) => {
                     if let Err(error) = store.remove_answer(&sent.id).await {
-                        tracing::debug!("left a confirmed answer behind: {error}");
+                        tracing::debug!("cannot delete a confirmed answer: {error}");
                     }
                     return Ok(state == AnswerState::Taken);
                 }
-                Err(error) => tracing::debug!("still looking what came of an answer: {error}"),
+                Err(error) => tracing::debug!("cannot read the outcome of an answer yet: {error}"),
             }
             next_look(&mut looks).await;
         }
@@ -112,8 +112,8 @@ impl SharedQuestions {
             AnswerState::Refused => Ok(false),
             AnswerState::Waiting => {
                 let message = format!(
-                    "cannot tell whether the answer counts: the host that asked did not confirm it within {} s; \
-                     look whether the question still waits, and answer it again if it does",
+                    "cannot confirm the answer: the host that asked did not respond within {} s; \
+                     check whether the question is still open, and answer it again if it is",
                     CONFIRMATION_DEADLINE.as_secs()
                 );
                 Err(Error::Unstored { message: Explanation::from(message), code: "answer_not_confirmed" })

@@ -297,7 +297,7 @@ impl Schedule {
     /// Releases the lease of a tick after a delay.
     async fn release(&self, name: &str, after: Duration) {
         if let Err(error) = self.host.store().lease_secret(name, self.host.id(), ms(after)).await {
-            tracing::debug!("cannot release the lease of {name}, which expires by itself: {error}");
+            tracing::debug!("cannot release the lease of {name}; it will expire: {error}");
         }
     }
 

@@ -281,12 +281,12 @@ impl Snapshot {
             FilterDecision::Refuses(_) => true,
             _ => false,
         });
-        let says = |what: fn(&valvehouse_script::Manifest) -> bool| {
+        let is_declared = |what: fn(&valvehouse_script::Manifest) -> bool| {
             chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
         };
         let mut settings = model.map(|model| model.settings.clone()).unwrap_or_default();
-        settings.files_handled = says(|manifest| manifest.file_handler);
-        settings.hold = says(|manifest| manifest.hold);
+        settings.files_handled = is_declared(|manifest| manifest.file_handler);
+        settings.hold = is_declared(|manifest| manifest.hold);
         let wanted = model.map_or(&[][..], |model| &model.tools);
         let middleware = model.map_or(&[][..], |model| &model.middleware);
         let callbacks = listeners(&chosen);

@@ -45,7 +45,7 @@ impl Plugin {
         }
     }
 
-    /// Returns `true` if missing grants are the only reason for which it does not load.
+    /// Returns `true` if missing grants are the only reason why it does not load.
     pub fn is_held(&self) -> bool {
         let mut errors =
             self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();

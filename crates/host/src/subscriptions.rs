@@ -14,7 +14,7 @@ const UPDATES: usize = 256;
 /// The resources of mounted servers that clients subscribed to.
 pub struct ResourceSubscriptions {
     /// The number of subscribed clients by server and URI.
-    wanted: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
+    subscribed: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
     changes: watch::Sender<()>,
     updates: broadcast::Sender<ResourceUpdate>,
 }
@@ -38,15 +38,15 @@ pub struct ResourceSubscription {
 impl Default for ResourceSubscriptions {
     fn default() -> Self {
         let (changes, updates) = (watch::Sender::new(()), broadcast::channel(UPDATES).0);
-        Self { wanted: Mutex::default(), changes, updates }
+        Self { subscribed: Mutex::default(), changes, updates }
     }
 }
 
 impl ResourceSubscriptions {
     /// Subscribes to a resource; `None` if too many resources of the server have subscribers.
     pub fn subscribe(self: &Arc<Self>, server: &str, uri: &str) -> Option<ResourceSubscription> {
-        let mut wanted = self.wanted.lock();
-        let of_server = wanted.entry(server.to_owned()).or_default();
+        let mut subscribed = self.subscribed.lock();
+        let of_server = subscribed.entry(server.to_owned()).or_default();
         if of_server.len() >= MAX_RESOURCES && !of_server.contains_key(uri) {
             return None;
         }
@@ -59,8 +59,8 @@ impl ResourceSubscriptions {
     }
 
     /// Returns the resources of a server that have subscribers.
-    pub fn wanted(&self, server: &str) -> BTreeSet<String> {
-        self.wanted.lock().get(server).into_iter().flat_map(BTreeMap::keys).cloned().collect()
+    pub fn subscribed(&self, server: &str) -> BTreeSet<String> {
+        self.subscribed.lock().get(server).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
     /// Returns a receiver that is notified when the set of subscribed resources changes.
@@ -70,7 +70,7 @@ impl ResourceSubscriptions {
 
     /// Notifies the subscribers of a resource that it changed; does nothing if there are none.
     pub fn updated(&self, server: &str, uri: &str) {
-        if self.wanted.lock().get(server).is_some_and(|of_server| of_server.contains_key(uri)) {
+        if self.subscribed.lock().get(server).is_some_and(|of_server| of_server.contains_key(uri)) {
             // The last receiver may be gone.
             let _ = self.updates.send(ResourceUpdate { server: server.into(), uri: uri.into() });
         }
@@ -91,8 +91,8 @@ impl ResourceSubscription {
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        let mut wanted = self.all.wanted.lock();
-        let Some(of_server) = wanted.get_mut(&self.server) else { return };
+        let mut subscribed = self.all.subscribed.lock();
+        let Some(of_server) = subscribed.get_mut(&self.server) else { return };
         let Some(clients) = of_server.get_mut(&self.uri) else { return };
         *clients -= 1;
         if *clients > 0 {
@@ -100,7 +100,7 @@ impl Drop for ResourceSubscription {
         }
         of_server.remove(&self.uri);
         if of_server.is_empty() {
-            wanted.remove(&self.server);
+            subscribed.remove(&self.server);
         }
         self.all.changes.send_replace(());
     }
@@ -124,9 +124,9 @@ mod tests {
         all.updated("other", "a://1");
         all.updated("far", "a://2");
         drop(one);
-        assert_eq!(all.wanted("far"), BTreeSet::from(["a://1".to_owned()]));
+        assert_eq!(all.subscribed("far"), BTreeSet::from(["a://1".to_owned()]));
         drop(two);
-        assert!(changes.has_changed().unwrap() && all.wanted("far").is_empty());
+        assert!(changes.has_changed().unwrap() && all.subscribed("far").is_empty());
         all.updated("far", "a://1");
         assert_eq!(&*updates.try_recv().unwrap().uri, "a://1");
         assert!(updates.try_recv().is_err());

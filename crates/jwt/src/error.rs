@@ -1,6 +1,6 @@
 //! The reasons for which a token is neither made nor taken.
 
-/// The reason for which a token cannot be signed, or does not count.
+/// The reason why a token cannot be signed or is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwtError {

@@ -32,7 +32,7 @@ pub fn sign(
 /// checked.
 ///
 /// # Errors
-/// Returns the reason for which it does not count.
+/// Returns the reason why the token is rejected.
 pub fn verify(token: &str, algorithm: Algorithm, key: &VerifyingKey) -> Result<Value, JwtError> {
     install();
     let parts: Vec<&str> = token.split('.').collect();

@@ -277,7 +277,7 @@ pub enum PinsError {
     #[error("{0}; correct the file, or delete it and approve the tools again")]
     Unreadable(io::Error),
     /// The file cannot be written.
-    #[error("cannot write {}: {error}; allow this process to write there, and to .valvehouse beside it", file.display())]
+    #[error("cannot write {}: {error}; allow this process to write there, and to .valvehouse next to it", file.display())]
     Unwritable {
         /// Its path.
         file: PathBuf,

@@ -144,7 +144,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
         translator.effects.notes.push(Note {
             kind: NoteKind::Python,
             text:
-                "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, `action`, or a method of a tool"
+                "the class defines no hook: `inlet`, `outlet`, `stream`, `pipe`, `action`, or a method of a tool"
                     .to_owned(),
             line: 1,
             is_todo: true,

@@ -211,7 +211,7 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Diagnostic> {
     let is_unclear = matches!(claim, Claim::Unclear { .. });
     if let Claim::Unclear { at, line } = claim {
         let what = format!("cannot read `{line}` as the key `security` of a guard");
-        let help = "write `security: true` (or `security: false`) on a line of its own, in the block comment that the file begins with";
+        let help = "write `security: true` (or `security: false`) on a separate line of the block comment at the start of the file";
         problems.push(Diagnostic::of(Code::UnclearGuard, file, what).at_byte(source, at).help(help));
     }
     problems.extend(unknown_keys(file, source, is_unclear));
@@ -261,9 +261,8 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagno
             };
             problems.push(problem(place, format!("unknown key `{name}` in the opening comment"), help));
         } else if let Some(near) = same.filter(|near| !(read.contains(*near) || is_unclear && *near == KEY)) {
-            let help = format!(
-                "write `{near}: …` on a line of its own, in the block comment that the file begins with"
-            );
+            let help =
+                format!("write `{near}: …` on a separate line of the block comment at the start of the file");
             problems.push(problem(place, format!("cannot read `{name}` as the key `{near}`"), help));
         }
     }

@@ -83,7 +83,7 @@ pub use loader::{
     FolderScan, LoadedFile, Loader, SourceSet, beginning, is_id, read_file, read_tests, read_text,
     script_of_tests, tests_of_script,
 };
-pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
+pub use manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
 pub use package::set_max_text;
 pub use pipe::{Offer, Pipe, Pipes};
 pub use repl::{LineResult, Repl};

@@ -379,7 +379,7 @@ fn declare(value: &Json) -> Result<ValveSchema, Vec<String>> {
 
 /// Reads two claims of a text that does not load. The first value is `true` if it claims to be a guard, in any
 /// spelling; the second is `true` if it applies to every model.
-pub fn says_of_itself(source: &str) -> (bool, bool) {
+pub fn claims_of(source: &str) -> (bool, bool) {
     let pairs = frontmatter(source);
     let is_listed_only =
         pairs.iter().any(|(key, value)| key == "global" && value.eq_ignore_ascii_case("false"));

@@ -41,7 +41,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
                 Code::ChangesInPlace,
                 *position,
                 format!("`{}` changes the value before the dot in place and returns `()`", call.name),
-                format!("call `{}` in a statement of its own, then use the changed value", call.name),
+                format!("call `{}` in a separate statement, then use the changed value", call.name),
             ));
         }
         if let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path

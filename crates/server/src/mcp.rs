@@ -136,8 +136,10 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
             (error, Some("invalid_token"))
         }
         Some(TokenRejection::Scopes(missing)) => {
-            let message =
-                format!("this access token lacks the scopes `{}`; log in with them", missing.join(" "));
+            let message = format!(
+                "this access token does not have the scopes `{}`; log in with them",
+                missing.join(" ")
+            );
             let code = "insufficient_scope";
             (error(message, code, RequestErrorKind::Forbidden), Some(code))
         }

@@ -3,7 +3,7 @@
 
 use crate::api::{Callers, Routes};
 use crate::headers::GENERATION;
-use crate::messages::models::speaks_anthropic;
+use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
@@ -213,7 +213,7 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -
 /// Returns an error in the format of the caller's protocol. Clients of Anthropic's API send its version or
 /// use its route.
 fn in_protocol(uri: &Uri, headers: &HeaderMap, error: Error) -> Response {
-    match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
+    match uri.path().starts_with("/v1/messages") || is_anthropic_client(headers) {
         true => AnthropicError(error).into_response(),
         false => OpenAiError(error).into_response(),
     }

@@ -69,7 +69,7 @@ pub struct Run {
     pub pid: u32,
     /// The pending action that it waits for, or null.
     pub pending: Json,
-    /// The reason for which it failed, or "".
+    /// The reason why it failed, or "".
     pub error: String,
     /// The time of its owner's last heartbeat, in milliseconds since 1970.
     pub seen_at: i64,
@@ -117,7 +117,7 @@ pub struct RunStep<'a> {
     pub status: RunStatus,
     /// The pending action that it waits for, or null.
     pub pending: &'a Json,
-    /// The reason for which it failed, or "".
+    /// The reason why it failed, or "".
     pub error: &'a str,
     /// The values that the agent keeps between runs; `None` leaves them unchanged.
     pub kept: Option<&'a Json>,

@@ -91,7 +91,7 @@ pub(crate) async fn key(
     }
 }
 
-const MEND: &str = "set the right one ([store] key, or the key file beside the store); if it is lost, the stored valves, logins, memories and vectors are lost too: `valvehouse store forget-valves` deletes them";
+const MEND: &str = "set the correct key ([store] key, or the key file next to the store); if it is lost, the stored valves, logins, memories and vectors are lost too: `valvehouse store forget-valves` deletes them";
 
 /// Returns the text of the key, and the place that it was read from.
 fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Place), StoreError> {

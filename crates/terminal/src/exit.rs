@@ -40,7 +40,7 @@ impl Termination for Exit {
     }
 }
 
-/// The reason for which a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub struct CommandError {
     /// The code that the process ends with.

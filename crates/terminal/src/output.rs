@@ -152,7 +152,7 @@ impl Console {
         Quiet(self.held.clone())
     }
 
-    /// Shows a person what they are asked, also where people want quiet: they have to answer.
+    /// Shows a question, also if the output is quiet.
     pub fn ask(&self, text: &str) {
         let _ = Stream::Talk.write(text.as_bytes());
     }
@@ -178,18 +178,18 @@ impl Console {
         self.line(&value.to_string())
     }
 
-    /// Says something to people, unless they want quiet; programs read results only.
-    pub fn say(&self, text: &str) {
+    /// Writes a note for people to stderr, unless the output is quiet or JSON.
+    pub fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            self.complain(text);
+            self.write_talk(text);
         }
     }
 
-    /// Says something that happened, in the words of who listens.
-    pub fn tell(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
+    /// Writes an event to stderr: as text for people or as a line of JSON for programs.
+    pub fn event(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
         match self.format {
-            Format::Human => self.say(&human()),
-            _ if !self.quiet => self.complain(&json().to_string()),
+            Format::Human => self.note(&human()),
+            _ if !self.quiet => self.write_talk(&json().to_string()),
             Format::Json | Format::Sarif => {}
         }
     }
@@ -204,25 +204,25 @@ impl Console {
                 let several = failure.message.contains('\n');
                 let gap = if several { "\n  " } else { " " };
                 let message = clean(&failure.message).replace('\n', "\n  ");
-                // A refusal is an answer, no error.
+                // A rejection is an answer, not an error.
                 let line = match failure.exit {
                     Exit::Findings => message,
                     _ => format!("{}{gap}{message}", self.talk.red("error:")),
                 };
-                self.complain(&line);
+                self.write_talk(&line);
             }
             Format::Json | Format::Sarif => {
                 let error = Json::from([
                     ("message", failure.message.as_str().into()),
                     ("exit", u64::from(failure.exit.code()).into()),
                 ]);
-                self.complain(&Json::from([("error", error)]).to_string());
+                self.write_talk(&Json::from([("error", error)]).to_string());
             }
         }
     }
 
-    /// A line on stderr; nobody there to read it is no reason to stop.
-    fn complain(&self, text: &str) {
+    /// Writes a line to stderr. Errors are ignored.
+    fn write_talk(&self, text: &str) {
         let _ = self.held.lock().write(Stream::Talk, format!("{text}\n").as_bytes());
     }
 }
@@ -237,9 +237,9 @@ pub struct Paint {
 impl Paint {
     /// At terminals only, and not with `NO_COLOR`.
     fn on(stream: &impl IsTerminal) -> Self {
-        let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let is_dumb = says("TERM").is_some_and(|term| term == "dumb");
-        Self { colours: stream.is_terminal() && says("NO_COLOR").is_none() && !is_dumb }
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
+        Self { colours: stream.is_terminal() && variable("NO_COLOR").is_none() && !is_dumb }
     }
 
     fn paint(self, code: &str, text: &str) -> String {

@@ -21,12 +21,12 @@ pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQ
     let out = out.clone();
     let listen = move |event: &EmittedEvent| match event.0.text("id") {
         Some(_) => drop(sender.send(event.0.clone())),
-        None => tell(event, &out),
+        None => print_event(event, &out),
     };
     (Events::listening(listen, questions.cloned()), receiver)
 }
 
-fn tell(event: &EmittedEvent, out: &Console) {
+fn print_event(event: &EmittedEvent, out: &Console) {
     let kind = event.0.text_or_empty("type");
     let human = || {
         let description = event.0.at_path("data.description");
@@ -34,7 +34,7 @@ fn tell(event: &EmittedEvent, out: &Console) {
         let text = description.as_str().map_or_else(|| data.to_string(), str::to_owned);
         out.talk().dim(&format!("[{kind}] {}", clean(&text)))
     };
-    out.tell(human, || Json::from([("event", event.0.clone())]));
+    out.event(human, || Json::from([("event", event.0.clone())]));
 }
 
 /// Answers one question after the other, for as long as it is let; ends by itself only when lines

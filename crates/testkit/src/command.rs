@@ -209,7 +209,7 @@ impl CommandOutput {
     }
 
     #[track_caller]
-    pub fn says(self, text: &str) -> Self {
+    pub fn stderr_has(self, text: &str) -> Self {
         assert!(self.talk.contains(text), "{text:?} is missing in:\n{}", self.talk);
         self
     }
@@ -272,13 +272,13 @@ impl Server {
         &self.address
     }
 
-    /// Status and body of a chat that says this.
-    pub fn says(&self, text: &str) -> (u16, String) {
+    /// Sends a message, and returns the status and body of the response.
+    pub fn send(&self, text: &str) -> (u16, String) {
         let body = format!(r#"{{"model":"demo","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         self.post("/v1/chat/completions", &body)
     }
 
-    /// Status and body of a post.
+    /// Sends a POST request, and returns the status and body of the response.
     pub fn post(&self, path: &str, body: &str) -> (u16, String) {
         self.ask(&format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -286,14 +286,14 @@ impl Server {
         ))
     }
 
-    /// Status and body of a chat.
+    /// Sends a chat of this number of messages, and returns the status and body of the response.
     pub fn chat(&self, turns: usize) -> (u16, String) {
         let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
         let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
         self.post("/v1/chat/completions", &body)
     }
 
-    /// The body of a page that is there.
+    /// Sends a GET request that succeeds, and returns the body of the response.
     pub fn get(&self, path: &str) -> String {
         let (status, body) =
             self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
@@ -301,7 +301,7 @@ impl Server {
         body
     }
 
-    /// Status and body of a request as it is.
+    /// Sends raw bytes, and returns the status and body of the response.
     pub fn ask(&self, request: &str) -> (u16, String) {
         let (head, body) = exchange(&self.address, request, PATIENCE).unwrap();
         (status_in(&head).unwrap(), body)

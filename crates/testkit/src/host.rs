@@ -363,7 +363,7 @@ impl TestHost {
 
     /// A chat with the model behind the upstream.
     pub async fn ask(&self, text: &str) -> Answer {
-        self.chat(&saying(MODEL, text)).await
+        self.chat(&chat_body(MODEL, text)).await
     }
 
     pub async fn chat(&self, body: &Value) -> Answer {
@@ -445,7 +445,7 @@ impl TestHost {
 }
 
 /// The body of a chat of one message.
-pub fn saying(model: &str, text: &str) -> Value {
+pub fn chat_body(model: &str, text: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": text}]})
 }
 

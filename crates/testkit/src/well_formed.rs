@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The shape of every event that says what it is.
+/// The shape of every event that is_set what it is.
 static CHUNK: LazyLock<Value> = LazyLock::new(|| Value::from("chat.completion.chunk"));
 
 /// A stream as a client has to find it: its events, `[DONE]` left out.
@@ -108,13 +108,13 @@ impl StreamState {
             let at = call["index"].as_u64().ok_or("a call without index")? as usize;
             let of = if call["custom"].is_null() { "function" } else { "custom" };
             let (id, name) = (&call["id"], &call[of]["name"]);
-            let says = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+            let is_set = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
             ensure(at <= known.calls, "a call's index is too high")?;
             if at == known.calls {
-                ensure(says(id) && says(name), "a call begins without id or name")?;
+                ensure(is_set(id) && is_set(name), "a call begins without id or name")?;
                 known.calls += 1;
             } else {
-                ensure(!says(id) && !says(name), "a call's id or name comes twice")?;
+                ensure(!is_set(id) && !is_set(name), "a call's id or name comes twice")?;
             }
         }
         Ok(())
@@ -124,7 +124,7 @@ impl StreamState {
         let open = self.choices.iter().find(|(_, choice)| !choice.ended);
         match open {
             Some((index, _)) if !self.error => Err(format!("choice {index} has no end")),
-            _ if self.choices.is_empty() && !self.error => Err("it says nothing at all".to_owned()),
+            _ if self.choices.is_empty() && !self.error => Err("it is_set nothing at all".to_owned()),
             _ => Ok(()),
         }
     }
@@ -148,7 +148,7 @@ fn the_checker_finds_malformed_streams() {
     assert_eq!(check(&[begin.clone(), error.clone()]), Ok(()));
     for (events, wrong) in [
         (vec![begin.clone()], "has no end"),
-        (vec![], "says nothing"),
+        (vec![], "is_set nothing"),
         (vec![end.clone()], "role comes first"),
         (vec![begin.clone(), begin.clone()], "first and once"),
         (vec![begin.clone(), end.clone(), end.clone()], "after its end"),

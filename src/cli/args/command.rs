@@ -703,7 +703,7 @@ pub(in crate::cli) struct Key {
 #[command(after_help = "Examples:
   valvehouse history turn_limit               list the versions
   valvehouse rollback turn_limit 3
-  valvehouse rollback 38                      all scripts of generation 38, where they are in the store
+  valvehouse rollback 38                      all scripts of generation 38, if scripts are in the store
 
 Restores the file byte for byte, with the operators' valves and switches; user valves stay. A deleted
 plugin is restored too. The replaced version stays in the history. A version that no longer loads is

@@ -33,12 +33,12 @@ async fn host() -> TestHost {
     host
 }
 
-fn says(chat: &str) -> Value {
+fn chat_request(chat: &str) -> Value {
     json!({"model": "assistant", "chat_id": chat, "messages": [{"role": "user", "content": "pay"}]})
 }
 
 async fn waits(host: &TestHost, chat: &str) -> String {
-    let answer = host.chat(&says(chat)).await;
+    let answer = host.chat(&chat_request(chat)).await;
     assert!(answer.text().contains("asks whether `pay` may run with {\"amount\":5}"), "{}", answer.body());
     answer.header("x-valvehouse-run").unwrap().to_owned()
 }
@@ -135,7 +135,7 @@ async fn a_person_sees_the_arguments_as_changed_by_scripts() {
     let doubles = "const Valves = #{ priority: 9997 };\nfn pre_invocation(ctx) { ctx.args.amount *= 2; ctx }";
     let host = TestHost::new().tool("pay", PAY).filter("doubles", doubles).config(CONFIG).start().await;
     host.upstream.script(model);
-    let answer = host.chat(&says("c")).await;
+    let answer = host.chat(&chat_request("c")).await;
     assert!(answer.text().contains("asks whether `pay` may run with {\"amount\":10}"), "{}", answer.body());
     let run = answer.header("x-valvehouse-run").unwrap().to_owned();
     assert_eq!(decide(&host, &run, &json!({"decision": "approve"})).await.status, 200);

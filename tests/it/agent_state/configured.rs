@@ -22,7 +22,7 @@ async fn host(lines: &str) -> TestHost {
     TestHost::new().tool("mirror", ECHO).config(&model(lines)).start().await
 }
 
-fn says(text: &str) -> Value {
+fn chat_request(text: &str) -> Value {
     json!({"model": "assistant", "chat_id": "c", "messages": [{"role": "user", "content": text}]})
 }
 
@@ -51,14 +51,14 @@ fn calling(host: &TestHost, text: &'static str, rounds: usize) {
 async fn a_preset_limits_a_model_and_its_options_can_be_overridden_one_by_one() {
     let minimal = host("preset = \"minimal\"").await;
     calling(&minimal, "x", 90);
-    minimal.chat(&says("go")).await.refused(429, "this turn exceeded its limit of 20 model calls");
+    minimal.chat(&chat_request("go")).await.refused(429, "this turn exceeded its limit of 20 model calls");
     assert_eq!(minimal.upstream.requests().len(), 20);
     let fewer = host("preset = \"minimal\"\nmiddleware = { call_limit = { max_model_calls = 2 } }").await;
     calling(&fewer, "x", 90);
-    fewer.chat(&says("go")).await.refused(429, "raise it with max_model_calls");
+    fewer.chat(&chat_request("go")).await.refused(429, "raise it with max_model_calls");
     assert_eq!(fewer.upstream.requests().len(), 2);
     fewer.upstream.script(|_| calls(&["x"; 11]));
-    fewer.chat(&says("go")).await.refused(429, "10 tool calls for one answer");
+    fewer.chat(&chat_request("go")).await.refused(429, "10 tool calls for one answer");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn call_limit_counts_each_run_separately() {
     let host = host("middleware = { call_limit = { max_model_calls = 2 } }").await;
     calling(&host, "x", 1);
     for _ in 0..3 {
-        let answer = host.chat(&says("go")).await;
+        let answer = host.chat(&chat_request("go")).await;
         assert_eq!(answer.status, 200, "{}", answer.body());
     }
 }
@@ -80,14 +80,14 @@ async fn model_fallback_calls_other_models_of_the_host_by_name() {
         Some("mock-2") => Reply::text("from the spare one"),
         _ => Reply::raw("application/json", r#"{"error":{"message":"busy"}}"#).status(503),
     });
-    assert_eq!(host.chat(&says("hi")).await.text(), "from the spare one");
+    assert_eq!(host.chat(&chat_request("hi")).await.text(), "from the spare one");
     assert_eq!(host.upstream.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn pii_redacts_for_the_model_and_keeps_the_stored_messages() {
     let host = host("middleware = { pii = { strategy = \"redact\" } }").await;
-    assert_eq!(host.chat(&says("write to ann@example.com")).await.status, 200);
+    assert_eq!(host.chat(&chat_request("write to ann@example.com")).await.status, 200);
     assert_eq!(host.upstream.last().last_text(), "write to [email]");
     let remembered = super::lines(&host.store().messages("c", 0, 9).await.unwrap());
     assert_eq!(remembered[0], "user: write to ann@example.com");
@@ -96,7 +96,7 @@ async fn pii_redacts_for_the_model_and_keeps_the_stored_messages() {
 #[tokio::test]
 async fn blocking_pii_rejects_without_calling_the_model() {
     let host = host("middleware = { pii = { strategy = \"block\" } }").await;
-    let refused = host.chat(&says("write to ann@example.com")).await;
+    let refused = host.chat(&chat_request("write to ann@example.com")).await;
     assert!((400..500).contains(&refused.status), "{}", refused.body());
     assert!(host.upstream.requests().is_empty());
 }
@@ -107,7 +107,7 @@ async fn context_editing_hides_old_results_from_the_model_and_keeps_them_stored(
     let long: &'static str = Box::leak(long.into_boxed_str());
     let host = host("middleware = { context_editing = {} }").await;
     calling(&host, long, 8);
-    assert_eq!(host.chat(&says("go")).await.status, 200);
+    assert_eq!(host.chat(&chat_request("go")).await.status, 200);
     let last = host.upstream.last().json();
     let results: Vec<&Value> =
         last["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool").collect();
@@ -122,7 +122,7 @@ async fn a_configured_model_summarizes_automatically() {
     let options = "{ window_size = 2, compress_threshold = 3, summarize = true }";
     let host = host(&format!("middleware = {{ summarization = {options} }}")).await;
     for text in ["one", "two", "three"] {
-        assert_eq!(host.chat(&says(text)).await.status, 200);
+        assert_eq!(host.chat(&chat_request(text)).await.status, 200);
     }
     let seen = super::sent(&crate::kernel::json(&host.upstream.last().text()));
     assert!(seen[0].contains("Summary of the first"), "{seen:?}");

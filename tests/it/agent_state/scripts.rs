@@ -69,7 +69,7 @@ async fn host() -> TestHost {
     host
 }
 
-fn says(text: &str, stream: bool) -> Value {
+fn chat_request(text: &str, stream: bool) -> Value {
     json!({"model": "assistant", "chat_id": "c", "stream": stream, "messages": [{"role": "user", "content": text}]})
 }
 
@@ -91,7 +91,7 @@ fn names(events: &[Value]) -> String {
 #[tokio::test]
 async fn a_script_receives_each_event_of_a_run_once_and_in_order() {
     let host = host().await;
-    assert_eq!(host.chat(&says("look tea", false)).await.text(), "all done");
+    assert_eq!(host.chat(&chat_request("look tea", false)).await.text(), "all done");
     let events = events_until(&host, "on_turn_end").await;
     let expected = "on_turn_start on_custom_event on_llm_start on_llm_call on_llm_end \
         on_agent_action on_tool_start on_retriever_start on_tool_call on_tool_end on_retriever_end on_llm_start \
@@ -111,7 +111,7 @@ async fn a_script_receives_each_event_of_a_run_once_and_in_order() {
 #[tokio::test]
 async fn a_script_receives_the_chunks_of_a_stream() {
     let host = host().await;
-    assert_eq!(host.chat(&says("hello", true)).await.text(), "all done");
+    assert_eq!(host.chat(&chat_request("hello", true)).await.text(), "all done");
     let events = events_until(&host, "on_turn_end").await;
     let tokens = events.iter().filter(|event| event["event"] == "on_token");
     let text: String = tokens.map(|event| event["token"].as_str().unwrap()).collect();
@@ -121,12 +121,12 @@ async fn a_script_receives_the_chunks_of_a_stream() {
 #[tokio::test]
 async fn a_script_receives_failures() {
     let host = host().await;
-    assert_eq!(host.chat(&says("look nothing", false)).await.text(), "all done");
+    assert_eq!(host.chat(&chat_request("look nothing", false)).await.text(), "all done");
     let of_tool = names(&events_until(&host, "on_turn_end").await);
     for name in ["on_tool_error", "on_retriever_error"] {
         assert_eq!(of_tool.matches(name).count(), 1, "{of_tool}");
     }
-    assert_eq!(host.chat(&says("break", false)).await.status, 500);
+    assert_eq!(host.chat(&chat_request("break", false)).await.status, 500);
     let all = names(&events_until(&host, "on_turn_error").await);
     for name in ["on_llm_error", "on_turn_error"] {
         assert_eq!(all.matches(name).count(), 1, "{all}");
@@ -136,7 +136,7 @@ async fn a_script_receives_failures() {
 #[tokio::test]
 async fn a_script_receives_a_pause_once() {
     let host = host().await;
-    let waits = host.chat(&says("look secret", false)).await;
+    let waits = host.chat(&chat_request("look secret", false)).await;
     let run = waits.header("x-valvehouse-run").unwrap().to_owned();
     let events_before = events_until(&host, "on_interrupt").await;
     assert_eq!(events_before.last().unwrap()["pending"]["question"]["data"]["tool"], "look");
@@ -163,7 +163,7 @@ async fn a_script_receives_the_retry_of_a_model() {
         0 => Reply::raw("application/json", r#"{"error":{"message":"busy"}}"#).status(503),
         _ => Reply::text("all done"),
     });
-    assert_eq!(host.chat(&says("hello", false)).await.text(), "all done");
+    assert_eq!(host.chat(&chat_request("hello", false)).await.text(), "all done");
     let events = events_until(&host, "on_turn_end").await;
     assert_eq!(names(&events).matches("on_retry").count(), 1, "{}", names(&events));
 }

@@ -4,7 +4,7 @@ mod choices;
 mod claude;
 mod client;
 
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use claude::SIGNATURE;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ async fn an_openai_client_uses_anthropic_models_through_filters_and_tools() {
     let (claude, config) = claude::start().await;
     let host =
         TestHost::new().config(&config).tool("get_weather", WEATHER).filter("loud", LOUD).start().await;
-    for body in [saying("claude-1", "hi"), streaming("claude-1", "hi")] {
+    for body in [chat_body("claude-1", "hi"), streaming("claude-1", "hi")] {
         assert_eq!(host.chat(&body).await.text(), "HELLO from claude (seen)");
     }
     let request = claude.last();
@@ -105,13 +105,13 @@ async fn an_openai_client_uses_anthropic_models_through_filters_and_tools() {
     );
     // The host runs the tool; the thinking before the call is sent back with its signature, or the service
     // would refuse the result.
-    for body in [saying("clerk", "call get_weather"), streaming("clerk", "call get_weather")] {
+    for body in [chat_body("clerk", "call get_weather"), streaming("clerk", "call get_weather")] {
         let text = host.chat(&body).await.text();
         assert!(text.ends_with("The tool said: 20 degrees in Bonn (seen)"), "{text}");
         assert!(claude.last().text().contains(SIGNATURE));
     }
     // The client runs the tool.
-    let mut body = saying("claude-1", "call open_door");
+    let mut body = chat_body("claude-1", "call open_door");
     body["tools"] =
         json!([{"type": "function", "function": {"name": "open_door", "parameters": {"type": "object"}}}]);
     let answer = host.chat(&body).await.json();
@@ -128,14 +128,14 @@ async fn an_openai_client_uses_anthropic_models_through_filters_and_tools() {
 async fn anthropic_errors_reach_an_openai_client() {
     let (_claude, config) = claude::start().await;
     let host = TestHost::new().config(&config).start().await;
-    for body in [saying("claude-1", "busy"), streaming("claude-1", "busy")] {
+    for body in [chat_body("claude-1", "busy"), streaming("claude-1", "busy")] {
         let answer = host.chat(&body).await;
         assert_eq!((answer.status, answer.header("retry-after")), (529, Some("3")));
         assert_eq!(answer.message(), "Overloaded");
     }
     assert_eq!(host.chat(&streaming("claude-1", "late")).await.message(), "Overloaded");
     assert!(host.chat(&streaming("claude-1", "cut")).await.message().contains("ended early"));
-    let mut body = saying("claude-1", "hi");
+    let mut body = chat_body("claude-1", "hi");
     body["n"] = json!(2);
     host.chat(&body).await.refused(400, "cannot send n to Anthropic's models");
 }

@@ -13,14 +13,17 @@ fn new_plugins_load_without_warnings() {
             .ends(0)
             .prints(&format!("filters/my-{hook}.rhai"))
             .prints(&format!("filters/my-{hook}.test.rhai"))
-            .says(&format!("valvehouse test my-{hook}"));
+            .stderr_has(&format!("valvehouse test my-{hook}"));
     }
-    project.run("new tool temperature").ends(0).says("valvehouse invoke temperature degrees=1 unit=celsius");
+    project
+        .run("new tool temperature")
+        .ends(0)
+        .stderr_has("valvehouse invoke temperature degrees=1 unit=celsius");
     project
         .run("new pipe two-words-pipe")
         .ends(0)
         .prints("filters/two-words-pipe.test.rhai")
-        .says("valvehouse run pipe two-words-pipe --text");
+        .stderr_has("valvehouse run pipe two-words-pipe --text");
     project
         .run("run pipe two-words-pipe --text one --print text")
         .ends(0)
@@ -43,7 +46,7 @@ fn new_makes_a_working_project_in_an_empty_folder() {
     project.run_with(&["chat", "--project", "gateway", "hello"], "").ends(0).prints("You said: hello");
     project.run("new project gateway").ends(0);
     project.write("gateway/valvehouse.toml", "[server]\n");
-    project.run("new project gateway").ends(2).says("gateway/valvehouse.toml already exists");
+    project.run("new project gateway").ends(2).stderr_has("gateway/valvehouse.toml already exists");
     assert_eq!(std::fs::read_to_string(project.path("gateway/valvehouse.toml")).unwrap(), "[server]\n");
 }
 
@@ -70,25 +73,32 @@ fn a_host_in_an_empty_folder_loads_a_project_made_there() {
 fn existing_files_are_replaced_only_with_force() {
     let own = "fn inlet(body) { body }\n";
     let project = Project::new().filter("mine", own);
-    project.run("new filter mine").ends(2).says("filters/mine.rhai already exists").says("--force");
+    project
+        .run("new filter mine")
+        .ends(2)
+        .stderr_has("filters/mine.rhai already exists")
+        .stderr_has("--force");
     assert_eq!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
     assert!(!project.path("filters/mine.test.rhai").exists());
     project.run("new filter mine --force").ends(0);
     assert_ne!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
     // A tool with this name would be a second plugin with the same id, so `--force` does not create it
     // either.
-    project.run("new tool mine --force").ends(2).says("filters/mine.rhai already has that name");
+    project.run("new tool mine --force").ends(2).stderr_has("filters/mine.rhai already has that name");
     assert!(!project.path("tools/mine.rhai").exists());
 }
 
 #[test]
 fn an_invalid_name_is_answered_with_a_valid_suggestion() {
     let project = Project::new();
-    project.run_with(&["new", "filter", "Turn Limit!"], "").ends(2).says("valvehouse new filter turn_limit");
-    project.run("new tool filters/Mask.rhai").ends(2).says("valvehouse new tool mask");
-    project.run("new filter").ends(2).says("missing name of the filter");
-    project.run("new filter x --hook inlett").ends(2).says("inlet");
-    project.run("new tool x --hook inlet").ends(2).says("has no hooks");
+    project
+        .run_with(&["new", "filter", "Turn Limit!"], "")
+        .ends(2)
+        .stderr_has("valvehouse new filter turn_limit");
+    project.run("new tool filters/Mask.rhai").ends(2).stderr_has("valvehouse new tool mask");
+    project.run("new filter").ends(2).stderr_has("missing name of the filter");
+    project.run("new filter x --hook inlett").ends(2).stderr_has("inlet");
+    project.run("new tool x --hook inlet").ends(2).stderr_has("has no hooks");
     project.run("new").ends(2);
     assert!(!project.path("filters").exists() && !project.path("tools").exists());
 }
@@ -103,8 +113,8 @@ fn a_shipped_script_is_copied_under_another_name() {
     project.run("check few_turns --strict").ends(0);
     project.run("new tool clock --from").ends(0).prints("calculator");
     project.run("new tool --from clock").ends(0).prints("tools/clock.rhai");
-    project.run("new filter x --from turn_limt").ends(2).says("did you mean `turn_limit`?");
-    project.run("new filter x --from clock").ends(2).says("valvehouse new tool NAME --from clock");
+    project.run("new filter x --from turn_limt").ends(2).stderr_has("did you mean `turn_limit`?");
+    project.run("new filter x --from clock").ends(2).stderr_has("valvehouse new tool NAME --from clock");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn pipe(body) {
 #[test]
 fn a_pipe_returns_a_text_or_a_body() {
     let project = Project::new().with("filters/echo.rhai", ECHO);
-    project.run("run pipe echo --text hello").ends(0).prints("loud: hello").says("dry run");
+    project.run("run pipe echo --text hello").ends(0).prints("loud: hello").stderr_has("dry run");
     project
         .run("run pipe filters/echo.rhai --text hello --model quiet --print text")
         .ends(0)
@@ -29,10 +29,13 @@ fn a_pipe_returns_a_text_or_a_body() {
 fn a_failing_pipe_is_reported_with_its_position() {
     let project =
         Project::new().with("filters/echo.rhai", ECHO).with("filters/plain.rhai", "fn inlet(body) { body }");
-    project.run("run pipe echo --text no").ends(1).says("not today");
-    project.run("run pipe echo --text bug").ends(65).says("nothing");
-    project.run("run pipe echo --text hello --model other").ends(2).says("it offers echo.loud, echo.quiet");
-    project.run("run pipe plain --text hello").ends(2).says("`plain` offers no model");
-    project.run("run pipe echo").ends(2).says("missing input");
-    project.run("run pipe --text hello").ends(2).says("missing script");
+    project.run("run pipe echo --text no").ends(1).stderr_has("not today");
+    project.run("run pipe echo --text bug").ends(65).stderr_has("nothing");
+    project
+        .run("run pipe echo --text hello --model other")
+        .ends(2)
+        .stderr_has("it offers echo.loud, echo.quiet");
+    project.run("run pipe plain --text hello").ends(2).stderr_has("`plain` offers no model");
+    project.run("run pipe echo").ends(2).stderr_has("missing input");
+    project.run("run pipe --text hello").ends(2).stderr_has("missing script");
 }

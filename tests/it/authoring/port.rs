@@ -225,11 +225,11 @@ fn existing_files_are_kept() {
     project.run("port house_rules.py --dry-run").ends(0).prints("filters/house_rules.rhai");
     assert!(!project.path("filters/house_rules.rhai").exists());
     project.write("filters/house_rules.rhai", "// mine\n");
-    project.run("port house_rules.py").ends(2).says("filters/house_rules.rhai already exists");
+    project.run("port house_rules.py").ends(2).stderr_has("filters/house_rules.rhai already exists");
     assert_eq!(std::fs::read_to_string(project.path("filters/house_rules.rhai")).unwrap(), "// mine\n");
     assert!(!project.path("filters/house_rules.test.rhai").exists());
     project.run("port house_rules.py --id other").ends(0).prints("filters/other.rhai");
-    project.run("port house_rules.py --id No!").ends(2).says("invalid id `No!`");
+    project.run("port house_rules.py --id No!").ends(2).stderr_has("invalid id `No!`");
     project.run("port house_rules.py --force").ends(0);
     project.run("check").ends(0);
 }
@@ -241,19 +241,19 @@ fn what_is_not_a_plugin_is_refused() {
     project
         .run("port broken.py")
         .ends(65)
-        .says("cannot port broken.py: line 3, column 20: `[` is not closed");
+        .stderr_has("cannot port broken.py: line 3, column 20: `[` is not closed");
     project.write("prose.py", "This is a letter.\n");
-    project.run("port prose.py").ends(65).says("line 1, column 11");
+    project.run("port prose.py").ends(65).stderr_has("line 1, column 11");
     project.write("plain.py", "x = 1\n");
-    project.run("port plain.py").ends(65).says("no plugin in the file: expected `class Filter`");
+    project.run("port plain.py").ends(65).stderr_has("no plugin in the file: expected `class Filter`");
     project
         .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
-    project.run("port deep.py").ends(65).says("more than 60 levels");
+    project.run("port deep.py").ends(65).stderr_has("more than 60 levels");
     project.write("long.py", &"# a comment\n".repeat(60_000));
-    project.run("port long.py").ends(65).says("exceeded its limit of 512 KB");
+    project.run("port long.py").ends(65).stderr_has("exceeded its limit of 512 KB");
     std::fs::write(project.path("bytes.py"), [0xff, 0xfe, 0x00]).unwrap();
-    project.run("port bytes.py").ends(65).says("it is not UTF-8 text");
-    project.run("port missing.py").ends(65).says("cannot read missing.py");
+    project.run("port bytes.py").ends(65).stderr_has("it is not UTF-8 text");
+    project.run("port missing.py").ends(65).stderr_has("cannot read missing.py");
     project.run("port").ends(2);
     // Of several classes, the port takes the one that Open WebUI would take.
     project.write(
@@ -282,18 +282,18 @@ fn port_reports_on_a_folder_without_writing() {
     assert!(
         !project.path("filters").exists() || project.path("filters").read_dir().unwrap().next().is_none()
     );
-    project.run("port --measure nowhere").ends(65).says("cannot read nowhere");
+    project.run("port --measure nowhere").ends(65).stderr_has("cannot read nowhere");
 }
 
 #[test]
 fn unreadable_files_are_reported_with_the_reason() {
     let project = Project::new().with("plugins/a.txt", "");
-    project.run("port plugins").ends(65).says("cannot read plugins: it is a folder; name a text file");
-    project.run("port none.py").ends(65).says("cannot read none.py: ");
+    project.run("port plugins").ends(65).stderr_has("cannot read plugins: it is a folder; name a text file");
+    project.run("port none.py").ends(65).stderr_has("cannot read none.py: ");
     std::fs::write(project.path("latin.py"), b"x = '\xe9'").unwrap();
-    project.run("port latin.py").ends(65).says("cannot read latin.py: it is not UTF-8 text");
+    project.run("port latin.py").ends(65).stderr_has("cannot read latin.py: it is not UTF-8 text");
     std::fs::write(project.path("long.py"), "#".repeat(2 << 20)).unwrap();
-    project.run("port long.py").ends(65).says("cannot read long.py: it exceeded its limit");
+    project.run("port long.py").ends(65).stderr_has("cannot read long.py: it exceeded its limit");
 }
 
 #[cfg(unix)]
@@ -308,11 +308,11 @@ fn a_named_pipe_in_place_of_a_file_does_not_block_commands() {
     for path in ["filters/pipe.rhai", "filters/pipe.test.rhai", "body.json", "pipe.rhai"] {
         pipe(path);
     }
-    project.run("new filter pipe").ends(2).says("already exists");
-    project.run("new filter pipe --force").ends(65).says("it is a pipe, socket or device");
-    project.run("port body.json").ends(65).says("it is a pipe, socket or device");
-    project.run("run inlet x --body body.json").ends(65).says("it is a pipe, socket or device");
-    project.run("runs import body.json").ends(65).says("it is a pipe, socket or device");
+    project.run("new filter pipe").ends(2).stderr_has("already exists");
+    project.run("new filter pipe --force").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("port body.json").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("run inlet x --body body.json").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("runs import body.json").ends(65).stderr_has("it is a pipe, socket or device");
     project.run("check pipe.rhai").ends(1).prints("it is not a regular file");
     project.run("fmt --check pipe.rhai").ends(65);
     project.run("check").ends(1).prints("it is not a regular file");
@@ -323,14 +323,17 @@ fn a_named_pipe_in_place_of_a_file_does_not_block_commands() {
 fn devices_are_not_read_and_links_are_not_written_through() {
     let elsewhere = Project::new().with("mine.rhai", "// mine\n");
     let project = Project::new().with("house_rules.py", FILTER).with("filters/x.rhai", "");
-    project.run("port /dev/zero").ends(65).says("cannot read /dev/zero: it is a pipe, socket or device");
+    project
+        .run("port /dev/zero")
+        .ends(65)
+        .stderr_has("cannot read /dev/zero: it is a pipe, socket or device");
     let link = project.path("filters/house_rules.rhai");
     std::os::unix::fs::symlink(elsewhere.path("mine.rhai"), &link).unwrap();
-    project.run("port house_rules.py").ends(2).says("already exists");
+    project.run("port house_rules.py").ends(2).stderr_has("already exists");
     project
         .run("port house_rules.py --force")
         .ends(65)
-        .says("filters/house_rules.rhai: it is a symbolic link");
+        .stderr_has("filters/house_rules.rhai: it is a symbolic link");
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "// mine\n");
     assert!(!project.path("filters/house_rules.test.rhai").exists());
     // The second file is the link: the first one stays as it was.
@@ -341,6 +344,6 @@ fn devices_are_not_read_and_links_are_not_written_through() {
     project
         .run("port house_rules.py --force")
         .ends(65)
-        .says("filters/house_rules.test.rhai: it is a symbolic link");
+        .stderr_has("filters/house_rules.test.rhai: it is a symbolic link");
     assert_eq!(std::fs::read_to_string(project.path("filters/house_rules.rhai")).unwrap(), "// mine\n");
 }

@@ -84,11 +84,11 @@ fn an_error_is_shown_at_its_position_and_the_session_continues() {
     )
     .ends(1)
     .prints("[1]\n")
-    .says("line:1:")
-    .says("unknwon")
-    .says("^")
-    .says("refused (400): no")
-    .says("refused (403): go");
+    .stderr_has("line:1:")
+    .stderr_has("unknwon")
+    .stderr_has("^")
+    .stderr_has("refused (400): no")
+    .stderr_has("refused (403): go");
     let session = typed(&project, "--format json", &["1.nothing()", "[1]"]).ends(1);
     let lines: Vec<Json> = session.out.lines().map(|line| Json::parse(line.as_bytes()).unwrap()).collect();
     assert_eq!(lines[0].at_path("error.line"), Json::from(1_i64));
@@ -100,7 +100,7 @@ fn an_endless_line_is_stopped() {
     let project = Project::new();
     typed(&project, "", &["let kept = 7;", "let n = 0; loop { n += 1; }", "kept"])
         .ends(1)
-        .says("exceeded its")
+        .stderr_has("exceeded its")
         .prints("7\n");
 }
 
@@ -125,11 +125,11 @@ fn lines_run_in_the_context_of_a_script() {
     .prints("+ \"hello you!\"")
     .prints("\"hello you!\"\n\"hello you!\"\n")
     .prints("\"word\": \"hello\"")
-    .says("filters/greets.rhai:13:")
-    .says("line:1:1");
+    .stderr_has("filters/greets.rhai:13:")
+    .stderr_has("line:1:1");
     let shown = typed(&project, "", &[":load greets", ":valves", "greeting(1)", ":load nothing"]).ends(1);
     assert!(!shown.out.contains("hidden-token"), "{}", shown.out);
-    shown.prints("\"hello 1!\"").says("unknown file or plugin `nothing`");
+    shown.prints("\"hello 1!\"").stderr_has("unknown file or plugin `nothing`");
 }
 
 #[test]
@@ -142,7 +142,10 @@ fn help_explains_the_functions_of_the_host() {
         .prints("regex::find(")
         .prints("greets  filter  live")
         .prints("body");
-    typed(&project, "", &[":doc regex::fnd", ":functons"]).ends(1).says("regex::find").says(":functions");
+    typed(&project, "", &[":doc regex::fnd", ":functons"])
+        .ends(1)
+        .stderr_has("regex::find")
+        .stderr_has(":functions");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_hook_is_shown_with_its_changes_cost_and_output() {
         .prints("operations")
         .prints("log shout: for ann")
         .prints("event shout: {\"type\":\"status\",\"data\":{\"description\":\"shouting\"}}")
-        .says("dry run");
+        .stderr_has("dry run");
     let report = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
     assert_eq!(report.at_path("outcome"), Json::from("continue"));
     assert_eq!(report.at_path("diff.0.path"), Json::from("/messages/0/content"));
@@ -60,10 +60,16 @@ fn the_body_comes_from_a_file_from_stdin_or_from_the_line_itself() {
         assert_eq!(value.at_path("messages.0.content"), Json::from("HI!"));
         assert_eq!(value.at_path("seed"), Json::from(7_i64));
     }
-    project.run("run inlet shout --body nothing.json").ends(65).says("cannot read nothing.json");
-    project.run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "").ends(65).says("not valid JSON");
-    project.run_with(&["run", "inlet", "shout", "--body", "{\"a\": 1}"], "").ends(65).says("\"messages\"");
-    project.run("run inlet shout").ends(2).says("--body");
+    project.run("run inlet shout --body nothing.json").ends(65).stderr_has("cannot read nothing.json");
+    project
+        .run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "")
+        .ends(65)
+        .stderr_has("not valid JSON");
+    project
+        .run_with(&["run", "inlet", "shout", "--body", "{\"a\": 1}"], "")
+        .ends(65)
+        .stderr_has("\"messages\"");
+    project.run("run inlet shout").ends(2).stderr_has("--body");
 }
 
 #[test]
@@ -72,30 +78,38 @@ fn valves_and_metadata_can_be_set_for_one_run() {
     let words = ["run", "inlet", "shout", "--text", "hi", "--print", "text", "--valves", "mark=?"];
     project.run_with(&[&words[..], &["--metadata", "{\"more\": \"#\"}"]].concat(), "").ends(0).prints("HI?#");
     project.run("run inlet shout --text hi --print text").ends(0).prints("HI!");
-    project.run("run inlet shout --text hi --valves marc=?").ends(2).says("did you mean `mark`?");
-    project.run("run inlet shout --text hi --metadata 7").ends(2).says("--metadata");
+    project.run("run inlet shout --text hi --valves marc=?").ends(2).stderr_has("did you mean `mark`?");
+    project.run("run inlet shout --text hi --metadata 7").ends(2).stderr_has("--metadata");
 }
 
 #[test]
 fn an_early_answer_a_rejection_and_an_error_are_distinguished() {
     let project = project();
     project.run("run pre_chat shout --text hi").ends(0).prints("skipped with no need to ask");
-    project.run("run outlet shout --text hi").ends(1).says("refused (451) by shout: not like this");
-    project.run("run post_chat shout --text hi").ends(65).says("filters/shout.rhai:13:").says("^");
+    project.run("run outlet shout --text hi").ends(1).stderr_has("refused (451) by shout: not like this");
+    project
+        .run("run post_chat shout --text hi")
+        .ends(65)
+        .stderr_has("filters/shout.rhai:13:")
+        .stderr_has("^");
     let report = project.run("run outlet shout --text hi --format json").ends(1).json();
     assert_eq!(report.at_path("status"), Json::from(451_i64));
     project.write("filters/broken.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
-    project.run("run inlet broken --text hi").ends(65).says("does not load").says("filters/broken.rhai:2:");
+    project
+        .run("run inlet broken --text hi")
+        .ends(65)
+        .stderr_has("does not load")
+        .stderr_has("filters/broken.rhai:2:");
 }
 
 #[test]
 fn unknown_names_are_answered_with_the_available_ones() {
     let project = project();
-    project.run("run inlet shuot --text hi").ends(2).says("did you mean `shout`?");
-    project.run("run stream shout --text hi").ends(2).says("it has inlet, pre_chat");
-    project.run("run inlett shout --text hi").ends(2).says("inlet");
-    project.run("run inlet --text hi").ends(2).says("missing script of inlet");
-    project.run("run tool shout --text hi").ends(2).says("valvehouse invoke");
+    project.run("run inlet shuot --text hi").ends(2).stderr_has("did you mean `shout`?");
+    project.run("run stream shout --text hi").ends(2).stderr_has("it has inlet, pre_chat");
+    project.run("run inlett shout --text hi").ends(2).stderr_has("inlet");
+    project.run("run inlet --text hi").ends(2).stderr_has("missing script of inlet");
+    project.run("run tool shout --text hi").ends(2).stderr_has("valvehouse invoke");
 }
 
 #[test]
@@ -122,7 +136,7 @@ fn a_stream_is_shown_event_by_event_in_every_input_format() {
     project
         .run_with(&["run", "stream", "mask", "--body", "[7]"], "")
         .ends(65)
-        .says("invalid chunk of a stream");
+        .stderr_has("invalid chunk of a stream");
 }
 
 #[test]
@@ -130,14 +144,14 @@ fn a_tool_call_is_shown_before_and_after() {
     let guard = "fn pre_invocation(ctx) { if ctx.tool.name == \"pay\" { throw \"no money\"; } ctx }\nfn post_invocation(ctx) { ctx.result += \"!\"; ctx }";
     let project = Project::new().filter("guard", guard);
     let call = "{\"tool\": \"pay\", \"args\": {\"amount\": 3}}";
-    project.run_with(&["run", "pre_invocation", "guard", "--body", call], "").ends(1).says("no money");
+    project.run_with(&["run", "pre_invocation", "guard", "--body", call], "").ends(1).stderr_has("no money");
     let done = "{\"tool\": \"weather\", \"result\": \"sunny\"}";
     let words = ["run", "post_invocation", "guard", "--body", done, "--print", "text"];
     project.run_with(&words, "").ends(0).prints("sunny!");
     project
         .run_with(&["run", "post_invocation", "guard", "--body", "{}"], "")
         .ends(65)
-        .says("missing `tool`");
+        .stderr_has("missing `tool`");
 }
 
 #[test]
@@ -170,8 +184,8 @@ fn a_whole_turn_shows_every_step_and_the_answer() {
         .prints("(seen)");
     let report = project.run("run turn --text hello --format json").ends(0).json();
     assert!(report.at_path("trace.steps").items().len() >= 3, "{report}");
-    project.run("run turn --text hello --model nothing").ends(2).says("does not exist");
-    project.run("run turn loud --text hello").ends(2).says("remove `loud`");
+    project.run("run turn --text hello --model nothing").ends(2).stderr_has("does not exist");
+    project.run("run turn loud --text hello").ends(2).stderr_has("remove `loud`");
     project.write("filters/refuses.rhai", "fn inlet(body) { deny(`not today`, 403) }");
-    project.run("run turn --text hello").ends(1).says("refused (403) by refuses: not today");
+    project.run("run turn --text hello").ends(1).stderr_has("refused (403) by refuses: not today");
 }

@@ -1,6 +1,6 @@
 //! Concurrent changes.
 
-use super::{SHOUTS, new, says};
+use super::{SHOUTS, filter_with_answer, new};
 use crate::host::TestHost;
 use futures::future::join_all;
 use serde_json::json;
@@ -9,9 +9,9 @@ const WRITERS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_writers_each_create_a_version_and_the_last_one_runs() {
-    let host = TestHost::new().filter("shouts", says("first")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("first")).start().await;
     let writes = (0..WRITERS).map(|number| {
-        let body = json!({"content": says(&format!("word {number}"))});
+        let body = json!({"content": filter_with_answer(&format!("word {number}"))});
         let host = &host;
         async move { host.api_post("/id/shouts/update", &body).await }
     });
@@ -27,16 +27,16 @@ async fn concurrent_writers_each_create_a_version_and_the_last_one_runs() {
     let function = host.api_get("/id/shouts").await;
     assert_eq!(function["hash"], all[0]["after"]);
     let word = host.ask("x").await.text();
-    assert_eq!(function["content"], says(&word), "what runs is what was written last");
-    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says(&word));
+    assert_eq!(function["content"], filter_with_answer(&word), "what runs is what was written last");
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), filter_with_answer(&word));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_twenty_concurrent_conditional_updates_succeeds() {
-    let host = TestHost::new().filter("shouts", says("first")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("first")).start().await;
     let seen = host.api_get("/id/shouts").await["hash"].clone();
     let writes = (0..WRITERS).map(|number| {
-        let body = json!({"content": says(&format!("word {number}")), "expected_hash": seen});
+        let body = json!({"content": filter_with_answer(&format!("word {number}")), "expected_hash": seen});
         let host = &host;
         async move { host.api("POST", "/id/shouts/update", &body).await.status }
     });

@@ -29,7 +29,7 @@ fn outlet(body, valves, __user__) {
 "#;
 
 /// Returns a filter that replaces the response with one word.
-pub(crate) fn says(word: &str) -> String {
+pub(crate) fn filter_with_answer(word: &str) -> String {
     format!("fn outlet(body) {{ body.messages[-1].text = \"{word}\"; body }}\n")
 }
 

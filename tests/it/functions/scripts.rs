@@ -1,6 +1,6 @@
 //! Functions that are created, read, changed, toggled and deleted.
 
-use super::{BROKEN, SHOUTS, new, says};
+use super::{BROKEN, SHOUTS, filter_with_answer, new};
 use crate::host::TestHost;
 use serde_json::{Value, json};
 
@@ -52,18 +52,18 @@ async fn all_functions_are_listed_and_exported_without_their_secrets() {
 #[tokio::test]
 async fn an_update_is_live_at_its_response_and_keeps_path_and_mode_of_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     let deep = host.folder().join("filters/team/deep.rhai");
     std::fs::create_dir_all(deep.parent().unwrap()).unwrap();
-    std::fs::write(&deep, says("deep")).unwrap();
+    std::fs::write(&deep, filter_with_answer("deep")).unwrap();
     host.stands("deep", "live").await;
     std::fs::set_permissions(&deep, std::fs::Permissions::from_mode(0o640)).unwrap();
     host.api_post("/id/deep/update", &json!({"content": "fn inlet(body) { body }"})).await;
     assert_eq!(std::fs::read_to_string(&deep).unwrap(), "fn inlet(body) { body }");
     assert_eq!(std::fs::metadata(&deep).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(!host.path_of("deep").exists());
-    let function = host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
-    assert_eq!(function["content"], says("two"));
+    let function = host.api_post("/id/shouts/update", &json!({"content": filter_with_answer("two")})).await;
+    assert_eq!(function["content"], filter_with_answer("two"));
     assert_eq!(host.ask("x").await.text(), "two");
     let left: Vec<_> = std::fs::read_dir(deep.parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing is left beside it");
@@ -71,7 +71,7 @@ async fn an_update_is_live_at_its_response_and_keeps_path_and_mode_of_the_file()
 
 #[tokio::test]
 async fn an_invalid_function_is_rejected_with_all_problems_and_positions() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     let refusal = host.api("POST", "/id/shouts/update", &json!({"content": BROKEN})).await;
     let refusal = refusal.denied(422, "filters/shouts.rhai:2:14");
     assert!(refusal["detail"].as_str().unwrap().contains("^"), "with a caret: {refusal}");
@@ -89,7 +89,7 @@ async fn an_invalid_function_is_rejected_with_all_problems_and_positions() {
     let refusal = host.api("POST", "/create", &new("two", two)).await.denied(422, "nothing was changed");
     assert_eq!(refusal["problems"].as_array().unwrap().len(), 2, "{refusal}");
     assert_eq!(host.ask("x").await.text(), "one");
-    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("one"));
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), filter_with_answer("one"));
     assert!(!host.path_of("lists").exists() && !host.path_of("two").exists());
     assert_eq!(host.api_history("shouts").await.len(), 1);
 }
@@ -153,27 +153,27 @@ async fn invalid_requests_are_refused_with_the_reason() {
 
 #[tokio::test]
 async fn an_update_based_on_an_old_version_is_rejected() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
-    let update = |word: &str, hash: &str| json!({"content": says(word), "expected_hash": hash});
+    let update = |word: &str, hash: &str| json!({"content": filter_with_answer(word), "expected_hash": hash});
     host.api_post("/id/shouts/update", &update("two", &seen)).await;
     host.api("POST", "/id/shouts/update", &update("three", &seen))
         .await
         .denied(409, "changed since it was read");
     // This includes a change on disk that the host has not noticed yet.
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
-    host.save("shouts", says("by hand"));
+    host.save("shouts", filter_with_answer("by hand"));
     host.api("POST", "/id/shouts/update", &update("four", &seen))
         .await
         .denied(409, "changed since it was read");
-    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("by hand"));
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), filter_with_answer("by hand"));
 }
 
 #[tokio::test]
 async fn a_manual_save_just_before_an_update_is_not_lost() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     host.save("shouts", BROKEN);
-    host.api_post("/id/shouts/update", &json!({"content": says("two")})).await;
+    host.api_post("/id/shouts/update", &json!({"content": filter_with_answer("two")})).await;
     assert_eq!(host.api_get("/id/shouts/history/2").await["content"], BROKEN);
     let by = |number: u64, by: &str, action: &str| (number, by.to_owned(), action.to_owned());
     assert_eq!(
@@ -187,27 +187,29 @@ async fn a_manual_save_just_before_an_update_is_not_lost() {
 #[tokio::test]
 async fn links_are_written_through_within_the_folder_and_never_out_of_it() {
     use std::os::unix::fs::symlink;
-    let host = TestHost::new().filter("plain", says("one")).start().await;
+    let host = TestHost::new().filter("plain", filter_with_answer("one")).start().await;
     let outside = tempfile::tempdir().unwrap();
     let (secret, filters) = (outside.path().join("out.rhai"), host.folder().join("filters"));
-    std::fs::write(&secret, says("out")).unwrap();
+    std::fs::write(&secret, filter_with_answer("out")).unwrap();
     symlink(&secret, filters.join("leads_out.rhai")).unwrap();
     std::fs::create_dir(filters.join(".kept")).unwrap();
-    std::fs::write(filters.join(".kept/real"), says("in")).unwrap();
+    std::fs::write(filters.join(".kept/real"), filter_with_answer("in")).unwrap();
     symlink(".kept/real", filters.join("linked.rhai")).unwrap();
     symlink(outside.path(), filters.join("folder")).unwrap();
     for id in ["leads_out", "linked", "out"] {
         host.stands(id, "live").await;
     }
     for id in ["leads_out", "out"] {
-        let answer = host.api("POST", &format!("/id/{id}/update"), &json!({"content": says("two")})).await;
+        let answer = host
+            .api("POST", &format!("/id/{id}/update"), &json!({"content": filter_with_answer("two")}))
+            .await;
         answer.denied(409, "leads outside");
-        assert_eq!(std::fs::read_to_string(&secret).unwrap(), says("out"), "{id}");
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), filter_with_answer("out"), "{id}");
     }
     host.api("DELETE", "/id/out/delete", &Value::Null).await.denied(409, "leads outside");
     assert!(secret.exists());
-    host.api_post("/id/linked/update", &json!({"content": says("two")})).await;
-    assert_eq!(std::fs::read_to_string(filters.join(".kept/real")).unwrap(), says("two"));
+    host.api_post("/id/linked/update", &json!({"content": filter_with_answer("two")})).await;
+    assert_eq!(std::fs::read_to_string(filters.join(".kept/real")).unwrap(), filter_with_answer("two"));
     assert!(filters.join("linked.rhai").is_symlink());
     host.api("DELETE", "/id/linked/delete", &Value::Null).await.ok();
     assert!(!filters.join("linked.rhai").is_symlink() && filters.join(".kept/real").exists());
@@ -277,7 +279,8 @@ async fn a_tool_is_created_updated_and_deleted_like_a_function() {
 
 #[tokio::test]
 async fn a_broken_file_is_shown_with_its_text_and_can_be_fixed() {
-    let host = TestHost::new().filter("shouts", says("one")).filter("never", BROKEN).start().await;
+    let host =
+        TestHost::new().filter("shouts", filter_with_answer("one")).filter("never", BROKEN).start().await;
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;
     for (id, state) in [("shouts", "stale"), ("never", "broken")] {
@@ -287,7 +290,7 @@ async fn a_broken_file_is_shown_with_its_text_and_can_be_fixed() {
             (&function["problems"][0]["line"], &function["problems"][0]["severity"]),
             (&json!(2), &json!("error"))
         );
-        host.api_post(&format!("/id/{id}/update"), &json!({"content": says("mended")})).await;
+        host.api_post(&format!("/id/{id}/update"), &json!({"content": filter_with_answer("mended")})).await;
         assert_eq!(host.api_get(&format!("/id/{id}")).await["state"], "live");
     }
     host.save("never", BROKEN);
@@ -298,13 +301,13 @@ async fn a_broken_file_is_shown_with_its_text_and_can_be_fixed() {
 
 #[tokio::test]
 async fn a_quarantined_version_is_released() {
-    let host = TestHost::new().filter("says", says("hi")).start().await;
+    let host = TestHost::new().filter("says", filter_with_answer("hi")).start().await;
     host.api("POST", "/id/says/release", &Value::Null)
         .await
         .denied(409, "none of its versions is quarantined");
     host.api("POST", "/id/sais/release", &Value::Null).await.denied(404, "did you mean `says`?");
 
-    let hash = valvehouse::store::hash(&says("hi"));
+    let hash = valvehouse::store::hash(&filter_with_answer("hi"));
     let why = "the process crashed with SIGABRT while the plugin ran";
     let list = json!({"quarantined": [{"id": "says", "hash": hash, "at": 0, "why": why}]});
     let state = host.folder().join(".valvehouse");

@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{SHOUTS, new};
-use crate::host::{Answer, Setup, TestHost, saying};
+use crate::host::{Answer, Setup, TestHost, chat_body};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn keyed() -> Setup {
 }
 
 async fn answer_for(host: &TestHost, key: &str) -> String {
-    let request = host.posting(saying(MODEL, "x").to_string()).bearer_auth(key);
+    let request = host.posting(chat_body(MODEL, "x").to_string()).bearer_auth(key);
     Answer::of(request).await.text()
 }
 

@@ -1,6 +1,6 @@
 //! Files that were edited by hand, by other hosts, and by hosts that died while writing.
 
-use crate::functions::{BROKEN, SHOUTS, says};
+use crate::functions::{BROKEN, SHOUTS, filter_with_answer};
 use crate::host::TestHost;
 use serde_json::json;
 
@@ -10,22 +10,23 @@ fn version(number: u64, by: &str, action: &str) -> (u64, String, String) {
 
 #[tokio::test]
 async fn manual_edits_become_versions_once_they_load() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
-    host.update("shouts", &says("two")).await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
+    host.update("shouts", &filter_with_answer("two")).await;
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;
-    host.save("shouts", says("three"));
+    host.save("shouts", filter_with_answer("three"));
     host.stands("shouts", "live").await;
     crate::host::until("the history is written", || async { host.api_history("shouts").await.len() == 3 })
         .await;
     let all = host.api_history("shouts").await;
     assert_eq!(all, [version(3, "file", "file"), version(2, "file", "file"), version(1, "file", "file")]);
-    assert_eq!(host.api_get("/id/shouts/history/2").await["content"], says("two"));
+    assert_eq!(host.api_get("/id/shouts/history/2").await["content"], filter_with_answer("two"));
 }
 
 #[tokio::test]
 async fn a_restart_keeps_history_and_finds_offline_edits() {
-    let mut host = TestHost::new().filter("shouts", SHOUTS).filter("other", says("one")).start().await;
+    let mut host =
+        TestHost::new().filter("shouts", SHOUTS).filter("other", filter_with_answer("one")).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2})).await;
     host.restart().await;
     assert_eq!(host.api_history("shouts").await.len(), 2, "nothing is new");
@@ -41,8 +42,8 @@ async fn a_restart_keeps_history_and_finds_offline_edits() {
 /// Leaves the state of a host that died between the two writes.
 #[tokio::test]
 async fn an_unrecorded_write_is_found_by_the_next_scan() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
-    host.save_by_rename("shouts", &says("two"));
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
+    host.save_by_rename("shouts", &filter_with_answer("two"));
     host.app().host.reload().await;
     assert_eq!(host.api_history("shouts").await, [version(2, "file", "file"), version(1, "file", "file")]);
     host.api_post("/id/shouts/rollback", &json!({"version": 1})).await;
@@ -51,16 +52,20 @@ async fn an_unrecorded_write_is_found_by_the_next_scan() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hosts_on_one_folder_record_each_change_once() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     let other = host.another().await;
-    host.update("shouts", &says("two")).await;
+    host.update("shouts", &filter_with_answer("two")).await;
     for number in 0..5 {
-        host.api_post("/id/shouts/update", &json!({"content": says(&format!("word {number}"))})).await;
+        host.api_post(
+            "/id/shouts/update",
+            &json!({"content": filter_with_answer(&format!("word {number}"))}),
+        )
+        .await;
     }
     let live = async || {
         let running = other.host.snapshot();
         let script = running.plugins["shouts"].script.clone();
-        script.is_some_and(|script| *script.file.text == *says("word 4"))
+        script.is_some_and(|script| *script.file.text == *filter_with_answer("word 4"))
     };
     crate::host::until("the other host follows", || async { live().await }).await;
     other.host.reload().await;

@@ -52,11 +52,11 @@ fn a_running_host_applies_a_rollback() {
 #[test]
 fn a_missing_plugin_or_version_is_reported() {
     let project = Project::new().filter("one", ONE);
-    project.run("history two").ends(2).says("no plugin of that id has ever loaded");
-    project.run("history one").ends(0).says("no history yet");
+    project.run("history two").ends(2).stderr_has("no plugin of that id has ever loaded");
+    project.run("history one").ends(0).stderr_has("no history yet");
     project.run("valves set one times=2").ends(0);
-    project.run("history one 9").ends(2).says("stored versions: 1 to 2");
-    project.run("rollback one 9").ends(2).says("stored versions: 1 to 2");
+    project.run("history one 9").ends(2).stderr_has("stored versions: 1 to 2");
+    project.run("rollback one 9").ends(2).stderr_has("stored versions: 1 to 2");
     project.run("history one --current").ends(2);
     project.run("history --help").ends(0).prints("Examples:");
     project.run("rollback --help").ends(0).prints("Examples:");

@@ -5,13 +5,13 @@ mod by_hand;
 mod commands;
 mod rollback;
 
-use crate::functions::{SHOUTS, says};
+use crate::functions::{SHOUTS, filter_with_answer};
 use crate::host::TestHost;
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn every_change_is_listed_with_author_time_and_content() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     host.api_post("/id/shouts/update", &json!({"content": SHOUTS})).await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 2, "word": "ho"})).await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 3})).await;

@@ -1,6 +1,6 @@
 //! Rollbacks: the file, the valves and the switches are restored exactly, in one step.
 
-use crate::functions::{BROKEN, SHOUTS, new, says};
+use crate::functions::{BROKEN, SHOUTS, filter_with_answer, new};
 use crate::host::TestHost;
 use serde_json::{Value, json};
 
@@ -36,11 +36,11 @@ async fn a_rollback_restores_every_byte_and_the_valves() {
 
 #[tokio::test]
 async fn a_rollback_fixes_a_stale_function_and_keeps_the_broken_version() {
-    let host = TestHost::new().filter("shouts", says("one")).start().await;
+    let host = TestHost::new().filter("shouts", filter_with_answer("one")).start().await;
     host.save("shouts", BROKEN);
     host.stands("shouts", "stale").await;
     assert_eq!(host.back_to("shouts", 1).await["state"], "live");
-    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("one"));
+    assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), filter_with_answer("one"));
     assert_eq!(host.problems("shouts"), []);
     assert_eq!(host.api_get("/id/shouts/history/2").await["content"], BROKEN);
 }
@@ -64,7 +64,7 @@ async fn a_rollback_restores_a_deleted_function_in_place() {
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi hi");
     assert_eq!(host.api_get("/deleted").await, json!([]));
 
-    host.api_post("/create", &new("other", &says("other"))).await;
+    host.api_post("/create", &new("other", &filter_with_answer("other"))).await;
     host.delete("other");
     host.stands("other", "gone").await;
     assert_eq!(host.api_history("other").await[0], (2, "file".into(), "delete".into()));
@@ -86,12 +86,12 @@ async fn a_rollback_restores_a_missing_guard() {
 #[tokio::test]
 async fn a_rollback_to_an_unloadable_version_is_rejected() {
     let lists = "/*\nrequirements: env\n*/\nfn inlet(body) { env::get(\"HOME\"); body }";
-    let host = TestHost::new().filter("lists", says("one")).start().await;
+    let host = TestHost::new().filter("lists", filter_with_answer("one")).start().await;
     let grants = valvehouse::json::Json::parse(br#"{"env": ["HOME"]}"#).unwrap();
     let granted = host.store().set_grants("lists", Some(&grants), None, "test").await.unwrap().unwrap();
     host.obeys(granted).await;
     host.api_post("/id/lists/update", &json!({"content": lists})).await;
-    host.api_post("/id/lists/update", &json!({"content": says("three")})).await;
+    host.api_post("/id/lists/update", &json!({"content": filter_with_answer("three")})).await;
     host.obeys(host.store().set_grants("lists", None, None, "test").await.unwrap().unwrap()).await;
     let refused = host.api("POST", "/id/lists/rollback", &json!({"version": 3})).await;
     let refusal = refused.denied(422, "valvehouse grant lists");
@@ -102,8 +102,11 @@ async fn a_rollback_to_an_unloadable_version_is_rejected() {
 
 #[tokio::test]
 async fn a_rollback_to_a_missing_version_is_rejected() {
-    let host =
-        TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
+    let host = TestHost::new()
+        .filter("shouts", filter_with_answer("one"))
+        .tool("counts", "fn handler(args) { 1 }")
+        .start()
+        .await;
     host.api("POST", "/id/shouts/rollback", &json!({"version": 7}))
         .await
         .denied(404, "stored versions: 1 to 1");

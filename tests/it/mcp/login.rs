@@ -159,7 +159,7 @@ async fn a_person_logs_in_while_the_host_runs_and_the_host_refreshes_the_token()
     // A different address is a different server, which gets no token of the first one.
     let moved = host.settings().replace("/mcp\"", "/mcp?tenant=2\"");
     host.reconfigure(&moved).await;
-    until("nobody logged in to that one", || problems(&host).contains("there is no login to it")).await;
+    until("nobody logged in to that one", || problems(&host).contains("not logged in")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -127,7 +127,7 @@ async fn a_resource_of_a_server_with_sessions_is_subscribed_once_and_again_after
     for client in [&mut to_one, &mut to_two] {
         client.updates("notes://1", 1).await;
     }
-    let clients = || host.app().subscriptions.wanted("watched");
+    let clients = || host.app().subscriptions.subscribed("watched");
     until("all follow", || clients().len() == 1).await;
     // A resource without subscribers sends no updates.
     order(folder, "touch notes://2");
@@ -189,7 +189,7 @@ async fn a_resource_of_a_server_without_sessions_is_followed_by_one_shared_strea
     to_session.updates("notes://all", 1).await;
     let mut listener = listen(&host, &["notes://all", "notes://7", "notes://own"]).await;
     listener.updates("notes://7", 1).await;
-    let wanted = || host.app().subscriptions.wanted("far");
+    let wanted = || host.app().subscriptions.subscribed("far");
     assert_eq!(Vec::from_iter(wanted()), ["notes://7", "notes://all"]);
 
     for uri in ["notes://own", "notes://7", "notes://all"] {

@@ -4,7 +4,7 @@ mod description;
 mod ready;
 mod scrape;
 
-use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply};
 use scrape::Scrape;
 use serde_json::json;
@@ -136,8 +136,8 @@ async fn tools_and_fallbacks_are_counted() {
         .start()
         .await;
     host.upstream.reply(Reply::raw("text/plain", "down").status(503));
-    assert_eq!(host.chat(&saying("safe", "hi")).await.status, 200);
-    host.chat(&saying("helper", r#"/add {"a": 2, "b": 3}"#)).await.text();
+    assert_eq!(host.chat(&chat_body("safe", "hi")).await.status, 200);
+    host.chat(&chat_body("helper", r#"/add {"a": 2, "b": 3}"#)).await.text();
     let after = scraped(&host).await;
     assert_eq!(after.of("valvehouse_model_fallbacks_total", "provider=mock"), 1.0);
     assert_eq!(after.of("valvehouse_model_calls_total", "provider=mock,outcome=failed"), 1.0);
@@ -156,7 +156,7 @@ async fn clients_cannot_create_metric_labels() {
     host.request("BREW", "/v1/chat/completions").send().await.unwrap();
     let before = scraped(&host).await.series();
     for number in 0..500 {
-        let mut body = saying(&format!("model-{number}"), "hi");
+        let mut body = chat_body(&format!("model-{number}"), "hi");
         body["user"] = json!(format!("user-{number}"));
         body["chat_id"] = json!(format!("chat-{number}"));
         host.chat(&body).await;
@@ -184,7 +184,7 @@ async fn promtool_accepts_the_metrics() {
     let host = TestHost::new().filter("ways", ALL_WAYS).filter("ignored", FORGIVEN).start().await;
     host.ask("hi").await.text();
     host.stream("break").await;
-    host.chat(&saying("demo", "hi")).await.text();
+    host.chat(&chat_body("demo", "hi")).await.text();
     let text = host.get("/metrics").await.body().to_owned();
     let piped = || Stdio::piped();
     let started = Command::new(&named)

@@ -72,7 +72,7 @@ async fn while_another_process_locks_the_store_writes_fail_and_the_host_is_not_r
         assert_eq!(refused.error()["code"], "store_busy", "{turn}");
         assert!(!refused.body().contains("state.db"), "{}", refused.body());
     }
-    let mut remembered = crate::host::saying("remembers", "hi");
+    let mut remembered = crate::host::chat_body("remembers", "hi");
     remembered["chat_id"] = json!("c1");
     host.chat(&remembered).await.refused(503, "another process holds its lock");
     assert_eq!(host.ask("hello").await.status, 200, "what stores nothing is answered");

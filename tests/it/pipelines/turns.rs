@@ -1,7 +1,7 @@
 //! The parts of one turn: inlets, the chat, outlets.
 
 use super::{call, post};
-use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ async fn values_kept_by_an_inlet_reach_the_outlet_of_the_same_turn() {
 
 /// Sends a chat as Open WebUI does for a model of this host: the inlets, the model's own inlet, the chat.
 async fn through_open_webui(host: &TestHost, key: Option<&str>, metadata: &Value, stream: bool) -> Answer {
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     body["stream"] = json!(stream);
     body["metadata"] = metadata.clone();
     body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
@@ -129,7 +129,7 @@ async fn an_outlet_without_an_inlet_runs_once_and_on_early_answers_only_for_guar
     for stream in [false, true] {
         let message = format!("m-{stream}");
         let metadata = json!({"chat_id": "c1", "message_id": message});
-        let mut body = saying(MODEL, "hi");
+        let mut body = chat_body(MODEL, "hi");
         body["metadata"] = metadata.clone();
         body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
         // Open WebUI calls the inlet of every plugin that has one of the hooks.
@@ -161,7 +161,7 @@ async fn a_client_cannot_answer_or_skip_filters_for_the_turn_of_another() {
         .config("[server]\nkeys = [\"of-a-user\"]\n[admin]\nkey = \"of-an-operator\"")
         .start()
         .await;
-    let mut chat = saying(MODEL, "hi");
+    let mut chat = chat_body(MODEL, "hi");
     chat["metadata"] = json!({"chat_id": "c1", "message_id": "m1",
         "model": {"id": MODEL, "pipeline": {"type": "pipe", "valves": false}}});
     let asks = async |path: &str, key: &str, body: &Value| {
@@ -176,7 +176,7 @@ async fn a_client_cannot_answer_or_skip_filters_for_the_turn_of_another() {
     }
     host.delete("counts");
     until("the filter is gone", async || !host.snapshot().plugins.contains_key("counts")).await;
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     (body["id"], body["chat_id"], body["user"]) = (json!("m1"), json!("c1"), user());
     let answer = asks("/v1/chat/completions", "of-an-operator", &body).await;
     assert_eq!(answer.text(), "hello from upstream", "nothing is planted");
@@ -193,7 +193,7 @@ async fn a_service_receives_no_host_fields() {
 
     // This holds without filters, too.
     let plain = TestHost::new().start().await;
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     body["user"] = user();
     assert_eq!(plain.chat(&body).await.text(), "hello from upstream");
     assert!(plain.upstream.last().json().get("user").is_none());
@@ -229,7 +229,7 @@ async fn a_guard_checks_the_chat_even_if_its_inlet_already_ran() {
 async fn models_with_slashes_in_their_names_run_hooks() {
     let host = TestHost::new().start().await;
     for name in ["mock/mock-1", "mock/some/thing", "v1-model"] {
-        let mut body = saying(name, "hi");
+        let mut body = chat_body(name, "hi");
         body["metadata"] = json!({"model": {"pipeline": {"type": "pipe"}}});
         for form in ["", "/v1"] {
             let path = format!("{form}/{name}/filter/outlet");
@@ -301,7 +301,7 @@ async fn values_of_a_removed_plugin_are_hidden_from_its_successor_within_a_turn(
 #[tokio::test]
 async fn a_plugin_replaced_between_inlet_and_chat_runs_its_inlet() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
-    let mut body = saying(MODEL, "hi");
+    let mut body = chat_body(MODEL, "hi");
     body["metadata"] = json!({"chat_id": "c1", "message_id": "m1"});
     body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
     for id in ["counts", MODEL] {

@@ -135,7 +135,7 @@ async fn a_conversation_continues_at_another_host() {
     let last = upstream.requests().last().unwrap().json()["messages"].as_array().unwrap().len();
     assert_eq!(last, 11, "each host has the messages of the other");
     servers.remove(0).kill();
-    servers[0].says("shared", "still there?").await;
+    servers[0].send("shared", "still there?").await;
     assert_eq!(upstream.requests().last().unwrap().json()["messages"].as_array().unwrap().len(), 13);
 }
 
@@ -150,7 +150,7 @@ async fn a_file_store_can_be_moved_to_a_database() {
     ours.configure("[[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n");
     let mut server = ours.serve().await;
     set(&server, 41).await;
-    server.says("shared", "remember me").await;
+    server.send("shared", "remember me").await;
     let copied = |key: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
         command.args(["store", "copy", "sqlite://.valvehouse/state.db", "env:TARGET", "--to-key", key]);
@@ -171,7 +171,7 @@ async fn a_file_store_can_be_moved_to_a_database() {
     let moved = project(&upstream, &url);
     let server = moved.serve().await;
     assert_eq!(text(&server).await, "answer 41");
-    server.says("shared", "who am I?").await;
+    server.send("shared", "who am I?").await;
     let sent = upstream.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["content"], json!("remember me"), "{sent}");
     set(&server, 42).await;

@@ -240,7 +240,7 @@ impl Server {
     }
 
     /// Waits until the host has logged a text `times` times.
-    pub(super) async fn says_of_itself(&self, text: &str, times: usize) {
+    pub(super) async fn logs(&self, text: &str, times: usize) {
         until(&format!("{text:?} is logged {times} times"), || async {
             let output_lines = self.output_lines.lock().unwrap();
             output_lines.iter().filter(|line| line.contains(text)).count() >= times
@@ -313,7 +313,7 @@ impl Server {
     }
 
     /// Sends a message in a conversation and returns the response.
-    pub(super) async fn says(&self, chat: &str, text: &str) -> Value {
+    pub(super) async fn send(&self, chat: &str, text: &str) -> Value {
         self.tries(chat, text).await.1
     }
 

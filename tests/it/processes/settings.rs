@@ -33,7 +33,7 @@ async fn a_saved_settings_file_applies_without_a_restart() {
     std::fs::rename(project.folder().join("valvehouse.toml~"), project.folder().join("valvehouse.toml"))
         .unwrap();
     until("the model is there", || async { server.models().await.contains(&"second".to_owned()) }).await;
-    server.says_of_itself("the settings are reloaded", 1).await;
+    server.logs("the settings are reloaded", 1).await;
     assert_eq!(server.tries("c", "a riddle").await.0, 400);
     assert_eq!(server.tries("d", "a secret").await.0, 200);
     let (status, answer) = server.tries("e", "more").await;
@@ -56,13 +56,13 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
     ];
     for (text, message) in broken {
         std::fs::write(&file, text).unwrap();
-        server.says_of_itself(message, 1).await;
+        server.logs(message, 1).await;
         until("the problem is shown", || async { server.problems().await.contains("V222") }).await;
         assert_eq!(server.tries("a", "a secret").await.0, 400, "after {text:?}");
         assert!(server.models().await.contains(&"assistant".to_owned()), "after {text:?}");
     }
     std::fs::remove_file(&file).unwrap();
-    server.says_of_itself("is missing", 1).await;
+    server.logs("is missing", 1).await;
     assert_eq!(server.tries("a", "a secret").await.0, 400);
 
     // An operator may intend to continue without the file.
@@ -83,7 +83,7 @@ async fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     project.configure(
         "[server]\nmax_body_mb = 64\nkeep_alive_ms = 5\n[[models]]\nname = \"second\"\nprovider = \"mock\"\n",
     );
-    server.says_of_itself("restart to apply: server.max_body_mb, server.keep_alive_ms", 1).await;
+    server.logs("restart to apply: server.max_body_mb, server.keep_alive_ms", 1).await;
     assert!(server.models().await.contains(&"second".to_owned()));
     let problems = server.problems().await;
     assert!(problems.contains("V223") && problems.contains("server.max_body_mb"), "{problems}");
@@ -93,7 +93,7 @@ async fn settings_that_need_a_restart_are_named_and_the_others_apply() {
 async fn a_save_prints_warnings_of_the_script() {
     let (_upstream, project, server) = guarded().await;
     project.filter("odd", "fn outlet(body) { body.messages[-1].text += `\\n signed`; }");
-    server.says_of_itself("odd loaded", 1).await;
-    server.says_of_itself("odd.rhai:1:", 1).await;
-    server.says_of_itself("warning[", 1).await;
+    server.logs("odd loaded", 1).await;
+    server.logs("odd.rhai:1:", 1).await;
+    server.logs("warning[", 1).await;
 }

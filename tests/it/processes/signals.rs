@@ -46,14 +46,14 @@ async fn sighup_reloads_the_settings_atomically() {
         "[[models]]\nname = \"second\"\nprovider = \"mock\"\n[filters.limit.valves]\ntext = \"other\"\n",
     );
     server.signal("HUP");
-    server.says_of_itself("the settings are reloaded", 1).await;
+    server.logs("the settings are reloaded", 1).await;
     assert!(server.models().await.contains(&"second".to_owned()));
     assert_eq!(refused().await, "other");
 
     // Changes that need a restart are reported, and everything else is unchanged.
     project.configure("[server]\nmax_body_mb = 64\n");
     server.signal("HUP");
-    server.says_of_itself("restart to apply: server.max_body_mb", 1).await;
+    server.logs("restart to apply: server.max_body_mb", 1).await;
     assert_eq!(refused().await, "other");
 }
 
@@ -65,8 +65,8 @@ async fn invalid_settings_on_reload_change_nothing_and_are_reported() {
     let before = server.models().await;
     project.configure("[[models]]\nname = \"second\"\nprovider = \"nobody\"\n");
     server.signal("HUP");
-    server.says_of_itself("cannot apply the settings", 1).await;
-    server.says_of_itself("models.second.provider", 1).await;
+    server.logs("cannot apply the settings", 1).await;
+    server.logs("models.second.provider", 1).await;
     assert_eq!(server.models().await, before);
 }
 

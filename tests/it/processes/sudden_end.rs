@@ -103,7 +103,7 @@ async fn talk(server: &Server, project: &Project, chat: &str, tally: &mut Tally)
             if turn == 0 {
                 tally.before += 1;
             }
-            let answer = server.says(chat, text).await;
+            let answer = server.send(chat, text).await;
             assert_eq!(answer["choices"][0]["message"]["content"], answer_of(turn), "{chat}: {answer}");
             continue;
         }

@@ -234,7 +234,7 @@ async fn finish(server: &Server, chat: &str, ledger: &Ledger, tally: &mut Tally)
     for (turn, text) in SAYS.iter().enumerate() {
         let runs = server.runs(chat).await;
         let Some(run) = runs.len().checked_sub(turn + 1).map(|at| &runs[at]) else {
-            let answer = server.says(chat, text).await;
+            let answer = server.send(chat, text).await;
             assert_eq!(answer["choices"][0]["message"]["content"], answer_of(turn), "{chat}: {answer}");
             continue;
         };

@@ -17,7 +17,7 @@ fn echo(request: &UpstreamRequest) -> Reply {
 }
 
 /// Sends all messages and retries each until it is accepted. Returns the number of refusals.
-async fn say_all(server: &Server, name: &str) -> usize {
+async fn send_all(server: &Server, name: &str) -> usize {
     let mut refused = 0;
     for number in 0..SAYS {
         let text = format!("{name} {number}");
@@ -43,7 +43,8 @@ async fn two_hosts_share_a_conversation_without_losing_messages() {
     upstream.script(echo);
     let project = Project::new(&upstream.url());
     let (one, other) = tokio::join!(project.serve(), project.serve());
-    let people = [say_all(&one, "ann"), say_all(&one, "bob"), say_all(&other, "cid"), say_all(&other, "dee")];
+    let people =
+        [send_all(&one, "ann"), send_all(&one, "bob"), send_all(&other, "cid"), send_all(&other, "dee")];
     let refused: usize = futures::future::join_all(people).await.into_iter().sum();
     let messages = project.messages_of("shared").await;
     let texts: Vec<&str> = messages.iter().map(|message| message["content"].as_str().unwrap()).collect();

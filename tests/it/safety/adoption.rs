@@ -39,8 +39,8 @@ async fn post(host: &TestHost, path: &str, body: serde_json::Value) {
 }
 
 /// Returns the plugin's text for the user with a valve.
-async fn says(host: &TestHost) -> String {
-    let mut body = crate::host::saying(crate::upstream::MODEL, "x");
+async fn answer_for_ann(host: &TestHost) -> String {
+    let mut body = crate::host::chat_body(crate::upstream::MODEL, "x");
     body["user"] = json!("ann");
     host.chat(&body).await.text()
 }
@@ -60,7 +60,7 @@ async fn host(source: &str) -> TestHost {
         .await
         .unwrap();
     host.app().host.reload().await;
-    assert_eq!(says(&host).await, "old sesame-1234 b");
+    assert_eq!(answer_for_ann(&host).await, "old sesame-1234 b");
     host
 }
 
@@ -97,22 +97,26 @@ async fn another_plugin_with_an_id_reads_the_old_data_only_after_adoption() {
                 host.restart().await;
             }
             host.stands("keeps", "live").await;
-            assert_eq!(says(&host).await, EMPTY, "guard {guard}, restarts {restarts}");
+            assert_eq!(answer_for_ann(&host).await, EMPTY, "guard {guard}, restarts {restarts}");
             assert_eq!(grants(&host).await, 0);
             let problem = host.snapshot().problems.iter().find(|one| one.id == "keeps").cloned().unwrap();
             assert_eq!(problem.code.id(), "V011");
             host.restart().await;
-            assert_eq!(says(&host).await, EMPTY, "it stays so");
+            assert_eq!(answer_for_ann(&host).await, EMPTY, "it stays so");
             // Values that it stores itself belong to it.
             post(&host, "/api/v1/functions/id/keeps/valves/update", json!({"word": "c"})).await;
-            assert_eq!(says(&host).await, EMPTY.replace(" a ", " c "));
+            assert_eq!(answer_for_ann(&host).await, EMPTY.replace(" a ", " c "));
 
             post(&host, "/api/v1/functions/id/keeps/adopt", json!({})).await;
-            assert_eq!(says(&host).await, ADOPTED.replace(" b ", " c "), "what it set itself stays");
+            assert_eq!(
+                answer_for_ann(&host).await,
+                ADOPTED.replace(" b ", " c "),
+                "what it set itself stays"
+            );
             assert_eq!(grants(&host).await, 1);
             assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
             host.restart().await;
-            assert_eq!(says(&host).await, ADOPTED.replace(" b ", " c "));
+            assert_eq!(answer_for_ann(&host).await, ADOPTED.replace(" b ", " c "));
             let again = with(host.request("POST", "/api/v1/functions/id/keeps/adopt"), &[]).await;
             assert_eq!(again.status, 409, "{}", again.body());
             // The secret is never shown.
@@ -133,7 +137,7 @@ async fn data_of_a_removed_plugin_can_be_dropped() {
     post(&host, "/api/v1/functions/id/keeps/adopt", json!({"drop": true})).await;
     assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
     for _ in 0..2 {
-        assert_eq!(says(&host).await, EMPTY);
+        assert_eq!(answer_for_ann(&host).await, EMPTY);
         host.restart().await;
     }
     let left = host.store().kv_all().await.unwrap();
@@ -149,7 +153,7 @@ async fn a_returning_plugin_keeps_its_data() {
     host.stands("keeps", "gone").await;
     host.save("keeps", &next);
     host.stands("keeps", "live").await;
-    assert_eq!(says(&host).await, "next sesame-1234 b");
+    assert_eq!(answer_for_ann(&host).await, "next sesame-1234 b");
     // The file is renamed, and renamed back.
     std::fs::rename(host.path_of("keeps"), host.path_of("other")).unwrap();
     host.stands("keeps", "gone").await;
@@ -157,12 +161,12 @@ async fn a_returning_plugin_keeps_its_data() {
     std::fs::rename(host.path_of("other"), host.path_of("keeps")).unwrap();
     host.stands("other", "gone").await;
     host.stands("keeps", "live").await;
-    assert_eq!(says(&host).await, "next sesame-1234 b");
+    assert_eq!(answer_for_ann(&host).await, "next sesame-1234 b");
     // As a version control system does: a previous text returns after any time.
     remove(&host).await;
     host.save("keeps", OWNER);
     host.stands("keeps", "live").await;
-    assert_eq!(says(&host).await, "old sesame-1234 b");
+    assert_eq!(answer_for_ann(&host).await, "old sesame-1234 b");
     assert!(host.snapshot().problems.iter().all(|one| one.id != "keeps"));
 }
 
@@ -176,11 +180,11 @@ async fn a_plugin_finds_its_own_data_after_another_used_its_id() {
     remove_file(&host).await;
     host.save("keeps", OWNER);
     host.stands("keeps", "live").await;
-    assert_eq!(says(&host).await, "old sesame-1234 b");
+    assert_eq!(answer_for_ann(&host).await, "old sesame-1234 b");
     remove_file(&host).await;
     host.save("keeps", READER);
     host.stands("keeps", "live").await;
-    assert!(says(&host).await.starts_with("new nothing"), "{}", says(&host).await);
+    assert!(answer_for_ann(&host).await.starts_with("new nothing"), "{}", answer_for_ann(&host).await);
 }
 
 async fn remove_file(host: &TestHost) {

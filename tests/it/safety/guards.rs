@@ -2,7 +2,7 @@
 //! confirmation.
 
 use super::with;
-use crate::host::{TestHost, saying, until};
+use crate::host::{TestHost, chat_body, until};
 use crate::upstream::MODEL;
 use serde_json::json;
 use valvehouse::script::Severity;
@@ -150,7 +150,7 @@ async fn a_model_that_lists_a_missing_filter_rejects_requests() {
     let model =
         format!("[[models]]\nname = \"m\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nfilters = [\"gaurd\"]");
     let host = TestHost::new().filter("guard", GUARD).config(&model).start().await;
-    host.chat(&saying("m", "good")).await.refused(503, "lists the filter `gaurd`, which does not exist");
+    host.chat(&chat_body("m", "good")).await.refused(503, "lists the filter `gaurd`, which does not exist");
     assert_eq!(host.ask("good").await.text(), "hello from upstream", "other models go on");
     let problems: Vec<String> = host.snapshot().problems.iter().map(ToString::to_string).collect();
     assert!(problems.iter().any(|problem| problem.contains("did you mean `guard`?")), "{problems:?}");
@@ -198,7 +198,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
          [[models]]\nname = \"m\"\nprovider = \"mock\"\nmodel = \"{MODEL}\"\nvariables = {{ permissions = \"none\", tier = \"basic\" }}"
     );
     let host = TestHost::new().filter("shows", source).config(&settings).start().await;
-    let mut body = saying("m", "x");
+    let mut body = chat_body("m", "x");
     let sent = json!({"permissions": "all", "locale": "de", "tier": "gold", "other": 1});
     body["metadata"] = json!({ "variables": sent });
     let answer = with(host.posting(body.to_string()).bearer_auth("k"), &[]).await;
@@ -214,7 +214,7 @@ async fn variables_of_the_configuration_cannot_be_changed_by_a_request() {
     assert!(!answer.message().contains("variables"), "{}", answer.body());
     // The `user` field of the body sets no variables.
     let host = TestHost::new().filter("shows", source).start().await;
-    let mut body = saying(MODEL, "x");
+    let mut body = chat_body(MODEL, "x");
     body["user"] = json!({"id": "eve", "variables": {"permissions": "all"}});
     body["metadata"] = json!({ "variables": sent });
     host.chat(&body).await.refused(400, "   all 1");
@@ -231,9 +231,13 @@ async fn removing_a_guard_from_a_model_waits_for_confirmation() {
     let both = format!("{}{}", model("one", "\"guard\""), model("two", "\"guard\""));
     let mut host = TestHost::new().filter("guard", source).config(&both).start().await;
     let settings = host.settings();
-    let asks = async |host: &TestHost, name: &str| host.chat(&saying(name, "bad")).await.status;
+    let asks = async |host: &TestHost, name: &str| host.chat(&chat_body(name, "bad")).await.status;
     assert_eq!((asks(&host, "one").await, asks(&host, "two").await), (403, 403));
-    assert_eq!(host.chat(&saying("mock/other", "bad")).await.status, 200, "it runs for those that list it");
+    assert_eq!(
+        host.chat(&chat_body("mock/other", "bad")).await.status,
+        200,
+        "it runs for those that list it"
+    );
     for restarts in [false, true] {
         // An empty list, a list without the guard, a typo in its name, the whole key removed.
         for (filters, rest) in [("filters = []", 403), ("", 403), ("filters = [\"gaurd\"]", 503)] {
@@ -378,7 +382,7 @@ async fn a_guard_of_a_model_also_covers_its_provider_name() {
     let asks = async |host: &TestHost, model: &str, text: &str| {
         let mut statuses = Vec::new();
         for (path, body) in [
-            ("/v1/chat/completions", saying(model, text)),
+            ("/v1/chat/completions", chat_body(model, text)),
             ("/v1/chat/completions", crate::host::streaming(model, text)),
             (
                 "/v1/messages",

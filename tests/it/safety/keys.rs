@@ -55,7 +55,7 @@ async fn a_key_is_shown_once_and_configured_by_its_hash() {
     assert_eq!(hashed.ends(0).out.trim(), hash);
     let again = Project::new().run("key").ends(0).prints("key   vh-").prints("hash  sha256:");
     assert!(!again.out.contains(&key), "no two are alike");
-    Project::new().run_with(&["key", "--hash"], "\n").ends(2).says("missing key on stdin");
+    Project::new().run_with(&["key", "--hash"], "\n").ends(2).stderr_has("missing key on stdin");
 
     let host = TestHost::new()
         .config(&format!(
@@ -74,7 +74,7 @@ async fn a_key_is_shown_once_and_configured_by_its_hash() {
 fn an_invalid_key_hash_prevents_startup() {
     for toml in ["[admin]\nkey = \"sha256:12\"\n", "[server]\nkeys = [\"sha256:zz\"]\n"] {
         let project = Project::new().with("valvehouse.toml", toml);
-        project.run("list").ends(78).says("64 hexadecimal digits").says("valvehouse key");
+        project.run("list").ends(78).stderr_has("64 hexadecimal digits").stderr_has("valvehouse key");
     }
 }
 

@@ -162,7 +162,7 @@ async fn a_host_answers_only_to_its_configured_names() {
         "origins = [\"*\"]",
     ] {
         let project = crate::cli::Project::new().with("valvehouse.toml", &format!("[server]\n{wrong}\n"));
-        project.run("list").ends(78).says("such as");
+        project.run("list").ends(78).stderr_has("such as");
     }
 }
 

@@ -12,12 +12,12 @@ mod keys;
 mod sealed_values;
 mod sessions;
 
-use crate::host::{Answer, TestHost, saying};
+use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::MODEL;
 
 /// Returns a chat as JSON text.
 fn chat() -> String {
-    saying(MODEL, "hi").to_string()
+    chat_body(MODEL, "hi").to_string()
 }
 
 /// Sends a request with these headers.

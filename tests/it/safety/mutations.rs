@@ -6,7 +6,7 @@
 //! the file alone shows that it is a guard.
 
 use super::with;
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::MODEL;
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::json;
@@ -965,7 +965,7 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
     };
     let message = |stream: bool| json!({"model": model, "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": "bad"}]});
     for (path, body) in [
-        ("/v1/chat/completions", saying(model, "bad")),
+        ("/v1/chat/completions", chat_body(model, "bad")),
         ("/v1/chat/completions", streaming(model, "bad")),
         ("/v1/messages", message(false)),
         ("/v1/messages", message(true)),
@@ -977,7 +977,7 @@ async fn probe(host: &TestHost, name: &str, when: &str, reach: Reach) {
         assert_ne!(answer.status, 200, "{name}, {when}: {path} lets it pass: {}", answer.body());
     }
     // The provider's own name leads to the same model.
-    let upstream = ask("/v1/chat/completions", saying("mock/mock-1", "bad")).await;
+    let upstream = ask("/v1/chat/completions", chat_body("mock/mock-1", "bad")).await;
     assert_ne!(upstream.status, 200, "{name}, {when}: its provider's name lets it pass: {}", upstream.body());
     // A pipelines client calls the filter itself: it refuses or does not exist; in the latter case the chat
     // refuses.
@@ -1049,7 +1049,7 @@ async fn guarded(mutation: &Mutation, reach: Reach) -> TestHost {
         Change::Folder(_) => setup.filter("own/guard", of(GUARD)).start().await,
         _ => setup.filter("guard", of(GUARD)).start().await,
     };
-    host.chat(&saying(reach.model(), "bad")).await.refused(403, "guarded");
+    host.chat(&chat_body(reach.model(), "bad")).await.refused(403, "guarded");
     host
 }
 
@@ -1225,7 +1225,7 @@ async fn saving_a_guard_in_two_writes_lets_no_request_pass() {
     assert!(asking.await.unwrap() > 10);
     host.stands("guard", "live").await;
     assert_eq!(
-        with(host.posting(saying(MODEL, "good").to_string()), &[]).await.text(),
+        with(host.posting(chat_body(MODEL, "good").to_string()), &[]).await.text(),
         "hello from upstream"
     );
 }

@@ -57,22 +57,31 @@ fn a_lost_or_wrong_key_is_reported_and_does_not_reset_valves() {
 
     std::fs::remove_file(key_of(&project)).unwrap();
     for command in ["list", "valves get turns", "serve --port 0", "explain --model demo"] {
-        project.run(command).ends(69).says("state.key").says("is missing").says("forget-valves");
+        project
+            .run(command)
+            .ends(69)
+            .stderr_has("state.key")
+            .stderr_has("is missing")
+            .stderr_has("forget-valves");
     }
     assert!(!key_of(&project).exists(), "no other key is made in its place");
 
     std::fs::write(&other, key.trim().to_uppercase()).unwrap();
     let with_other = ["--set", "store.key=file:other.key"];
-    project.run(&format!("list {}", with_other.join(" "))).ends(69).says("not the key").says("forget-valves");
+    project
+        .run(&format!("list {}", with_other.join(" ")))
+        .ends(69)
+        .stderr_has("not the key")
+        .stderr_has("forget-valves");
     std::fs::write(&other, "short").unwrap();
-    project.run(&format!("list {}", with_other.join(" "))).ends(69).says("shorter than 32");
-    project.run("list --set store.key=file:nowhere.key").ends(69).says("cannot read the secret");
-    project.run("list --set store.key=env:NO_SUCH_KEY").ends(69).says("NO_SUCH_KEY is not set");
+    project.run(&format!("list {}", with_other.join(" "))).ends(69).stderr_has("shorter than 32");
+    project.run("list --set store.key=file:nowhere.key").ends(69).stderr_has("cannot read the secret");
+    project.run("list --set store.key=env:NO_SUCH_KEY").ends(69).stderr_has("NO_SUCH_KEY is not set");
     std::fs::write(&other, &key).unwrap();
     project.run(&format!("valves get turns limit {}", with_other.join(" "))).ends(0).prints("7");
 
     std::fs::write(key_of(&project), &key).unwrap();
-    project.run("store forget-valves").ends(69).says("key decrypts them");
+    project.run("store forget-valves").ends(69).stderr_has("key decrypts them");
     project.run("valves get turns limit").ends(0).prints("7");
 }
 

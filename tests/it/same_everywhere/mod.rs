@@ -122,7 +122,7 @@ impl Group {
         let other = case.number.is_multiple_of(TRANSLATED).then_some(other);
         for (service, row) in [Service::Chat]
             .into_iter()
-            .chain(other.filter(|service| service.speaks(case)))
+            .chain(other.filter(|service| service.supports(case)))
             .flat_map(|it| ROWS.map(|row| (it, row)))
         {
             for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -131,7 +131,7 @@ impl Group {
                 }
                 let chat_id = memory.then(|| format!("{}-{}-{stream}-{service:?}", row.name(), case.number));
                 let way = Way { service, stream, chat_id };
-                if !row.speaks(case, &way) {
+                if !row.supports(case, &way) {
                     continue;
                 }
                 let name = format!("{} (stream: {stream}, memory: {memory}, {service:?})", row.name());

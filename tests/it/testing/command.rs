@@ -47,15 +47,15 @@ fn tests_are_selected_by_file_script_folder_id_or_name_part() {
     assert_eq!(names("tools/twice.rhai filters/limit.test.rhai"), "few many twice");
     assert_eq!(names("limit filters/limit.rhai limit"), "few many");
     assert_eq!(names("--filter man"), "many");
-    project.run("test").ends(1).says("1 script has no tests: filters/untested.rhai");
+    project.run("test").ends(1).stderr_has("1 script has no tests: filters/untested.rhai");
     let output = project.run("test --filter nope").ends(2);
-    output.says("unknown test: no name contains `nope`; there are 4 tests:").says("test_few");
+    output.stderr_has("unknown test: no name contains `nope`; there are 4 tests:").stderr_has("test_few");
     project
         .run("test untested")
         .ends(2)
-        .says("filters/untested.rhai has no tests: write them in filters/untested.test.rhai");
-    project.run("test limt").ends(2).says("did you mean `limit`?");
-    project.run("test valvehouse.nope").ends(2).says("unknown file, folder or plugin");
+        .stderr_has("filters/untested.rhai has no tests: write them in filters/untested.test.rhai");
+    project.run("test limt").ends(2).stderr_has("did you mean `limit`?");
+    project.run("test valvehouse.nope").ends(2).stderr_has("unknown file, folder or plugin");
 }
 
 #[test]
@@ -110,5 +110,5 @@ fn tests_are_isolated_with_any_number_of_workers() {
 
 #[test]
 fn a_project_without_tests_succeeds() {
-    Project::new().filter("x", "fn inlet(body) { body }").run("test").ends(0).says("no tests found");
+    Project::new().filter("x", "fn inlet(body) { body }").run("test").ends(0).stderr_has("no tests found");
 }

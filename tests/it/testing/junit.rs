@@ -31,5 +31,5 @@ fn test_results_are_written_as_junit_xml() {
 #[test]
 fn an_unwritable_junit_file_is_an_error() {
     let project = of_limit("fn test_good() { }").with("out", "a file");
-    project.run("test --junit out/tests.xml").ends(70).says("cannot write out/tests.xml");
+    project.run("test --junit out/tests.xml").ends(70).stderr_has("cannot write out/tests.xml");
 }

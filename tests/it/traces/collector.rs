@@ -1,5 +1,5 @@
 use super::CANARY;
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ async fn a_collector_gets_a_span_for_a_request_and_one_for_each_step() {
         format!("[otlp]\nendpoint = \"{endpoint}\"\nheaders = {{ authorization = \"Bearer sk-collector\" }}");
     let host = TestHost::new().filter("looks", LOOKS).config(&config).start().await;
     let (id, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
-    let mut body = saying(MODEL, CANARY);
+    let mut body = chat_body(MODEL, CANARY);
     body["user"] = json!("ann");
     let request = host.posting(body.to_string()).header("traceparent", format!("00-{id}-{parent}-01"));
     assert_eq!(Answer::of(request).await.status, 200);

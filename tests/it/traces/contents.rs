@@ -1,5 +1,5 @@
 use super::{CANARY, detail, ended, step, steps, trace_of};
-use crate::host::{Answer, TestHost, saying, streaming, until};
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply};
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ async fn a_request_is_shown_with_ordered_steps_and_costs() {
 #[tokio::test]
 async fn the_tokens_of_an_answer_are_shown() {
     let host = TestHost::new().filter("looks", "fn outlet(body) { body }").start().await;
-    let trace = trace_of(&host, &chat(&host, &saying(MODEL, "hi")).await).await;
+    let trace = trace_of(&host, &chat(&host, &chat_body(MODEL, "hi")).await).await;
     let model = step(&trace, "mock/mock-1", "model");
     assert_eq!((&model["prompt_tokens"], &model["completion_tokens"]), (&json!(1), &json!(1)), "{trace:#}");
 }
@@ -72,7 +72,7 @@ async fn the_tokens_of_an_answer_are_shown() {
 #[tokio::test]
 async fn a_request_without_filters_shows_its_model() {
     let host = TestHost::new().start().await;
-    for body in [saying(MODEL, "hi"), streaming(MODEL, "hi")] {
+    for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
         let trace = trace_of(&host, &chat(&host, &body).await).await;
         assert_eq!(steps(&trace), ["mock/mock-1 model ended"]);
     }
@@ -122,7 +122,7 @@ async fn traces_show_no_contents_unless_they_are_enabled() {
     put("shuts", true).await.refused(404, "did you mean `shouts`?");
 
     // For one request.
-    let request = host.posting(saying(MODEL, CANARY).to_string()).header("x-valvehouse-trace", "content");
+    let request = host.posting(chat_body(MODEL, CANARY).to_string()).header("x-valvehouse-trace", "content");
     let trace = trace_of(&host, &Answer::of(request).await).await;
     assert_eq!(step(&trace, "other", "inlet")["values"][0]["diff"], json!([]));
     let model = &step(&trace, "mock/mock-1", "model")["values"][0];
@@ -184,7 +184,7 @@ fn handler(args) { if args.city == "Nowhere" { throw "unknown" } `sunny in ${arg
         )
         .start()
         .await;
-    let request = host.posting(saying("assistant", r#"/weather {"city": "Oslo"}"#).to_string());
+    let request = host.posting(chat_body("assistant", r#"/weather {"city": "Oslo"}"#).to_string());
     let trace = trace_of(&host, &Answer::of(request.header("x-valvehouse-trace", "content")).await).await;
     let steps_seen = steps(&trace);
     assert_eq!(
@@ -222,7 +222,7 @@ async fn requests_are_found_by_the_query() {
     let refuses = r#"fn inlet(body) { if body.messages[-1].content == "no" { deny("no") } }"#;
     let host = TestHost::new().filter("refuses", refuses).config("[trace]\nturns = 4").start().await;
     for (user, model, text) in [("ann", MODEL, "hi"), ("bob", MODEL, "no"), ("bob", "demo", "hi")] {
-        let mut body = saying(model, text);
+        let mut body = chat_body(model, text);
         body["user"] = json!(user);
         trace_of(&host, &host.chat(&body).await).await;
     }
@@ -282,7 +282,7 @@ async fn concurrent_requests_keep_separate_steps() {
     let host =
         TestHost::new().filter("looks", "fn inlet(body) { body }\nfn outlet(body) { body }").start().await;
     let asking = (0..40).map(|turn| {
-        let body = saying(MODEL, &format!("turn {turn}"));
+        let body = chat_body(MODEL, &format!("turn {turn}"));
         let host = &host;
         async move { host.chat(&body).await }
     });

@@ -1,5 +1,5 @@
 use super::trace_of;
-use crate::host::{Answer, TestHost, saying, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn inlet(body) { skip(`${kv::get("requests")}`) }"#;
 #[tokio::test]
 async fn a_replay_of_an_edited_script_shows_the_new_result() {
     let host = TestHost::new().filter("counts", COUNTS).start().await;
-    let id = kept(&host, &saying(MODEL, "hi")).await;
+    let id = kept(&host, &chat_body(MODEL, "hi")).await;
     let source = COUNTS.replace("+= valves.mark", "= `<${valves.mark}>`").replace("fn outlet", "fn own");
     let replayed = replay(&host, &id, json!({"plugin": "counts", "source": source})).await.json();
     let inlet = &replayed["steps"][0];
@@ -77,7 +77,7 @@ allow_hosts: 127.0.0.1:*
 fn inlet(body) { if body.messages[-1].content == "ask" { llm::chat(#{ model: "mock-1", messages: [#{ role: "user", content: "x" }] }); } body }"#;
     let host =
         TestHost::new().filter("asks", asks.replace(", http\nallow_hosts: 127.0.0.1:*", "")).start().await;
-    let id = kept(&host, &saying(MODEL, "ask")).await;
+    let id = kept(&host, &chat_body(MODEL, "ask")).await;
     let request_count = host.upstream.requests().len();
     let replayed = replay(&host, &id, json!({"plugin": "asks"})).await.json();
     let inlet = &replayed["steps"][0];
@@ -110,7 +110,7 @@ fn handler(args) { `sunny in ${args.city}` }"#;
         )
         .start()
         .await;
-    let id = kept(&host, &saying("assistant", r#"/weather {"city": "Oslo"}"#)).await;
+    let id = kept(&host, &chat_body("assistant", r#"/weather {"city": "Oslo"}"#)).await;
     let replayed = replay(&host, &id, json!({"plugin": "weather"})).await.json();
     assert_eq!(replayed["steps"][0]["same"], true, "{replayed:#}");
     let source = tool.replace("sunny", "rainy");
@@ -126,7 +126,7 @@ async fn an_impossible_replay_is_rejected_with_a_reason() {
         TestHost::new().filter("counts", COUNTS).filter("other", "fn inlet(body) { body }").start().await;
     let bare = trace_of(&host, &host.ask("hi").await).await["id"].as_str().unwrap().to_owned();
     replay(&host, &bare, json!({"plugin": "counts"})).await.refused(422, "were not recorded");
-    let id = kept(&host, &saying(MODEL, "hi")).await;
+    let id = kept(&host, &chat_body(MODEL, "hi")).await;
     replay(&host, &id, json!({})).await.refused(400, "missing `plugin`");
     replay(&host, &id, json!({"plugin": "count"})).await.refused(404, "did you mean `counts`?");
     replay(&host, "none", json!({"plugin": "counts"})).await.refused(404, "unknown trace");

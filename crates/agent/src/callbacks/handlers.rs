@@ -72,7 +72,7 @@ impl Callbacks {
     }
 
     /// Calls the closures for an event. A failure is logged and does not affect the others.
-    pub(super) fn tell(&self, event: &CallbackEvent) {
+    pub(super) fn notify(&self, event: &CallbackEvent) {
         for (_, handler) in self.0.iter().filter(|(own, _)| *own == event.callback) {
             let failure = catch_unwind(AssertUnwindSafe(|| handler(event)));
             if let Some(why) = failure.unwrap_or_else(|_| Some("it panicked".to_owned())) {

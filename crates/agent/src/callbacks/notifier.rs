@@ -87,25 +87,25 @@ impl Notifier {
 
     /// Reports the start of the run with its input.
     pub fn started(&self, input: &Json) {
-        self.tell(Callback::TurnStart, || [("input", input.deep_clone())]);
+        self.notify(Callback::TurnStart, || [("input", input.deep_clone())]);
     }
 
     /// Reports the answer of the run. An answer that no model generated is also reported as the final one.
     pub fn ended(&self, answer: &str, result: &Json) {
         if !std::mem::replace(&mut self.round.lock().finished, true) {
-            self.tell(Callback::AgentFinish, || [("text", answer.into())]);
+            self.notify(Callback::AgentFinish, || [("text", answer.into())]);
         }
-        self.tell(Callback::TurnEnd, || [("result", result.deep_clone())]);
+        self.notify(Callback::TurnEnd, || [("result", result.deep_clone())]);
     }
 
     /// Reports the failure of the run.
     pub fn failed(&self, error: &str) {
-        self.tell(Callback::TurnError, || [("error", error.into())]);
+        self.notify(Callback::TurnError, || [("error", error.into())]);
     }
 
     /// Reports that the run pauses for a person; `pending` is the pending action.
     pub fn interrupted(&self, pending: &Json) {
-        self.tell(Callback::Interrupt, || [("pending", pending.deep_clone())]);
+        self.notify(Callback::Interrupt, || [("pending", pending.deep_clone())]);
     }
 
     /// Reports that the run resumes with a decision. Events of a tool call that were reported before the pause
@@ -120,12 +120,12 @@ impl Notifier {
             round.reported_start = call.text("id").map(String::from);
             round.reported_call = is_tool || chain.filters().iter().any(is_behind);
         }
-        self.tell(Callback::Resume, || [("decision", decision.deep_clone())]);
+        self.notify(Callback::Resume, || [("decision", decision.deep_clone())]);
     }
 
     /// Reports a custom event.
     pub fn custom(&self, name: &str, data: &Json) {
-        self.tell(Callback::CustomEvent, || [("name", name.into()), ("data", data.deep_clone())]);
+        self.notify(Callback::CustomEvent, || [("name", name.into()), ("data", data.deep_clone())]);
     }
 
     /// Waits until all listeners were called, at most five seconds.
@@ -149,7 +149,7 @@ impl Notifier {
                 return;
             }
         }
-        self.say(Callback::LlmCall, call);
+        self.dispatch(Callback::LlmCall, call);
     }
 
     /// Reports the arguments seen by the last filter before a tool call.
@@ -157,7 +157,7 @@ impl Notifier {
         if std::mem::take(&mut self.round.lock().reported_call) {
             return;
         }
-        self.tell(Callback::ToolCall, || {
+        self.notify(Callback::ToolCall, || {
             [("tool", call.tool_name().into()), ("args", call.args().deep_clone())]
         });
     }
@@ -167,15 +167,15 @@ impl Notifier {
     }
 
     /// Sends an event to the listeners. It is built only if there are any.
-    fn tell<const N: usize>(&self, callback: Callback, data: impl FnOnce() -> [(&'static str, Json); N]) {
+    fn notify<const N: usize>(&self, callback: Callback, data: impl FnOnce() -> [(&'static str, Json); N]) {
         if self.handles(callback) {
-            self.say(callback, Json::from(data()));
+            self.dispatch(callback, Json::from(data()));
         }
     }
 
-    fn say(&self, callback: Callback, data: Json) {
+    fn dispatch(&self, callback: Callback, data: Json) {
         let event = CallbackEvent::now(callback, data, &self.who);
-        self.callbacks.tell(&event);
+        self.callbacks.notify(&event);
         if let Some(queue) = &self.queue {
             queue.push(event);
         }
@@ -187,9 +187,9 @@ impl Notifier {
             round.asking = true;
             round.call.take()
         };
-        self.tell(Callback::LlmStart, || [("messages", messages.deep_clone())]);
+        self.notify(Callback::LlmStart, || [("messages", messages.deep_clone())]);
         if let Some(call) = call {
-            self.say(Callback::LlmCall, call);
+            self.dispatch(Callback::LlmCall, call);
         }
     }
 
@@ -205,20 +205,20 @@ impl Notifier {
         let text = message::text_of(&message);
         let is_final = ModelCall::all(&message).is_empty();
         self.no_longer_asking(is_final);
-        self.tell(Callback::LlmEnd, || [("response", answer.deep_clone())]);
+        self.notify(Callback::LlmEnd, || [("response", answer.deep_clone())]);
         if !text.is_empty() {
-            self.tell(Callback::Text, || [("text", text.clone().into())]);
+            self.notify(Callback::Text, || [("text", text.clone().into())]);
         }
         if is_final {
-            self.tell(Callback::AgentFinish, || [("text", text.into())]);
+            self.notify(Callback::AgentFinish, || [("text", text.into())]);
         } else {
             let calls = || message.field("tool_calls").deep_clone();
-            self.tell(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
+            self.notify(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
         }
     }
 
     /// Sends the event of a tool and, for a retriever, the equivalent event.
-    fn tell_of_tool(
+    fn notify_tool(
         &self,
         of_tool: Callback,
         of_retriever: Callback,
@@ -237,7 +237,7 @@ impl Notifier {
                     // The object was created above, so the write cannot fail.
                     data.edit(name, text);
                 }
-                self.say(callback, data);
+                self.dispatch(callback, data);
             }
         }
     }
@@ -254,27 +254,27 @@ impl Observer for Notifier {
     fn notice(&self, notice: Notice) {
         match notice {
             Notice::LlmStart { messages } => self.llm_start(&messages),
-            Notice::LlmToken { text } => self.tell(Callback::Token, || [("token", text.into())]),
+            Notice::LlmToken { text } => self.notify(Callback::Token, || [("token", text.into())]),
             Notice::LlmEnd { response } => self.answered(&response),
             Notice::LlmError { message } => {
                 self.no_longer_asking(false);
-                self.tell(Callback::LlmError, || [("error", message.into())]);
+                self.notify(Callback::LlmError, || [("error", message.into())]);
             }
             Notice::ToolStart { call } => {
                 if self.round.lock().reported_start.take().is_some_and(|id| id == call.id) {
                     return;
                 }
-                self.tell_of_tool(Callback::ToolStart, Callback::RetrieverStart, &call, None);
+                self.notify_tool(Callback::ToolStart, Callback::RetrieverStart, &call, None);
             }
             Notice::ToolEnd { call, result } => {
                 let outcome = Some(("result", result.as_str()));
-                self.tell_of_tool(Callback::ToolEnd, Callback::RetrieverEnd, &call, outcome);
+                self.notify_tool(Callback::ToolEnd, Callback::RetrieverEnd, &call, outcome);
             }
             Notice::ToolError { call, message } => {
                 let outcome = Some(("error", message.as_str()));
-                self.tell_of_tool(Callback::ToolError, Callback::RetrieverError, &call, outcome);
+                self.notify_tool(Callback::ToolError, Callback::RetrieverError, &call, outcome);
             }
-            Notice::Retry { what, attempt, most, error, delay } => self.tell(Callback::Retry, || {
+            Notice::Retry { what, attempt, most, error, delay } => self.notify(Callback::Retry, || {
                 [
                     ("what", what.into()),
                     ("attempt", i64::from(attempt).into()),
@@ -388,7 +388,8 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
         match next {
             Message::Event(event) => {
                 for (listener, state) in listeners.iter().filter(|(one, _)| one.handles(event.callback)) {
-                    let outcome = listener.hear(event.callback, event.to_json(), state.clone(), turn.clone());
+                    let outcome =
+                        listener.on_event(event.callback, event.to_json(), state.clone(), turn.clone());
                     if let Err(why) = outcome.await {
                         failed(&**listener, event.callback, &why);
                     }

@@ -40,7 +40,7 @@ fn data(log: &Log, callback: Callback) -> String {
     events.iter().find(|event| event.callback == callback).expect("it was reported").data.to_string()
 }
 
-fn says(text: &str) -> Notice {
+fn answer_of(text: &str) -> Notice {
     let head = response::Head::with_id("c", "m");
     Notice::LlmEnd { response: head.text(text) }
 }
@@ -72,19 +72,19 @@ async fn callbacks_report_each_event_of_a_run_once_and_in_order() {
     let (callbacks, log) = all();
     let notifier = Arc::new(Notifier::new(who(), callbacks));
     let turn = notifier.watch(Turn::default());
-    let tell = |kind: NoticeKind, notice: Notice| turn.tell(kind, || notice);
+    let notify = |kind: NoticeKind, notice: Notice| turn.notify(kind, || notice);
     notifier.started(&"hi".into());
     through_filters(Hook::PreChat, r#"{"messages":[1],"model":"m"}"#, &turn).await;
-    tell(NoticeKind::LlmStart, asks());
-    tell(NoticeKind::LlmToken, Notice::LlmToken { text: "let me see".into() });
-    tell(NoticeKind::LlmEnd, calls("look"));
-    tell(NoticeKind::ToolStart, Notice::ToolStart { call: called(&["retriever"]) });
+    notify(NoticeKind::LlmStart, asks());
+    notify(NoticeKind::LlmToken, Notice::LlmToken { text: "let me see".into() });
+    notify(NoticeKind::LlmEnd, calls("look"));
+    notify(NoticeKind::ToolStart, Notice::ToolStart { call: called(&["retriever"]) });
     through_filters(Hook::PreInvocation, r#"{"tool":{"name":"look"},"args":{"q":"tea"}}"#, &turn).await;
-    tell(NoticeKind::ToolEnd, Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
-    tell(NoticeKind::LlmStart, asks());
+    notify(NoticeKind::ToolEnd, Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
+    notify(NoticeKind::LlmStart, asks());
     // In this case, the filters run after the reported start.
     through_filters(Hook::PreChat, r#"{"messages":[2],"model":"m"}"#, &turn).await;
-    tell(NoticeKind::LlmEnd, says("done"));
+    notify(NoticeKind::LlmEnd, answer_of("done"));
     notifier.ended("done", &json(r#"{"content":"done"}"#));
     let expected = [
         "on_turn_start",
@@ -239,7 +239,13 @@ impl Listener for Slow {
     fn handles(&self, callback: Callback) -> bool {
         callback == Callback::CustomEvent
     }
-    fn hear(&self, _: Callback, event: Json, state: Json, turn: Turn) -> BoxFuture<'_, Result<(), String>> {
+    fn on_event(
+        &self,
+        _: Callback,
+        event: Json,
+        state: Json,
+        turn: Turn,
+    ) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             tokio::time::sleep(self.pause).await;
             let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or_default() + 1;

@@ -50,7 +50,7 @@ pub(super) fn fallback(options: &Json, parts: &Parts) -> Result<Middleware, Stri
         }
     }
     if names.is_empty() {
-        options.problem("has no `models`: list those to ask when the agent's own cannot answer");
+        options.problem("has no `models`: list the models to use if the agent's own model fails");
     }
     options.done()?;
     let model = parts.model.as_ref().map(|choice| choice.model.clone()).unwrap_or_default();

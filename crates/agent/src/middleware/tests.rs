@@ -216,7 +216,7 @@ async fn a_listener_receives_the_approval_question_and_decides() {
         ("true", r#"{"sum":5}"#, 1),
         (r#"{"approved":true,"arguments":{"sum":3}}"#, r#"{"sum":3}"#, 1),
         (r#"{"approved":false,"reason":"too dear"}"#, r#"{"error":"rejected","reason":"too dear"}"#, 0),
-        ("{}", r#"{"error":"rejected","reason":"the answer {} does not say `approved`"}"#, 0),
+        ("{}", r#"{"error":"rejected","reason":"the answer {} has no `approved`"}"#, 0),
     ] {
         let (count, tool) = pay();
         let kernel = kernel(&calling(1, 1), tool, &[of("human_approval", "{}")]);
@@ -233,10 +233,9 @@ async fn a_listener_receives_the_approval_question_and_decides() {
 async fn a_tool_that_needs_approval_does_not_run_without_a_listener() {
     let (count, tool) = pay();
     let chatted = chat(&kernel(&calling(1, 1), tool, &[of("human_approval", "{}")])).await.unwrap();
-    assert!(
-        tool_result(&chatted)
-            .starts_with(r#"{"error":"rejected","reason":"cannot request the approval that this call needs"#)
-    );
+    assert!(tool_result(&chatted).starts_with(
+        r#"{"error":"rejected","reason":"cannot request approval: the client does not accept questions"#
+    ));
     assert_eq!((count.load(Relaxed), chatted.text().as_str()), (0, "done"));
 }
 

@@ -77,7 +77,7 @@ impl Handler for Again {
                     return Err(error);
                 }
                 retries += 1;
-                turn.tell(NoticeKind::Retry, || self.retried(retries, &error, delay));
+                turn.notify(NoticeKind::Retry, || self.retried(retries, &error, delay));
                 tracing::info!(tool = self.tool.name(), retries, "retrying the tool in {delay:?}: {error}");
                 tokio::time::sleep(delay).await;
             }

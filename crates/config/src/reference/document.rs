@@ -28,7 +28,7 @@ file is invalid, empty or missing, the previous settings stay in effect and the 
 *at the next start* need a restart (V223).
 ";
 
-/// All settings, as Markdown.
+/// Returns all settings as Markdown.
 pub fn document() -> String {
     let sections: Vec<String> = SECTIONS.iter().map(section).collect();
     format!("{HEAD}\n{}", sections.join("\n"))
@@ -54,7 +54,7 @@ fn setting(it: &SettingRow) -> String {
     )
 }
 
-/// A key as it is written below its table: `budget.ms` of `filters.ID.budget.ms`.
+/// Returns a key relative to its table: `budget.ms` of `filters.ID.budget.ms`.
 fn written(key: &str) -> String {
     let mut parts: Vec<&str> = key.split('.').skip(1).collect();
     if parts.len() > 1 && matches!(parts[0], "NAME" | "ID") {
@@ -63,7 +63,7 @@ fn written(key: &str) -> String {
     parts.join(".")
 }
 
-/// The variable of a key; entries of lists without names have none.
+/// Returns the environment variable of a key; entries of lists without names have none.
 fn env_of(key: &str) -> Option<String> {
     let is_plain = !key.contains('[') && !key.ends_with(".name");
     is_plain.then(|| format!("VALVEHOUSE__{}", key.to_uppercase().replace('.', "__")))

@@ -1,20 +1,20 @@
-//! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
+//! The effective settings: every key with its value as TOML, with masked secrets, and its source.
 
 use crate::origin::Origin;
 use crate::settings::Config;
 
-/// One setting in force.
+/// An effective setting.
 #[derive(Debug, Clone)]
 pub struct Effective {
-    /// Its dotted key.
+    /// The dotted key.
     pub key: String,
-    /// Its value, as it is written; empty where there is none.
+    /// The value as TOML; empty if there is none.
     pub value: String,
     /// The origin of the value.
     pub origin: Origin,
 }
 
-/// Returns the settings as they were loaded, in the order in which they are read.
+/// Returns the loaded settings in the order of the reference.
 pub fn effective(config: &Config) -> Vec<Effective> {
     // The keys of clients are shown as a whole.
     let values = config.values.iter().filter(|(_, (row, _))| !row.key.contains("[0]"));

@@ -1,16 +1,16 @@
-//! The forms of values: in words, as JSON Schema, and as they are shown.
+//! The forms of values: as text, as JSON Schema, and as displayed.
 
 use super::redaction::{self, MASK, is_secret_name};
 use serde_json::{Value, json};
 use valvehouse_json::Json;
 
-/// The form of a setting's value. A text in it says in words what is expected.
+/// The form of a setting's value. Its texts describe the expected value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
     Truth,
     /// An integer from the first number to the second.
     Whole(u64, u64),
-    /// A time in milliseconds, likewise.
+    /// A time in milliseconds from the first number to the second.
     Milliseconds(u64, u64),
     Text(&'static str),
     /// A text that matches a regular expression.
@@ -26,14 +26,14 @@ pub(crate) enum Form {
     Arguments(&'static str),
     /// A table of numbers.
     Numbers,
-    /// Values of valves, which may be secrets.
+    /// Values of valves, which may be secret.
     Valves,
     Secret,
-    /// A secret, or this word.
+    /// A secret, or this keyword.
     SecretOr(&'static str),
-    /// A table of texts, which may be secrets.
+    /// A table of texts, which may be secret.
     Secrets,
-    /// Keys of clients, with their users or without.
+    /// Keys of clients, with or without users.
     Keys,
     Url(&'static str),
     StoreUrl,
@@ -46,7 +46,7 @@ pub(crate) enum Form {
 const SQLITE: &str = "sqlite:";
 
 impl Form {
-    /// Returns the form in words, for the document.
+    /// Returns the form as text for the document.
     pub(super) fn in_words(&self) -> String {
         match self {
             Self::Truth => "true or false".to_owned(),
@@ -98,7 +98,7 @@ impl Form {
         }
     }
 
-    /// Returns a value as it is written, without secrets; nothing for null.
+    /// Returns a value as TOML without secrets; an empty text for null.
     pub(super) fn shown(&self, value: &Json) -> String {
         match (self, value) {
             (_, Json::Null) => String::new(),
@@ -151,13 +151,13 @@ fn table(value: &Json, shown: impl Fn(&str, &Json) -> String) -> String {
     if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
 }
 
-/// The source of a secret; one that stands there itself is not shown.
+/// Returns the source of a secret; a literal secret is masked.
 fn secret(value: &Json) -> String {
     let is_source = value.as_str().is_some_and(|text| text.starts_with("env:") || text.starts_with("file:"));
     if is_source { written(value) } else { written(&MASK.into()) }
 }
 
-/// A key of clients: a secret, or a table with one.
+/// Returns a client key, which is a secret or a table with one.
 fn key(value: &Json) -> String {
     match value {
         Json::Object(_) => {

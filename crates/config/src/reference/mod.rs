@@ -1,4 +1,4 @@
-//! Every setting: declared once, read, printed as a document and as a JSON Schema, and shown as it is in force.
+//! The settings: declared once, and used for reading, the document, the JSON Schema and the effective values.
 
 mod document;
 mod effective;

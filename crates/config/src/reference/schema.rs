@@ -22,7 +22,7 @@ fn table() -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": {}})
 }
 
-/// Adds a setting to the tables that its key leads through, which are made where they are missing.
+/// Adds a setting to the tables of its key. Missing tables are created.
 fn insert(schema: &mut Value, row: &SettingRow) {
     let (parents, name) = row.key.rsplit_once('.').unwrap_or(("", row.key));
     let mut at = schema;

@@ -1,35 +1,35 @@
-//! Every setting there is, in the order of the document. Parts in capitals stand for names of one's own.
+//! All settings in the order of the document. Parts in capitals are placeholders for names.
 //!
-//! A setting is declared here once: reading it, its default, the document, the JSON Schema and `valvehouse config`
-//! follow its row.
+//! A setting is declared here once. Its row determines how it is read, its default, the document, the JSON Schema and
+//! `valvehouse config`.
 
 use super::form::Form;
 use crate::origin::Origin;
 use crate::provider::ROUTES;
 use crate::tree::{self, Setting};
 
-/// One setting.
+/// A setting.
 #[derive(Debug)]
 pub(crate) struct SettingRow {
-    /// Its dotted key.
+    /// The dotted key.
     pub(crate) key: &'static str,
     /// The form of the value.
     pub(crate) form: Form,
-    /// The value where nobody sets it, as it is written; a word in italics where there is none.
+    /// The default value as TOML; a word in italics if there is none.
     pub(crate) usual: &'static str,
     /// The effect of the setting.
     pub(crate) about: &'static str,
-    /// A value, as it is written.
+    /// An example value as TOML.
     pub(crate) example: &'static str,
 }
 
 impl SettingRow {
-    /// Returns `true` if the file must contain it where it contains its table.
+    /// Returns `true` if the setting is required in its table.
     pub(super) fn is_required(&self) -> bool {
         self.usual == REQUIRED
     }
 
-    /// Returns the value where nobody sets it; `None` where there is none.
+    /// Returns the default value; `None` if there is none.
     pub(crate) fn default(&self) -> Option<Setting> {
         if self.usual.starts_with('*') {
             return None;
@@ -48,7 +48,7 @@ pub(crate) fn row(key: &str) -> Option<&'static SettingRow> {
 /// A table of the file.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// As it is written.
+    /// The header as TOML.
     pub(crate) header: &'static str,
     /// The purpose of the section.
     pub(crate) about: &'static str,
@@ -70,10 +70,10 @@ const fn it(
 
 /// The text of an empty cell that means none.
 const NONE: &str = "*none*";
-/// The default of a setting that has none and that a file must contain.
+/// The text in place of the default of a required setting.
 const REQUIRED: &str = "*required*";
 
-/// All of them.
+/// All settings.
 pub(crate) const SECTIONS: &[Section] = &[
     Section {
         header: "[server]",
@@ -140,7 +140,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "server.trust_body_user",
                 Form::Truth,
                 "true",
-                "Let the body of a request name its user (`user`) if its key has none. With `true`, whoever has such a key can name any user, and scripts then see that user's `kv::user` entries and user valves. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users need a verified user either way.",
+                "Let the body of a request name its user (`user`) if its key has none. With `true`, any client with such a key can name any user, and scripts then see that user's `kv::user` entries and user valves. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users need a verified user either way.",
                 "false",
             ),
             it(

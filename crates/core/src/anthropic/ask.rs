@@ -129,7 +129,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     if number("n").is_some_and(|n| n != 1.0) {
         return cannot("n", "they return one choice; send several requests");
     }
-    if request.get("logprobs").and_then(|wanted| wanted.as_bool()) == Some(true)
+    if request.get("logprobs").and_then(|value| value.as_bool()) == Some(true)
         || number("top_logprobs").is_some_and(|count| count > 0.0)
     {
         return cannot("logprobs", "they do not return log probabilities; leave it out");
@@ -268,12 +268,12 @@ impl Talk {
         let place = format!("messages[{at}].content");
         match &*message::role_of(message) {
             "system" | "developer" if self.keeps_places && !self.sides.is_empty() => {
-                self.say("system", part::blocks(&content, &place)?);
+                self.push_message("system", part::blocks(&content, &place)?);
             }
             "system" | "developer" => self.system.extend(part::blocks(&content, &place)?),
-            "assistant" => self.say("assistant", assistant(message, &place)?),
-            "tool" => self.say("user", vec![result(message, part::blocks(&content, &place)?)]),
-            "user" => self.say("user", part::blocks(&content, &place)?),
+            "assistant" => self.push_message("assistant", assistant(message, &place)?),
+            "tool" => self.push_message("user", vec![result(message, part::blocks(&content, &place)?)]),
+            "user" => self.push_message("user", part::blocks(&content, &place)?),
             role => {
                 let message = format!(
                     "invalid messages[{at}].role: expected system, developer, user, assistant or tool, got \
@@ -286,7 +286,7 @@ impl Talk {
     }
 
     /// Adds blocks to the last message if it has the same role; otherwise, starts a message.
-    fn say(&mut self, role: &'static str, blocks: Vec<Json>) {
+    fn push_message(&mut self, role: &'static str, blocks: Vec<Json>) {
         if blocks.is_empty() {
             return;
         }

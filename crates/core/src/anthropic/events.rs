@@ -64,7 +64,7 @@ impl Events {
     }
 
     /// Emits a delta of text or thinking.
-    pub(super) fn say(&mut self, kind: &str, text: &str) {
+    pub(super) fn text_delta(&mut self, kind: &str, text: &str) {
         match kind {
             "text" => self.delta("text_delta", "text", text.into()),
             _ => self.delta("thinking_delta", "thinking", text.into()),

@@ -112,9 +112,9 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
             ("schema", format.field("schema").deep_clone()),
             ("strict", true.into()),
         ];
-        let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
+        let response_format = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
         // The object is new, so this write and those below cannot fail.
-        body.put("response_format", Json::from(wanted));
+        body.put("response_format", Json::from(response_format));
     }
     let effort = config.text("effort");
     let is_known =

@@ -33,17 +33,17 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Appends a final chunk with the usage, if `wanted`.
+    /// Appends a final chunk with the usage, if `is_enabled`.
     #[must_use]
-    pub fn with_usage(mut self, wanted: bool) -> Self {
-        self.with_usage = wanted;
+    pub fn with_usage(mut self, is_enabled: bool) -> Self {
+        self.with_usage = is_enabled;
         self
     }
 
-    /// Adds the initial token counts to the first chunk under `anthropic`, if `wanted`, for Anthropic clients.
+    /// Adds the initial token counts to the first chunk under `anthropic`, if `is_enabled`, for Anthropic clients.
     #[must_use]
-    pub fn with_first_usage(mut self, wanted: bool) -> Self {
-        self.with_first_usage = wanted;
+    pub fn with_first_usage(mut self, is_enabled: bool) -> Self {
+        self.with_first_usage = is_enabled;
         self
     }
 
@@ -212,7 +212,7 @@ impl DeltaConverter {
             ("input", Some(input @ Json::Object(_))) if !input.is_empty() => {
                 deltas.extend(self.input(index, &input.to_string()));
             }
-            ("text" | "thinking", Some(Json::Text(text))) => deltas.extend(self.say(index, &text)),
+            ("text" | "thinking", Some(Json::Text(text))) => deltas.extend(self.text_delta(index, &text)),
             _ => {}
         }
         deltas
@@ -230,8 +230,8 @@ impl DeltaConverter {
             self.begin(index, &Json::from([("type", kind.into())]))
         };
         let more = match &*kind {
-            "text_delta" => self.say(index, &text("text")),
-            "thinking_delta" => self.say(index, &text("thinking")),
+            "text_delta" => self.text_delta(index, &text("text")),
+            "thinking_delta" => self.text_delta(index, &text("thinking")),
             "input_json_delta" => self.input(index, &text("partial_json")),
             "citations_delta" => {
                 self.add(index, "citations", delta.field("citation"));
@@ -305,7 +305,7 @@ impl DeltaConverter {
         self.open.iter_mut().rfind(|open| open.index == index)
     }
 
-    fn say(&mut self, index: i64, text: &str) -> Option<Json> {
+    fn text_delta(&mut self, index: i64, text: &str) -> Option<Json> {
         if text.is_empty() {
             return None;
         }

@@ -146,11 +146,11 @@ impl Writer {
         }
         let content = delta.field("content");
         let own = REASONING.iter().find_map(|name| delta.text(name)).map(String::from);
-        self.think(&own.unwrap_or_else(|| thinking_in(&content)));
-        self.say(&message::text_of(delta));
+        self.add_thinking(&own.unwrap_or_else(|| thinking_in(&content)));
+        self.add_text(&message::text_of(delta));
         let refusal = delta.text_or_empty("refusal");
         self.refuses = self.refuses || !refusal.is_empty();
-        self.say(&refusal);
+        self.add_text(&refusal);
         self.citations.add(delta);
         for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, chunk);
@@ -215,11 +215,11 @@ impl Writer {
         }
     }
 
-    fn think(&mut self, text: &str) {
+    fn add_thinking(&mut self, text: &str) {
         self.add(text, "thinking");
     }
 
-    fn say(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         self.add(text, "text");
     }
 
@@ -236,7 +236,7 @@ impl Writer {
         while !text.is_empty() {
             let left = self.room(kind);
             let (now, rest) = left.map_or((text, ""), |left| split_at(text, left));
-            self.events.say(kind, now);
+            self.events.text_delta(kind, now);
             self.seal.add(now);
             if kind == "text" {
                 self.text.push_str(now);

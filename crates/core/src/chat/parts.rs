@@ -36,7 +36,7 @@ impl ChunkParts {
     }
 
     /// Returns `true` if the event has content that clients read before the end of the answer.
-    pub fn speaks(self) -> bool {
+    pub fn has_visible_content(self) -> bool {
         self.role || self.content
     }
 

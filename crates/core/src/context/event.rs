@@ -1,4 +1,4 @@
-//! The events that plugins emit for the people on the other side, and the questions they ask them.
+//! Events that plugins emit for users, and questions that they ask users.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,20 +12,20 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use valvehouse_json::{Json, Unwritable};
 
-/// One emitted event: `{type, data}`, and `{id}` beside it when an answer is awaited.
+/// An emitted event: `{type, data}`, with an `id` if it is a question.
 #[derive(Debug, Clone)]
 pub struct EmittedEvent(pub Json);
 
 /// A question was not answered in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NobodyAnswers {
-    /// The client takes no events, so it can never answer.
+    /// The client does not accept events, so it cannot answer.
     NoListener,
-    /// The time is up.
+    /// The question timed out after this number of milliseconds.
     Timeout(u64),
-    /// The person cannot answer, or will not.
+    /// The question was dismissed.
     Gone,
-    /// No client can answer now, so the turn pauses until one does.
+    /// No client can answer now, so the turn pauses until an answer arrives.
     Paused,
     /// The question could not be sent.
     Unsent(UnsentEvent),
@@ -34,7 +34,9 @@ pub enum NobodyAnswers {
 impl fmt::Display for NobodyAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoListener => f.write_str("nobody can answer: the client of this request takes no events"),
+            Self::NoListener => {
+                f.write_str("nobody can answer: the client of this request does not accept events")
+            }
             Self::Timeout(ms) => write!(f, "no answer within {ms} ms"),
             Self::Gone => f.write_str("no user can answer"),
             Self::Paused => f.write_str("the turn pauses until somebody answers"),
@@ -58,23 +60,23 @@ impl From<UnsentEvent> for NobodyAnswers {
     }
 }
 
-/// The largest event, in bytes of its JSON.
+/// The maximum size of an event, in bytes of its JSON.
 const LARGEST_EVENT: usize = 1 << 20;
 /// The maximum size of all events of one turn, in bytes, since clients may read them slowly.
 const ALL_EVENTS: usize = 8 << 20;
 
-/// The longest time for which a client's question waits until other hosts know it.
+/// The maximum delay of a question until other hosts list it.
 const LISTING_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Events of one turn that are kept until its end.
+/// The maximum number of events that a turn without a listener stores.
 const MAX_KEPT: usize = 2_000;
 
-/// An event that is not sent.
+/// The error of an event that was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnsentEvent {
-    /// It cannot be written.
+    /// The event cannot be serialized.
     Unwritable(Unwritable),
-    /// The turn has sent enough.
+    /// The turn has reached its limit of event bytes.
     TooMany,
 }
 
@@ -104,22 +106,22 @@ impl From<Unwritable> for UnsentEvent {
     }
 }
 
-/// Takes an event and the number of chunks of the answer that were sent before it.
+/// A function that receives an event and the number of answer chunks that were sent before it.
 type Listener = Box<dyn Fn(&EmittedEvent, usize) + Send + Sync>;
 
-/// The events of one turn. Kept in order for an endpoint that delivers them at the end, handed on at
-/// once to a listener for an endpoint that streams.
+/// The events of one turn. A listener receives them at once; without one they are stored in order until the end of the
+/// turn.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     emitted: Mutex<Vec<EmittedEvent>>,
-    /// Bytes of all events so far.
+    /// The number of bytes of all events so far.
     sent: AtomicUsize,
     listener: Option<Listener>,
     questions: Option<Questions>,
-    /// The board on which approvals wait, where the client cannot answer them.
+    /// The board for approvals that the client cannot answer.
     held: Option<Questions>,
     /// The number of chunks of the answer that were sent so far.
     chunks: AtomicUsize,
@@ -127,19 +129,19 @@ struct Inner {
 
 /// The receiving end of [`Events::channel`].
 pub struct EmittedEvents {
-    /// Each event with the number of chunks that were sent before it.
+    /// The events, each with the number of chunks that were sent before it.
     receiver: UnboundedReceiver<(usize, Json)>,
     next: Option<(usize, Json)>,
 }
 
 impl EmittedEvents {
-    /// Returns the next event if there is one by now.
+    /// Returns the next event; `None` if there is none yet.
     pub fn take_ready(&mut self) -> Option<Json> {
         self.peek()?;
         self.next.take().map(|(_, event)| event)
     }
 
-    /// Returns the next event if there is one by now and at most `taken` chunks of the answer were sent before it.
+    /// Returns the next event if at most `taken` chunks of the answer were sent before it; `None` if there is none yet.
     pub fn take_after(&mut self, taken: usize) -> Option<Json> {
         if self.peek()? > taken {
             return None;
@@ -147,7 +149,7 @@ impl EmittedEvents {
         self.take_ready()
     }
 
-    /// Polls for the next event; `None` when no more can come.
+    /// Polls for the next event; `None` after the last one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Json>> {
         match self.next.take() {
             Some((_, event)) => Poll::Ready(Some(event)),
@@ -164,15 +166,15 @@ impl EmittedEvents {
 }
 
 impl Events {
-    /// Events that are taken as they come; questions can be answered through `questions`.
+    /// Creates events and a channel that receives them. Questions can be answered through `questions`.
     pub fn channel(questions: Option<Questions>) -> (Self, EmittedEvents) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        // Nobody may read any more.
+        // The receiver may be dropped.
         let send = move |event: &EmittedEvent, before: usize| drop(sender.send((before, event.0.clone())));
         (Self::of(Box::new(send), questions), EmittedEvents { receiver, next: None })
     }
 
-    /// Events that are handed on as they come; questions can be answered through `questions`.
+    /// Creates events that are passed to a listener at once. Questions can be answered through `questions`.
     pub fn listening(
         listener: impl Fn(&EmittedEvent) + Send + Sync + 'static,
         questions: Option<Questions>,
@@ -184,8 +186,8 @@ impl Events {
         Self(Arc::new(Inner { listener: Some(listener), questions, ..Inner::default() }))
     }
 
-    /// Makes approvals wait on this board ([`Events::hold`]), for a client that cannot answer them. Nothing
-    /// changes once the events are shared.
+    /// Sets the board on which approvals wait ([`Events::hold`]) if the client cannot answer them. Has no effect once
+    /// the events are shared.
     #[must_use]
     pub fn holding(mut self, board: Questions) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -199,16 +201,15 @@ impl Events {
         self.0.held.is_some()
     }
 
-    /// Counts a chunk of the answer that was sent, so that the events of a channel keep their place among the chunks.
+    /// Counts a sent chunk of the answer, so that the events of a channel keep their position among the chunks.
     pub(crate) fn count_chunk(&self) {
         self.0.chunks.fetch_add(1, Release);
     }
 
-    /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
-    /// first 2,000 are kept.
+    /// Sends an event. It stays sent if the hook fails later. Without a listener, the first 2,000 events are stored.
     ///
     /// # Errors
-    /// Returns an error if the event has no `type`, cannot be written, or exceeds a limit of the turn.
+    /// Returns an error if the event has no `type`, cannot be serialized, or exceeds a limit of the turn.
     pub fn emit(&self, event: Json) -> Result<(), UnsentEvent> {
         let length = event.encode_within(LARGEST_EVENT)?.len();
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
@@ -227,11 +228,11 @@ impl Events {
         Ok(())
     }
 
-    /// Waits for the answer of an operator to a question that the client cannot answer, without an event: the board
-    /// lists it ([`Questions::held`]) until its time is up.
+    /// Waits for an operator to answer a question that the client cannot answer. No event is sent; the board lists the
+    /// question ([`Questions::held`]) until the timeout.
     ///
     /// # Errors
-    /// Returns the reason for which there is no answer; [`NobodyAnswers::NoListener`] where there is no board.
+    /// Returns the reason why there is no answer; [`NobodyAnswers::NoListener`] if there is no board.
     pub async fn hold(&self, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let board = self.0.held.as_ref().ok_or(NobodyAnswers::NoListener)?.of(OPERATORS);
         let hold = Hold { question: question.deep_clone(), since: Instant::now(), timeout };
@@ -244,7 +245,7 @@ impl Events {
         answered(answer, timeout).await
     }
 
-    /// The events that were emitted since the last call.
+    /// Returns the events that were emitted since the last call.
     pub fn take(&self) -> Vec<EmittedEvent> {
         std::mem::take(&mut self.0.emitted.lock())
     }
@@ -252,14 +253,14 @@ impl Events {
     /// Sends a question and waits for its answer.
     ///
     /// # Errors
-    /// Returns an error if nobody can answer or the time is over.
+    /// Returns an error if nobody can answer, or after the timeout.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer, listed) = questions.open(None, timeout);
         let event = event.deep_clone();
         event.edit("id", open.id.clone());
         if let Some(listed) = listed {
-            // The answer may come to another host at once. Where nothing can be listed, it is taken here alone.
+            // Waits until other hosts can accept the answer, or until listing has failed.
             let _ = tokio::time::timeout(LISTING_DEADLINE, listed).await;
         }
         self.emit(event)?;
@@ -281,51 +282,51 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// Open questions of all turns, by id, so that an endpoint can hand an answer in. A clone is the same board.
+/// The open questions of all turns, by id, which endpoints answer. Clones share one board.
 #[derive(Clone, Default)]
 pub struct Questions {
     board: Arc<Board>,
-    /// The user whom questions of this clone are for.
+    /// The user who may answer questions of this clone.
     whose: Arc<str>,
-    /// Is `true` if questions of this clone may be answered at other hosts as well.
+    /// `true` if other hosts may also answer questions of this clone.
     is_shared: bool,
 }
 
-/// A change of a board, for the one who shares its questions with other hosts.
+/// A change of a board, for the task that shares questions with other hosts.
 #[derive(Debug)]
 pub enum QuestionChange {
-    /// A question waits from now on.
+    /// A question was opened.
     Opened(NewQuestion),
-    /// The question of this id no longer waits.
+    /// The question with this id was closed.
     Closed(String),
 }
 
-/// A question that begins to wait.
+/// A newly opened question.
 #[derive(Debug)]
 pub struct NewQuestion {
-    /// The id to answer it by.
+    /// The id that an answer names.
     pub id: String,
-    /// The one whom it is for.
+    /// The user who may answer.
     pub whose: String,
-    /// The question as an operator reads it; `None` where only its client can answer.
+    /// The question as shown to operators; `None` if only the client can answer.
     pub held: Option<Json>,
-    /// The time that there is for an answer.
+    /// The timeout of the answer.
     pub timeout: Duration,
-    /// Notifies that other hosts can answer it, or that they cannot where this is dropped.
+    /// Notifies that other hosts can answer the question; dropped if they cannot.
     pub listed: oneshot::Sender<()>,
 }
 
-/// The ones whom a held question is for: no user has this name.
+/// The owner of a held question. It is not the id of a user.
 const OPERATORS: &str = "operators";
 
 struct OpenQuestion {
-    /// The user whom it is for.
+    /// The user who may answer.
     whose: Arc<str>,
     answer: oneshot::Sender<Json>,
     held: Option<Hold>,
 }
 
-/// A question that was sent to no client.
+/// A question that was not sent to a client.
 struct Hold {
     question: Json,
     since: Instant,
@@ -335,22 +336,22 @@ struct Hold {
 /// A question that waits for an operator.
 #[derive(Debug, Clone)]
 pub struct HeldQuestion {
-    /// The id to answer it by.
+    /// The id that an answer names.
     pub id: String,
-    /// The question, `{type, data}` and what it belongs to.
+    /// The question: `{type, data}`, with the model, the user and the trace of its turn.
     pub question: Json,
-    /// The time that it has waited.
+    /// The time since the question was opened.
     pub waited: Duration,
-    /// The time that is left for an answer.
+    /// The remaining time for an answer.
     pub left: Duration,
 }
 
 #[derive(Default)]
 struct Board {
     open: Mutex<HashMap<String, OpenQuestion>>,
-    /// Notifies of every question that closes.
+    /// Notifies of every closed question.
     closed: Notify,
-    /// The one who shares questions with other hosts.
+    /// The follower that shares questions with other hosts.
     follower: Mutex<Option<UnboundedSender<QuestionChange>>>,
 }
 
@@ -358,13 +359,13 @@ impl Board {
     /// Notifies the follower, if there is one.
     fn notify(&self, change: impl FnOnce() -> QuestionChange) {
         if let Some(follower) = &*self.follower.lock() {
-            // A follower that is gone shares nothing any more.
+            // The follower may be dropped.
             let _ = follower.send(change());
         }
     }
 }
 
-/// A question that can be answered; closed when the waiting hook has ended.
+/// An open question, which is closed on drop, when the waiting hook has ended.
 struct Open {
     id: String,
     questions: Questions,
@@ -381,27 +382,27 @@ impl Drop for Open {
 }
 
 impl Questions {
-    /// The same board for a turn whose questions only this one may answer, at this host or another one.
+    /// Returns the same board for a turn whose questions only this user may answer, at any host.
     #[must_use]
     pub fn of(&self, whose: &str) -> Self {
         Self { board: self.board.clone(), whose: whose.into(), is_shared: true }
     }
 
-    /// Returns the changes of questions that have an owner ([`Questions::of`]) from now on, for the one who shares them with
-    /// other hosts. An earlier follower receives nothing more.
+    /// Returns the future changes of questions with an owner ([`Questions::of`]), for the task that shares them with
+    /// other hosts. Replaces an earlier follower.
     pub fn changes(&self) -> UnboundedReceiver<QuestionChange> {
         let (sender, changes) = mpsc::unbounded_channel();
         *self.board.follower.lock() = Some(sender);
         changes
     }
 
-    /// Answers a question for a user; returns `false` if it is meant for another user.
+    /// Answers a question as a user. Returns `false` if the question belongs to another user or does not exist.
     pub fn answer_as(&self, who: &str, id: &str, answer: Json) -> bool {
         let is_theirs = self.board.open.lock().get(id).is_some_and(|open| *open.whose == *who);
         is_theirs && self.answer(id, answer)
     }
 
-    /// Opens a question. Also returns what notifies when other hosts can answer it, where they may.
+    /// Opens a question. Also returns a receiver that is notified when other hosts can answer it, if they may.
     fn open(
         &self,
         held: Option<Hold>,
@@ -424,13 +425,13 @@ impl Questions {
         (open, receiver, listed)
     }
 
-    /// Answers a question; returns `false` if there is none with this id.
+    /// Answers a question. Returns `false` if there is none with this id.
     pub fn answer(&self, id: &str, answer: Json) -> bool {
         let sender = self.board.open.lock().remove(id);
         sender.is_some_and(|open| open.answer.send(answer).is_ok())
     }
 
-    /// The questions that wait for an operator, the oldest first.
+    /// Returns the questions that wait for an operator, oldest first.
     pub fn held(&self) -> Vec<HeldQuestion> {
         let open = self.board.open.lock();
         let held = open.iter().filter_map(|(id, open)| {
@@ -458,7 +459,7 @@ impl Questions {
     pub async fn until_closed(&self, id: &str) {
         loop {
             let mut closed = std::pin::pin!(self.board.closed.notified());
-            // Listens before it looks: a question that closes in between is not missed.
+            // Subscribes before the check, so that a question that closes in between is not missed.
             closed.as_mut().enable();
             if !self.is_open(id) {
                 return;
@@ -474,7 +475,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Events whose questions are sent to the channel.
+    /// Creates events whose questions are sent to the channel.
     fn channel_of_questions() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
         let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
         let questions = Questions::default();

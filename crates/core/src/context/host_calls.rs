@@ -195,8 +195,8 @@ mod tests {
         assert!(!calls.was_reported("a"));
         let mut calls = HostCalls::from_json(&calls.to_json());
         calls.begin();
-        for wanted in [5i64, 6] {
-            let known = HostCall::Known(HostResult::Value(wanted.into()));
+        for expected in [5i64, 6] {
+            let known = HostCall::Known(HostResult::Value(expected.into()));
             assert_eq!(calls.call("a", "kv::incr", &1i64.into()), known);
         }
         assert!(calls.was_reported("a") && !calls.was_reported("a"));

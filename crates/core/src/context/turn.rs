@@ -28,7 +28,7 @@ use valvehouse_json::{Json, Object};
 pub struct TurnFacts {
     /// The user: `id name email role` and other fields from the client or the access configuration.
     pub user: Json,
-    /// The id of the user where the host has verified it: by a key, a token, trusted headers or the command line.
+    /// The id of the user if the host has verified it: by a key, a token, trusted headers or the command line.
     /// Only then scripts reach records of the user. The id in `user` may come from the request.
     pub verified_user: Option<String>,
     /// The model: `id name provider` and its configured fields; null for an unknown model.
@@ -409,7 +409,7 @@ impl Turn {
     }
 
     /// Sends a notice to the observers of its kind. It is built only if there are any.
-    pub fn tell(&self, kind: NoticeKind, notice: impl FnOnce() -> Notice) {
+    pub fn notify(&self, kind: NoticeKind, notice: impl FnOnce() -> Notice) {
         if self.is_observed(kind) {
             self.0.shared.observers.notice(kind, notice());
         }
@@ -435,7 +435,7 @@ impl Turn {
         if let Some(trace) = self.trace() {
             trace.emitted(by, &event);
         }
-        self.tell(NoticeKind::Emitted, || Notice::Emitted { event });
+        self.notify(NoticeKind::Emitted, || Notice::Emitted { event });
         Ok(())
     }
 
@@ -458,7 +458,7 @@ impl Turn {
     /// the turn pauses until the run is resumed with an answer.
     ///
     /// # Errors
-    /// Returns an error if nobody can answer or the time is over.
+    /// Returns an error if nobody can answer, or after the timeout.
     pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
         let place = self.0.within.as_ref().map(|within| within.place()).unwrap_or_default();
@@ -484,7 +484,7 @@ impl Turn {
     /// holds the question, with the model, the user and the trace of the turn, until an operator answers.
     ///
     /// # Errors
-    /// Returns an error if nobody can answer or the time is over.
+    /// Returns an error if nobody can answer, or after the timeout.
     pub async fn ask_or_hold(
         &self,
         by: &str,

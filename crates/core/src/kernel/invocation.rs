@@ -266,7 +266,7 @@ pub(super) async fn answer_call(
         arguments: args.as_ref().ok().cloned().into(),
         tags: kernel.find_tool(&call.name).map_or_else(Vec::new, |tool| tool.spec.tags.clone()),
     };
-    turn.tell(NoticeKind::ToolStart, || Notice::ToolStart { call: called() });
+    turn.notify(NoticeKind::ToolStart, || Notice::ToolStart { call: called() });
     let result = match &args {
         Ok(args) => {
             let starting = journal.map(|journal| StoredCall { call, progress, journal });
@@ -283,7 +283,7 @@ pub(super) async fn answer_call(
         Err(Error::Request { message, .. }) => Err(message),
         Err(Error::Paused) => return Err(Error::Paused),
         Err(error) => {
-            turn.tell(NoticeKind::ToolError, || Notice::ToolError {
+            turn.notify(NoticeKind::ToolError, || Notice::ToolError {
                 call: called(),
                 message: error.to_string(),
             });
@@ -292,11 +292,11 @@ pub(super) async fn answer_call(
     };
     Ok(match outcome {
         Ok(result) => {
-            turn.tell(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: result.clone() });
+            turn.notify(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: result.clone() });
             result
         }
         Err(message) => {
-            turn.tell(NoticeKind::ToolError, || Notice::ToolError {
+            turn.notify(NoticeKind::ToolError, || Notice::ToolError {
                 call: called(),
                 message: message.clone(),
             });

@@ -125,12 +125,12 @@ impl AnswerStream {
         let withheld = !tools.is_empty() && self.withhold_calls(&mut chunk);
         let parts = chunk.parts();
         let ends = parts.finish || parts.is_usage_alone();
-        let speaks = parts.speaks();
-        if withheld && !speaks && !ends && !parts.usage {
+        let has_content = parts.has_visible_content();
+        if withheld && !has_content && !ends && !parts.usage {
             return Ok(());
         }
-        if ends || (!self.last.is_empty() && !speaks) {
-            self.hold_back(chunk, speaks).await
+        if ends || (!self.last.is_empty() && !has_content) {
+            self.hold_back(chunk, has_content).await
         } else if !self.form.has_id() && parts.choices {
             self.early.push(chunk);
             Ok(())
@@ -140,8 +140,8 @@ impl AnswerStream {
     }
 
     /// Holds back the end of the answer and sends the rest of the event.
-    async fn hold_back(&mut self, chunk: StreamChunk, speaks: bool) -> Result<(), Error> {
-        if !speaks {
+    async fn hold_back(&mut self, chunk: StreamChunk, has_content: bool) -> Result<(), Error> {
+        if !has_content {
             self.last.push(chunk);
             return Ok(());
         }

@@ -173,7 +173,7 @@ impl Progress {
     ///
     /// # Errors
     /// Returns a host error if the messages are read-only or full.
-    pub fn say(&self, message: Json) -> Result<(), Error> {
+    pub fn push_message(&self, message: Json) -> Result<(), Error> {
         for list in [&self.messages(), &self.transcript] {
             let Json::Array(list) = list else { continue };
             list.push(message.clone())

@@ -57,9 +57,9 @@ pub(super) async fn model(
         return Ok(Some(forwarded));
     }
     progress.request_messages = request_body.field("messages");
-    turn.tell(NoticeKind::LlmStart, || Notice::LlmStart { messages: progress.request_messages.clone() });
+    turn.notify(NoticeKind::LlmStart, || Notice::LlmStart { messages: progress.request_messages.clone() });
     let answered = ask(kernel, &request_body, turn, outgoing).await;
-    progress.response = telling(answered, turn)?;
+    progress.response = notify_error(answered, turn)?;
     Ok(None)
 }
 
@@ -87,10 +87,10 @@ async fn forward(
 }
 
 /// Notifies the observer of a failed model call.
-fn telling<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
+fn notify_error<T>(result: Result<T, Error>, turn: &Turn) -> Result<T, Error> {
     result.inspect_err(|error| {
         if !matches!(error, Error::Paused) {
-            turn.tell(NoticeKind::LlmError, || Notice::LlmError { message: error.to_string() });
+            turn.notify(NoticeKind::LlmError, || Notice::LlmError { message: error.to_string() });
         }
     })
 }
@@ -280,7 +280,7 @@ async fn pass(
     if turn.is_observed(NoticeKind::LlmToken) {
         let text = event::text(&chunk.event);
         if !text.is_empty() {
-            turn.tell(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
+            turn.notify(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
         }
     }
     outgoing.send(chunk, kernel.toolbox()).await
@@ -293,9 +293,9 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
         return Ok(());
     }
     if kernel.chain().has(Hook::PostChat) {
-        telling(judge(kernel, request_messages, response, turn).await, turn)?;
+        notify_error(judge(kernel, request_messages, response, turn).await, turn)?;
     }
-    turn.tell(NoticeKind::LlmEnd, || Notice::LlmEnd { response: response.clone() });
+    turn.notify(NoticeKind::LlmEnd, || Notice::LlmEnd { response: response.clone() });
     Ok(())
 }
 

@@ -21,7 +21,7 @@ const MAX_MODULES: usize = 30;
 /// description}]}`, best match first. With `shows_parameters`, each entry also has `parameters` as JSON Schema.
 pub fn find_tools(shows_parameters: bool) -> Tool {
     let declared = Json::from([
-        ("query", parameter("string", "What it should do, in a few words")),
+        ("query", parameter("string", "What the tool should do, in a few words")),
         ("limit", parameter("integer", "The most tools to find, 1 to 20; default 5")),
     ]);
     declared.field("query").edit("required", true);

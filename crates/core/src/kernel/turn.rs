@@ -70,7 +70,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     let stepped = machine.steps().await;
     let Machine { kernel, progress, mut outgoing, options } = machine;
     if let Some(conversation) = conversation {
-        tell_end(&conversation, &stepped, &progress);
+        record_end(&conversation, &stepped, &progress);
     }
     let response = match (stepped, options.journal) {
         (Ok(Some(forwarded)), _) => {
@@ -121,7 +121,7 @@ fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<
 }
 
 /// Records the end of the turn for scheduled work.
-fn tell_end(
+fn record_end(
     conversation: &FinishedChat,
     ended: &Result<Option<PassthroughAnswer>, Error>,
     progress: &Progress,
@@ -234,7 +234,7 @@ impl Machine<'_> {
             if kernel.settings().tool_search && call.name == FIND_TOOLS {
                 progress.find(&result);
             }
-            progress.say(message::tool(&call.id, result))?;
+            progress.push_message(message::tool(&call.id, result))?;
             self.checkpoint().await?;
         }
         self.outgoing.next_round(&self.progress.response, self.kernel.toolbox()).await?;
@@ -282,7 +282,7 @@ impl Machine<'_> {
             progress.next = if kernel.chain().has(Hook::Outlet) { Next::Outlet } else { Next::End };
             return Ok(());
         }
-        progress.say(message)?;
+        progress.push_message(message)?;
         progress.add_usage();
         let limit = options.max_model_calls.unwrap_or(kernel.settings().max_tool_iterations);
         if progress.iterations >= limit {

@@ -179,7 +179,7 @@ impl ProviderCallGuard {
     }
 
     /// Records the token counts of a `usage` in OpenAI's format. The last one counts.
-    pub fn tells(&mut self, usage: &Json) {
+    pub fn record_usage(&mut self, usage: &Json) {
         let count = |name: &str| Some(usage.get(name)?.as_i64()?.max(0).unsigned_abs());
         let (read, written) = (count("prompt_tokens"), count("completion_tokens"));
         if read.or(written).is_some() {
@@ -238,7 +238,7 @@ mod tests {
             r#"{"prompt_tokens":3,"completion_tokens":9}"#,
         ] {
             asking.receives();
-            asking.tells(&Json::parse(usage.as_bytes()).unwrap());
+            asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
         }
         asking.ends(ProviderOutcome::Whole);
         drop(asking);

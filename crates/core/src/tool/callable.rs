@@ -203,7 +203,7 @@ impl Tool {
                         && self.may_delay(self.spec.retry.delay, end, turn) =>
                 {
                     tries += 1;
-                    turn.tell(NoticeKind::Retry, || self.retried(tries, &error));
+                    turn.notify(NoticeKind::Retry, || self.retried(tries, &error));
                     tracing::info!(tool = self.spec.name, tries, "retrying the tool: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }

@@ -14,15 +14,15 @@ const MAX_TEXT: usize = 4 << 10;
 
 /// Returns the tools that contain a word of the query, best match first; ties are sorted by name.
 pub(crate) fn ranked<'a>(tools: &[&'a Tool], query: &str) -> Vec<&'a Tool> {
-    let mut wanted = words(query);
-    wanted.sort();
-    wanted.dedup();
+    let mut terms = words(query);
+    terms.sort();
+    terms.dedup();
     let documents: Vec<Vec<String>> = tools.iter().map(|tool| words_of(tool)).collect();
     let lengths: usize = documents.iter().map(Vec::len).sum();
     let average = (lengths as f64 / documents.len().max(1) as f64).max(1.0);
     let counts: Vec<HashMap<&str, f64>> = documents.iter().map(|document| count(document)).collect();
     let mut scores = vec![0.0_f64; tools.len()];
-    for word in &wanted {
+    for word in &terms {
         let having = counts.iter().filter(|counts| counts.contains_key(word.as_str())).count() as f64;
         let rarity = (1.0 + (tools.len() as f64 - having + 0.5) / (having + 0.5)).ln();
         for ((score, counts), document) in scores.iter_mut().zip(&counts).zip(&documents) {

@@ -97,7 +97,7 @@ impl Trace {
     pub fn emitted(&self, plugin: &str, event: &Json) {
         let kind = short(&event.text_or_empty("type"));
         let event = self.keeps(Some(plugin)).then(|| event.deep_clone());
-        tell(&self.news, || News::Emitted {
+        publish(&self.news, || News::Emitted {
             trace: self.id.clone(),
             plugin: plugin.to_owned(),
             kind: kind.clone(),
@@ -244,7 +244,7 @@ pub enum News {
 }
 
 /// Sends a notification. It is not built if there are no receivers.
-pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
+pub(super) fn publish(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
     if to.receiver_count() > 0 {
         // A receiver may be gone by now, which is not an error.
         let _ = to.send(news());

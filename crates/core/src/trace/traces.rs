@@ -3,7 +3,7 @@
 use super::facts::{Contents, MAX_LENGTH, RequestEnd, RequestFacts, short};
 use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
-use super::trace::{News, Trace, tell};
+use super::trace::{News, Trace, publish};
 use crate::context::Afterwards;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -80,7 +80,7 @@ impl Traces {
             prompt_caches: self.prompt_caches.clone(),
         });
         self.live.lock().insert(number, trace.clone());
-        tell(&self.news, || News::Begun(trace.clone()));
+        publish(&self.news, || News::Begun(trace.clone()));
         TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None }
     }
 
@@ -168,7 +168,7 @@ impl Traces {
                 }
             }
         }
-        tell(&self.news, || News::Ended(trace.clone()));
+        publish(&self.news, || News::Ended(trace.clone()));
     }
 }
 

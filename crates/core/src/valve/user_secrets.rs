@@ -248,7 +248,7 @@ mod tests {
         {
             secrets.add(value);
         }
-        for (text, wanted) in [
+        for (text, expected) in [
             ("x canary-9b7e.", "x ***."),
             ("canary-9b7ecanary-9b7e", "******"),
             ("canary-9b7 660011223344", "canary-9b7 ***"),
@@ -262,7 +262,7 @@ mod tests {
             ("a password, short1, a b c d e", "a password, short1, a b c d e"),
         ] {
             let seen = redacted(&secrets, text);
-            assert!(seen == wanted || text.starts_with("Y2") && seen.starts_with("***"), "{text}: {seen}");
+            assert!(seen == expected || text.starts_with("Y2") && seen.starts_with("***"), "{text}: {seen}");
         }
     }
 

@@ -54,7 +54,7 @@ impl Admin {
             Ok(host.reload_with(&id).await)
         });
         task.await.unwrap_or_else(|error| {
-            Err(Error::Host(format!("cannot complete the change, whose task ended early: {error}")).into())
+            Err(Error::Host(format!("cannot complete the change: its task ended early: {error}")).into())
         })
     }
 }

@@ -128,11 +128,11 @@ impl Admin {
         &self,
         id: &str,
         by: &str,
-        wanted: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
+        switched: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
     ) -> Result<Arc<Snapshot>, AdminError> {
         // Switches are serialized: each one sees the result of the one before.
         let _one_at_a_time = self.switching.lock().await;
-        let (enabled, global) = wanted(&*self.plugin(id)?);
+        let (enabled, global) = switched(&*self.plugin(id)?);
         let switch = Switch { plugin: id.to_owned(), enabled, global };
         self.host.store().set_switch(&switch, by).await?;
         Ok(self.host.reload_with(id).await)

@@ -134,17 +134,17 @@ fn middleware(
     known: &[(String, Choice)],
 ) -> Result<Vec<Middleware>, OpenError> {
     let problem = |what: String| OpenError::Config(format!("model `{}`: {what}", settings.name));
-    let mut wanted: IndexMap<String, Json> = IndexMap::new();
+    let mut options_by_name: IndexMap<String, Json> = IndexMap::new();
     if let Some(name) = &settings.preset {
         let presets = Middleware::presets();
         let preset = Middleware::preset(name).ok_or_else(|| {
             let hint = did_you_mean(name, presets);
             problem(format!("unknown preset {name:?}{hint}; known names: {}", presets.join(", ")))
         })?;
-        wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
+        options_by_name.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
     }
     for (name, options) in settings.middleware.entries() {
-        let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
+        let all = options_by_name.entry(name.to_string()).or_insert_with(Json::object);
         match options.as_object() {
             Some(options) => options.entries().into_iter().for_each(|(key, value)| {
                 // The object was copied and is not read-only.
@@ -156,7 +156,7 @@ fn middleware(
     }
     let own = known.iter().find(|(name, _)| *name == settings.name).map(|(_, choice)| choice.clone());
     let parts = Parts { model: own, others: known.to_vec(), ..Parts::default() };
-    let made = wanted.iter().map(|(name, options)| {
+    let made = options_by_name.iter().map(|(name, options)| {
         Middleware::of(name, options, &parts).map_err(|wrong| problem(wrong.to_string()))
     });
     made.collect()

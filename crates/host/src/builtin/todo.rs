@@ -185,14 +185,14 @@ fn unknown(id: &Json, items: &[Json]) -> TodoError {
 }
 
 fn list(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
-    let wanted = status(args)?;
+    let status_filter = status(args)?;
     let items = stored.list("items");
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
     let counts =
         STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));
     let shown: Vec<Json> = items
         .iter()
-        .filter(|item| wanted.as_ref().is_none_or(|status| stands(item, status)))
+        .filter(|item| status_filter.as_ref().is_none_or(|status| stands(item, status)))
         .cloned()
         .collect();
     let answer = [("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())];
@@ -251,7 +251,7 @@ mod tests {
         }
 
         #[track_caller]
-        fn says(result: Result<Json, String>, text: &str) {
+        fn assert_error(result: Result<Json, String>, text: &str) {
             let message = result.unwrap_err();
             assert!(message.contains(text), "{message}");
         }
@@ -283,13 +283,19 @@ mod tests {
         let chat = Chat::new(&kv, "c");
         chat.call("todo_add", r#"{"content": "one"}"#).await.unwrap();
         let before = chat.call("todo_list", "{}").await.unwrap();
-        Chat::says(chat.call("todo_add", "{}").await, "`content` is required");
-        Chat::says(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
-        Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
+        Chat::assert_error(chat.call("todo_add", "{}").await, "`content` is required");
+        Chat::assert_error(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
+        Chat::assert_error(
+            chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await,
+            "in_progress",
+        );
         let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(MAX_LENGTH + 1));
-        Chat::says(chat.call("todo_add", &long).await, "2000 characters with 2001");
-        Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "known ids: 1");
-        Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
+        Chat::assert_error(chat.call("todo_add", &long).await, "2000 characters with 2001");
+        Chat::assert_error(
+            chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await,
+            "known ids: 1",
+        );
+        Chat::assert_error(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
         assert_eq!(chat.call("todo_list", "{}").await.unwrap(), before);
     }
 
@@ -300,7 +306,7 @@ mod tests {
         for _ in 0..MAX_TASKS {
             chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
         }
-        Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "its limit of 200 tasks");
+        Chat::assert_error(chat.call("todo_add", r#"{"content": "x"}"#).await, "its limit of 200 tasks");
         let chat = Chat::new(&kv, "long");
         let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(MAX_LENGTH));
         for _ in 0..30 {
@@ -308,7 +314,7 @@ mod tests {
         }
         chat.call("todo_add", &long).await.unwrap();
         chat.call("todo_add", &long).await.unwrap();
-        Chat::says(chat.call("todo_add", &long).await, "64 KiB");
+        Chat::assert_error(chat.call("todo_add", &long).await, "64 KiB");
         chat.call("todo_update", r#"{"id": 3, "content": "short"}"#).await.unwrap();
         chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
     }

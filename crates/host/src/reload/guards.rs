@@ -15,8 +15,7 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::hex;
 use valvehouse_script::{
-    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, is_id,
-    says_of_itself,
+    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, claims_of, is_id,
 };
 use valvehouse_store::{GuardChange, LastGood};
 
@@ -301,7 +300,7 @@ pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Op
         |other: &&Arc<LoadedFile>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
     let mut others = found.shadowed.iter().filter(is_other).peekable();
     others.peek()?;
-    others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
+    others.find(|other| claims_of(&other.file.text).0).map(|guard| &**guard)
 }
 
 /// Returns the problems of unreadable files, by id. Files whose name is not a valid id are included if they
@@ -315,7 +314,7 @@ pub(super) fn unreadable(
     let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
     let all = found.problems.iter().filter(is_error).chain(dangling);
     all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))
-        .filter(|problem| is_id(&problem.id) || says_of_itself(&beginning(&problem.path)).0)
+        .filter(|problem| is_id(&problem.id) || claims_of(&beginning(&problem.path)).0)
         .map(|problem| (problem.id.as_str().into(), problem))
         .collect()
 }

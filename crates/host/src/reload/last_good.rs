@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use valvehouse_core::text::hex;
-use valvehouse_script::{Imports, Kind, says_of_itself};
+use valvehouse_script::{Imports, Kind, claims_of};
 use valvehouse_store::{LastGood, StoreError, StoreErrorKind, StoredValves};
 
 /// Rejects valves of guards that were written directly into the store, since they are neither checked nor
@@ -45,10 +45,10 @@ pub(super) fn restored(
     let filters = plan.folder(Kind::Filter);
     let is_filter = |row: &LastGood| Path::new(&row.path).starts_with(filters);
     for row in rows.values_mut().filter(|row| !row.security && row.source.contains("security")) {
-        row.security = is_filter(row) && says_of_itself(&row.source).0;
+        row.security = is_filter(row) && claims_of(&row.source).0;
     }
     let mut ids = HashSet::new();
-    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
+    for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| claims_of(source).0) {
         tracing::warn!(
             plugin = id,
             "the store has lost the last good version of this guard; its history still has it"

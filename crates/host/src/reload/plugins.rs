@@ -13,7 +13,7 @@ use std::sync::Arc;
 use valvehouse_core::valve::Layer;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, Diagnostic, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, UserValves, says_of_itself,
+    Code, Diagnostic, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, UserValves, claims_of,
 };
 use valvehouse_store::GuardChange;
 
@@ -224,15 +224,15 @@ impl Reload {
         };
         let beginning = self.beginning(&path);
         let (claims, is_global) = match kind {
-            Kind::Filter => says_of_itself(&beginning),
+            Kind::Filter => claims_of(&beginning),
             Kind::Tool => (false, true),
-            Kind::Action => (false, says_of_itself(&beginning).1),
+            Kind::Action => (false, claims_of(&beginning).1),
         };
         // A version that was not a guard must not run in place of a guard.
         let script = script.filter(|script| script.manifest.security || !claims);
         let (security, global) = match (&script, self.last_good.get(&**id)) {
             (Some(script), _) => (script.manifest.security, script.manifest.global),
-            (None, Some(version)) if version.security => (true, says_of_itself(&version.source).1),
+            (None, Some(version)) if version.security => (true, claims_of(&version.source).1),
             (None, known) => {
                 // An unreadable plugin may be a guard.
                 let was_unread = before.is_some_and(|before| before.security && before.script.is_none());

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::Grants;
-use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, says_of_itself};
+use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, claims_of};
 use valvehouse_store::{GuardChange, now};
 
 /// The delay of the next scan while files are changing, and the maximum time for which a scan waits for files
@@ -278,7 +278,7 @@ impl Reload {
                 continue;
             }
             let id: Arc<str> = version.id.as_str().into();
-            let (_, global) = says_of_itself(&version.source);
+            let (_, global) = claims_of(&version.source);
             let plugin = Plugin {
                 id: id.clone(),
                 kind: Kind::Filter,

@@ -7,7 +7,7 @@ use minisign_verify::{PublicKey, Signature};
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, SourceSet, says_of_itself};
+use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, SourceSet, claims_of};
 use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
 
 /// The version of this host.
@@ -124,7 +124,7 @@ impl Scripts {
     /// Returns the guards among the files that do not run yet.
     pub(super) fn missing_guards(&self, before: &Plugins) -> Vec<String> {
         let [filters, ..] = &self.found;
-        let claims = filters.files.iter().filter(|(_, read)| says_of_itself(&read.file.text).0);
+        let claims = filters.files.iter().filter(|(_, read)| claims_of(&read.file.text).0);
         let runs = |id: &str| before.get(id).is_some_and(|plugin| plugin.security && plugin.script.is_some());
         claims.filter(|(id, _)| !runs(id)).map(|(id, _)| id.to_string()).collect()
     }
@@ -133,11 +133,11 @@ impl Scripts {
 /// Returns the ids of the files that declare themselves guards.
 fn claims(files: &[ScriptFile]) -> Vec<String> {
     let filters = files.iter().filter(|file| file.path.starts_with("filters/"));
-    let claims = filters.filter(|file| says_of_itself(&file.text).0);
+    let claims = filters.filter(|file| claims_of(&file.text).0);
     claims.filter_map(|file| Some(Path::new(&file.path).file_stem()?.to_str()?.to_owned())).collect()
 }
 
-/// The reason for which a signature is invalid, as a clause about the set.
+/// The reason why a signature is invalid, as a clause about the set.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SignatureError(String);
@@ -145,7 +145,7 @@ pub struct SignatureError(String);
 /// Checks the signature of a set's manifest with a minisign public key.
 ///
 /// # Errors
-/// Returns the reason for which the signature is invalid, as a clause about the set.
+/// Returns the reason why the signature is invalid, as a clause about the set.
 pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), SignatureError> {
     let error = SignatureError;
     let signature =

@@ -163,7 +163,7 @@ impl Reload {
         OperatorSettings { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
     }
 
-    /// Stores the list that a function of a plugin returned, or the reason for which the call failed. Returns
+    /// Stores the list that a function of a plugin returned, or the reason why the call failed. Returns
     /// `true` if that changes the next scan.
     pub(crate) fn set_list(&mut self, id: &str, what: ScheduledCall, result: Result<Json, String>) -> bool {
         let key = (id.to_owned(), what);

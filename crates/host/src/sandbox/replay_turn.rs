@@ -42,7 +42,7 @@ impl ReplayModels {
 /// Replays the turn of a request and returns its trace. `status_of` returns the HTTP status of an error.
 ///
 /// # Errors
-/// Returns the reason for which the request cannot be replayed.
+/// Returns the reason why the request cannot be replayed.
 pub async fn replay_turn(
     app: &App,
     trace: &Trace,

@@ -65,7 +65,7 @@ impl Approvals {
             return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }
         let there = || status.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
-        let mut wanted = Vec::new();
+        let mut selected = Vec::new();
         for (tool, hash) in shown {
             // A server may list several tools with one name.
             let mut same = there().filter(|one| one.seen.name == *tool).peekable();
@@ -80,12 +80,12 @@ impl Approvals {
                     "cannot approve `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
                 ))
             })?;
-            wanted.push(as_shown.seen.clone());
+            selected.push(as_shown.seen.clone());
         }
         self.change(move |pins| {
-            wanted.retain(|tool| pins.standing(&server, tool) != PinStatus::Approved);
-            wanted.iter().for_each(|tool| pins.approve(&server, tool));
-            Ok(wanted.into_iter().map(|tool| tool.name).collect())
+            selected.retain(|tool| pins.standing(&server, tool) != PinStatus::Approved);
+            selected.iter().for_each(|tool| pins.approve(&server, tool));
+            Ok(selected.into_iter().map(|tool| tool.name).collect())
         })
         .await
     }

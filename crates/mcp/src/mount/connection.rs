@@ -43,7 +43,7 @@ pub(super) struct Connection {
     login: Option<String>,
 }
 
-/// The reason for which a server cannot be used.
+/// The reason why a server cannot be used.
 #[derive(Debug)]
 pub(super) struct Unavailable {
     /// The reason as a text.
@@ -239,7 +239,7 @@ impl Connection {
     }
 }
 
-/// Returns the reason for which a server rejected the connection.
+/// Returns the reason why a server rejected the connection.
 fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unavailable {
     let Some(challenge) = error.auth_challenge() else { return plain(&error.to_string()).into() };
     let why = match auth {

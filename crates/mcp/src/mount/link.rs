@@ -118,7 +118,7 @@ impl Link {
         self.state.lock().remote.clone().ok()
     }
 
-    /// Returns the reason for which the server is unavailable.
+    /// Returns the reason why the server is unavailable.
     pub(super) fn error(&self) -> Option<String> {
         self.state.lock().remote.as_ref().err().cloned()
     }

@@ -107,7 +107,7 @@ fn oauth_of<'s>(
 ) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
     match (&server.transport, Vault::of(server, store)) {
         (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),
-        _ => Err("it does not use a login: set auth = \"oauth\" beside its `url`".into()),
+        _ => Err("it does not use a login: set auth = \"oauth\" next to its `url`".into()),
     }
 }
 

@@ -37,7 +37,7 @@ const WITHOUT_NEWS: Duration = Duration::from_secs(300);
 pub struct Status {
     /// Its tools, offered or not.
     pub tools: Vec<ServerOffer>,
-    /// The reason for which it is unavailable.
+    /// The reason why it is unavailable.
     pub error: Option<String>,
     /// `true` if the first connection succeeded or failed, and that was reported.
     pub is_settled: bool,
@@ -116,10 +116,10 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
     let mut tasks: HashMap<String, (McpServer, Task)> = HashMap::new();
     let mut approvals = tokio::time::interval(APPROVALS);
     loop {
-        let wanted = settings.borrow_and_update().clone();
-        tasks.retain(|name, (server, _)| wanted.iter().any(|next| next.name == *name && next == server));
+        let declared = settings.borrow_and_update().clone();
+        tasks.retain(|name, (server, _)| declared.iter().any(|next| next.name == *name && next == server));
         board.state.lock().retain(|name, _| tasks.contains_key(name));
-        for server in wanted.iter() {
+        for server in declared.iter() {
             if !tasks.contains_key(&server.name) {
                 let subscriptions = Some(app.subscriptions.clone());
                 let link = Link::new(server.clone(), Some(app.host.store()), subscriptions);
@@ -309,7 +309,7 @@ async fn publish(app: &App, board: &Board) {
         for (name, (link, status)) in state.iter() {
             if let Some(why) = &status.error {
                 let what = format!("the MCP server `{name}` is not available: {why}");
-                let help = "calls of its tools fail until it is available; the host retries the connection by itself";
+                let help = "calls of its tools fail until it is available; the host retries the connection automatically";
                 problems.push(Diagnostic::new(Code::McpAway, "", &file, what).help(help).warning());
             }
             for tool in &status.tools {

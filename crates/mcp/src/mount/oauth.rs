@@ -108,7 +108,7 @@ impl Vault {
         };
         let noted: Result<(), String> = noted.await;
         if let Err(error) = noted {
-            tracing::warn!("cannot store the scopes that a login lacks: {error}");
+            tracing::warn!("cannot store the scopes that are missing from a login: {error}");
         }
     }
 
@@ -190,7 +190,7 @@ impl Drop for Lease {
         let (shared, holder) = (self.shared.clone(), std::mem::take(&mut self.holder));
         runtime.spawn(async move {
             if let Err(error) = shared.store.lease_secret(&shared.name, &holder, 0).await {
-                tracing::debug!("cannot release a lease, which expires by itself: {error}");
+                tracing::debug!("cannot release a lease; it will expire: {error}");
             }
         });
     }
@@ -205,8 +205,7 @@ pub(super) async fn manager(
     url: &Url,
     vault: &Vault,
 ) -> Result<(AuthorizationManager, String), String> {
-    let login =
-        vault.login().await?.ok_or_else(|| format!("there is no login to it; {}", login_help(server)))?;
+    let login = vault.login().await?.ok_or_else(|| format!("not logged in; {}", login_help(server)))?;
     let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
     manager.set_credential_store(vault.clone());
     if !manager.initialize_from_store().await.map_err(|error| plain(&error))? {

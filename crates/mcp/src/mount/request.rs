@@ -82,9 +82,12 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
         return Some(format!("the server `{}` rejected the token of the login; {help}", server.name));
     };
     vault.note_missing(&scopes).await;
-    let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
+    let needed = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
     let help = oauth::login_help(&server.name);
-    Some(format!("the server `{}` needs {wanted} for this call, which the login lacks; {help}", server.name))
+    Some(format!(
+        "the server `{}` needs {needed} for this call, which the login does not have; {help}",
+        server.name
+    ))
 }
 
 /// A call in progress. Its progress is reported to its turn, and the server is notified if the turn ends

@@ -41,7 +41,7 @@ impl ServerOffer {
 pub struct ServerScan {
     /// The tools, by name.
     pub tools: Vec<ServerOffer>,
-    /// The reason for which the server is unavailable; the tools are then the approved ones.
+    /// The reason why the server is unavailable; the tools are then the approved ones.
     pub error: Option<String>,
 }
 
@@ -74,10 +74,10 @@ pub fn look<'a>(
 
 /// Returns the selected tools of a server, and the approved ones that it no longer has.
 pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<ServerOffer> {
-    let wanted = wanted(server);
+    let patterns = selected_names(server);
     let mut tools: Vec<ServerOffer> = listed
         .iter()
-        .filter(|seen| is_wanted(&wanted, seen))
+        .filter(|seen| is_selected(&patterns, seen))
         .map(|seen| {
             let standing = match server.trust {
                 McpTrust::Always => PinStatus::Approved,
@@ -99,8 +99,8 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
     if server.trust == McpTrust::Pin {
         let there: HashSet<&str> = listed.iter().map(|seen| seen.name.as_str()).collect();
         let approved = pins.servers.get(&server.name).into_iter().flatten();
-        let gone =
-            approved.filter(|(name, pin)| is_wanted(&wanted, &pin.seen) && !there.contains(name.as_str()));
+        let gone = approved
+            .filter(|(name, pin)| is_selected(&patterns, &pin.seen) && !there.contains(name.as_str()));
         tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), PinStatus::Gone, Some(pin))));
     }
     hide_twins(&mut tools);
@@ -109,9 +109,9 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
 
 /// Returns the approved tools of an unavailable server.
 pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<ServerOffer> {
-    let wanted = wanted(server);
+    let patterns = selected_names(server);
     let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
-    let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && is_wanted(&wanted, &pin.seen));
+    let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && is_selected(&patterns, &pin.seen));
     let mut tools: Vec<ServerOffer> =
         valid.map(|pin| tool(server, pin.seen.clone(), PinStatus::Approved, Some(pin))).collect();
     hide_twins(&mut tools);
@@ -142,12 +142,12 @@ fn hide_twins(tools: &mut [ServerOffer]) {
 }
 
 /// Returns `true` if the settings select a part: `tools` selects tools, other parts are always selected.
-fn is_wanted(wanted: &GlobSet, seen: &ToolParts) -> bool {
-    seen.kind != PartKind::Tool || wanted.is_match(&seen.name)
+fn is_selected(patterns: &GlobSet, seen: &ToolParts) -> bool {
+    seen.kind != PartKind::Tool || patterns.is_match(&seen.name)
 }
 
 /// Returns the patterns of the settings; an invalid one matches nothing.
-fn wanted(server: &McpServer) -> GlobSet {
+fn selected_names(server: &McpServer) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for pattern in &server.tools {
         match Glob::new(pattern) {

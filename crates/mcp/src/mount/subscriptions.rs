@@ -39,8 +39,8 @@ async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
     let mut held = BTreeSet::new();
     loop {
         changes.borrow_and_update();
-        let wanted = all.wanted(server);
-        for uri in wanted.difference(&held) {
+        let subscribed = all.subscribed(server);
+        for uri in subscribed.difference(&held) {
             let request = remote.subscribe(SubscribeRequestParams::new(uri.clone()));
             match in_time(request).await {
                 // A change before the subscription may have been missed.
@@ -51,12 +51,12 @@ async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
                 }
             }
         }
-        for uri in held.difference(&wanted) {
+        for uri in held.difference(&subscribed) {
             if let Err(why) = in_time(remote.unsubscribe(UnsubscribeRequestParams::new(uri.clone()))).await {
                 tracing::debug!(server, uri, "cannot unsubscribe from a resource: {why}");
             }
         }
-        held = wanted;
+        held = subscribed;
         if changes.changed().await.is_err() {
             return;
         }
@@ -81,10 +81,10 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
     let mut pause = FIRST_PAUSE;
     loop {
         changes.borrow_and_update();
-        let wanted = all.wanted(server);
-        if wanted != held {
+        let subscribed = all.subscribed(server);
+        if subscribed != held {
             // The new stream is opened before the old one ends.
-            let next = opened(remote, link, &wanted).await;
+            let next = opened(remote, link, &subscribed).await;
             if let Some(mut old) = std::mem::replace(&mut stream, next)
                 && let Err(error) = old.cancel().await
             {
@@ -92,10 +92,10 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
             }
             if stream.is_some() {
                 // A change before the subscription may have been missed.
-                wanted.difference(&held).for_each(|uri| all.updated(server, uri));
+                subscribed.difference(&held).for_each(|uri| all.updated(server, uri));
                 pause = FIRST_PAUSE;
             }
-            held = wanted;
+            held = subscribed;
         }
         let is_missing = stream.is_none() && !held.is_empty();
         tokio::select! {

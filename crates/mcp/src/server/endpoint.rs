@@ -247,7 +247,7 @@ impl Endpoint {
         let response = self.service.handle(first_message(id, version, caller)).await;
         if !response.status().is_success() {
             let Ok(why) = response.into_body().collect().await.map(|text| text.to_bytes());
-            tracing::warn!("cannot go on with a session of another host: {}", String::from_utf8_lossy(&why));
+            tracing::warn!("cannot continue a session of another host: {}", String::from_utf8_lossy(&why));
             return Err(unknown_session());
         }
         Ok(place.begun(id))
@@ -328,10 +328,10 @@ fn unknown_session() -> Response<AnswerBody> {
 }
 
 fn unavailable_store(error: &StoreError) -> Response<AnswerBody> {
-    tracing::warn!("a session of another host cannot be looked for: {error}");
+    tracing::warn!("cannot look up a session of another host: {error}");
     refused(
         StatusCode::SERVICE_UNAVAILABLE,
-        "cannot look for this session: the store does not answer; try again in a moment",
+        "cannot look up this session: the store does not respond; try again in a moment",
     )
 }
 

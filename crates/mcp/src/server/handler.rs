@@ -452,11 +452,11 @@ impl ServerHandler for Handler {
         for uri in context.requested().resource_subscriptions.iter().flatten() {
             check_uri(uri)?;
         }
-        let wanted: BTreeSet<String> =
+        let uris: BTreeSet<String> =
             context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
-        let wanted = watch::Sender::new(wanted);
+        let uris = watch::Sender::new(uris);
         let mut following =
-            ListFollower::begin(&self.shared.app, caller, &self.shared.updates, wanted.subscribe());
+            ListFollower::begin(&self.shared.app, caller, &self.shared.updates, uris.subscribe());
         let stopped = self.shared.app.stopped();
         let mut stopped = std::pin::pin!(stopped);
         loop {

@@ -110,16 +110,16 @@ impl ListFollower {
         }
     }
 
-    /// Subscribes to the wanted resources of mounted servers, and to no others; the owners change with the
+    /// Subscribes to the requested resources of mounted servers, and to no others; the owners change with the
     /// snapshot.
     fn hold(&mut self) {
-        let wanted = self.subscribed.borrow_and_update().clone();
-        if wanted.is_empty() && self.held.is_empty() {
+        let requested = self.subscribed.borrow_and_update().clone();
+        if requested.is_empty() && self.held.is_empty() {
             return;
         }
         let functions = offers::resources(&self.app.host.snapshot(), &self.caller);
         let mut before = std::mem::take(&mut self.held);
-        for uri in wanted {
+        for uri in requested {
             let Some(server) = offers::reader(&functions, &uri).and_then(|reader| server_of(&reader)) else {
                 continue;
             };

@@ -64,8 +64,8 @@ impl Ask {
     /// # Errors
     /// Returns an error if the method or the URL is invalid or not supported.
     pub fn new(method: &str, url: &str) -> Result<Self, WebError> {
-        let wanted = method.to_ascii_uppercase();
-        let Some(method) = METHODS.into_iter().find(|known| known.as_str() == wanted) else {
+        let upper_case = method.to_ascii_uppercase();
+        let Some(method) = METHODS.into_iter().find(|known| known.as_str() == upper_case) else {
             let known = METHODS.map(|method| method.to_string()).join(", ");
             let method: String = method.chars().take(20).collect();
             return Err(WebError::new(format!("invalid method `{method}`: expected one of {known}")));

@@ -5,7 +5,7 @@ use crate::explain::place;
 use std::net::IpAddr;
 use url::Url;
 
-/// The reason for which a plugin's request failed. The text contains no credentials; of the URL, it contains
+/// The reason why a plugin's request failed. The text contains no credentials; of the URL, it contains
 /// only the host.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]

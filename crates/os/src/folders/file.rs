@@ -55,7 +55,7 @@ pub(super) fn bytes(file: File) -> Result<Vec<u8>, NoFile> {
     Ok(bytes)
 }
 
-/// The reason for which a file cannot be read or written.
+/// The reason why a file cannot be read or written.
 #[derive(Debug)]
 pub(super) enum NoFile {
     /// It is not a regular file, but of this kind.

@@ -78,12 +78,12 @@ impl Pattern {
 
     /// Returns `true` if a place matches in any of its notations.
     pub(super) fn fits(&self, place: &Place<'_>, below: Option<&Place<'_>>) -> bool {
-        let sayings = place.sayings();
+        let notations = place.notations();
         let from = below.and_then(|below| {
-            let [full, ..] = &sayings;
+            let [full, ..] = &notations;
             full.strip_prefix(&below.shown())?.strip_prefix('/')
         });
-        from.into_iter().chain(sayings.iter().map(String::as_str)).any(|notation| self.0.is_match(notation))
+        from.into_iter().chain(notations.iter().map(String::as_str)).any(|notation| self.0.is_match(notation))
     }
 }
 

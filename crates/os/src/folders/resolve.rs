@@ -166,7 +166,7 @@ impl<'a> Place<'a> {
     }
 
     /// Returns the notations of this place: the full path, the path within its folder, and the absolute path.
-    pub(super) fn sayings(&self) -> [String; 3] {
+    pub(super) fn notations(&self) -> [String; 3] {
         let whole = self.folder.path.to_string_lossy();
         let inside = self.inside.to_string_lossy().into_owned();
         [self.shown(), inside, self.shown_in(whole.trim_end_matches('/'))]

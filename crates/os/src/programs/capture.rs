@@ -19,7 +19,7 @@ struct Output {
 impl Capture {
     /// Reads the output until it is closed. Bytes beyond the limit are discarded, so that the program is not
     /// blocked.
-    pub(super) async fn hear(&self, output: Option<impl AsyncRead + Unpin>) {
+    pub(super) async fn read(&self, output: Option<impl AsyncRead + Unpin>) {
         let Some(mut output) = output else { return };
         let mut bytes = vec![0; 16 << 10];
         while let Ok(count @ 1..) = output.read(&mut bytes).await {

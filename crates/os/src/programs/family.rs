@@ -208,15 +208,15 @@ mod group {
 
         fn marked(&self, number: i32) -> Role {
             let read = |what: &str| std::fs::read(format!("/proc/{number}/{what}"));
-            let says =
+            let has_line =
                 |bytes: &[u8], mark: &str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
             let environment = read("environ").unwrap_or_default();
             // Read last, because the file exists as long as the process.
             let Ok(limits) = read("limits") else { return Role::Gone };
             let mut limits = limits.split(|byte| *byte == b'\n');
             let is_limited =
-                limits.any(|line| line.starts_with(b"Max file locks") && says(line, &self.limit));
-            if is_limited || says(&environment, &self.variable) { Role::Member } else { Role::Stranger }
+                limits.any(|line| line.starts_with(b"Max file locks") && has_line(line, &self.limit));
+            if is_limited || has_line(&environment, &self.variable) { Role::Member } else { Role::Stranger }
         }
     }
 

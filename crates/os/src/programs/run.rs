@@ -180,12 +180,12 @@ impl Pipes {
 
     /// Writes the input and reads the outputs.
     async fn talk(self, input: String, stdout: &Capture, stderr: &Capture) {
-        tokio::join!(say(self.stdin, input), stdout.hear(self.stdout), stderr.hear(self.stderr));
+        tokio::join!(write_input(self.stdin, input), stdout.read(self.stdout), stderr.read(self.stderr));
     }
 }
 
 /// Writes the input; the program may close it early.
-async fn say(stdin: Option<ChildStdin>, text: String) {
+async fn write_input(stdin: Option<ChildStdin>, text: String) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(text.as_bytes()).await;
     }

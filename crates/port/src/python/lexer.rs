@@ -152,7 +152,7 @@ impl<'a> Lexer<'a> {
             '\\' => {
                 self.bump();
                 if !matches!(self.peek(), Some('\n' | '\r')) {
-                    return Err(self.error("unexpected character behind `\\`"));
+                    return Err(self.error("unexpected character after `\\`"));
                 }
                 self.skip_line_end();
             }

@@ -203,8 +203,8 @@ impl<'a> Translator<'a> {
     fn name_functions(&mut self) {
         let mut taken: BTreeSet<String> = BTreeSet::new();
         let mut add =
-            |owner: Owner, name: &str, wanted: String, names: &mut BTreeMap<(Owner, String), String>| {
-                let mut code = wanted;
+            |owner: Owner, name: &str, proposed: String, names: &mut BTreeMap<(Owner, String), String>| {
+                let mut code = proposed;
                 while !taken.insert(code.clone()) {
                     code.push_str("_2");
                 }
@@ -220,11 +220,11 @@ impl<'a> Translator<'a> {
             let class = names::snake_case(&names::variable(&object.class.name));
             let class = class.trim_start_matches('_').to_owned();
             for name in object.methods.keys() {
-                let wanted = match *name {
+                let proposed = match *name {
                     "__init__" => format!("new_{class}"),
                     _ => format!("{class}_{}", names::variable(name).trim_start_matches('_')),
                 };
-                add(Owner::Object(at), name, wanted, &mut self.function_names);
+                add(Owner::Object(at), name, proposed, &mut self.function_names);
             }
         }
     }

@@ -478,7 +478,7 @@ impl<'a> Translator<'a> {
             let code = self.expr(value)?;
             let Some(key) = key else {
                 if !computed.is_empty() {
-                    return Hindrance::err(NoteKind::Python, "`**` behind computed keys of a map");
+                    return Hindrance::err(NoteKind::Python, "`**` after computed keys of a map");
                 }
                 if !plain.is_empty() {
                     parts.push(value::map(&std::mem::take(&mut plain)));

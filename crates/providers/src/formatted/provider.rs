@@ -55,7 +55,7 @@ impl FormattedProvider {
             if let Some(turn) = &request.turn {
                 turn.exchange().begin_call();
             }
-            self.tell(&request, repeats, &misfit);
+            self.notify_retry(&request, repeats, &misfit);
             messages.extend(misfit.messages());
         }
     }
@@ -89,7 +89,7 @@ impl FormattedProvider {
         }
     }
 
-    fn tell(&self, request: &Request, attempt: u32, misfit: &Misfit) {
+    fn notify_retry(&self, request: &Request, attempt: u32, misfit: &Misfit) {
         let provider = self.inner.name();
         // The reason quotes the answer, which must not be in every log.
         tracing::warn!(
@@ -99,7 +99,7 @@ impl FormattedProvider {
         );
         tracing::debug!(provider, "{}", misfit.why);
         if let Some(turn) = &request.turn {
-            turn.tell(NoticeKind::Retry, || Notice::Retry {
+            turn.notify(NoticeKind::Retry, || Notice::Retry {
                 what: format!("provider {provider}"),
                 attempt,
                 most: self.retries,
@@ -285,7 +285,7 @@ impl Shape {
 
     /// Returns the instruction for a model whose provider does not support formats.
     pub(super) fn instruction(&self) -> String {
-        let only = "Answer with JSON only: no other words around it, no code block.";
+        let only = "Answer with JSON only: no other text around it, no code block.";
         match &self.schema {
             Some(schema) => format!("{only} The JSON must match this JSON schema:\n{}", schema.text()),
             None => format!("{only} The JSON must be an object."),

@@ -70,7 +70,7 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
         }
     };
     add(ENCRYPTED);
-    if request.given("logprobs").and_then(|wanted| wanted.as_bool()) == Some(true) {
+    if request.given("logprobs").and_then(|value| value.as_bool()) == Some(true) {
         add("message.output_text.logprobs");
     }
     fields.push(("include", include.into()));

@@ -109,12 +109,12 @@ impl Response {
         match kind {
             "response.created" => {
                 self.head = event.field("response");
-                self.say([("role", "assistant".into()), ("content", "".into())]);
+                self.delta([("role", "assistant".into()), ("content", "".into())]);
             }
             "response.output_text.delta" => {
                 self.streamed_items.insert(place);
                 let logprobs = event.list("logprobs");
-                self.say([("content", delta())]);
+                self.delta([("content", delta())]);
                 if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.back()) {
                     // The object is new, so it accepts any value.
                     chunk.at_path("choices.0").edit("logprobs", Json::from([("content", logprobs.into())]));
@@ -122,11 +122,11 @@ impl Response {
             }
             "response.output_text.annotation.added" => {
                 let source = answer::annotation(&event.field("annotation"));
-                self.say([("annotations", vec![source].into())]);
+                self.delta([("annotations", vec![source].into())]);
             }
             "response.refusal.delta" => {
                 self.streamed_items.insert(place);
-                self.say([("refusal", delta())]);
+                self.delta([("refusal", delta())]);
             }
             "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
@@ -139,7 +139,7 @@ impl Response {
                 let is_next = self.thought.replace(now).is_some_and(|before| before != now);
                 let text = event.text_or_empty("delta");
                 let text = if is_next { format!("\n\n{text}") } else { text.to_string() };
-                self.say([("reasoning_content", text.into())]);
+                self.delta([("reasoning_content", text.into())]);
             }
             "response.output_item.added" => self.added(place, &event.field("item")),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
@@ -166,7 +166,7 @@ impl Response {
         let called = Json::from([("name", item.field("name")), (key, "".into())]);
         let call =
             [("index", number.into()), ("id", item.field("call_id")), ("type", kind.into()), (kind, called)];
-        self.say([("tool_calls", vec![Json::from(call)].into())]);
+        self.delta([("tool_calls", vec![Json::from(call)].into())]);
     }
 
     /// Adds arguments or input to a call.
@@ -174,7 +174,7 @@ impl Response {
         let Some(number) = self.calls.get(&place) else { return };
         let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
         let call = Json::from([("index", (*number).into()), (kind, Json::from([(key, given)]))]);
-        self.say([("tool_calls", vec![call].into())]);
+        self.delta([("tool_calls", vec![call].into())]);
     }
 
     /// Completes an item: content that did not arrive in chunks is added now.
@@ -195,14 +195,14 @@ impl Response {
                 for part in item.list("content") {
                     for (key, field) in [("text", "content"), ("refusal", "refusal")] {
                         if let Some(text) = part.given(key) {
-                            self.say([(field, text)]);
+                            self.delta([(field, text)]);
                         }
                     }
                 }
             }
             "reasoning" => {
                 if let (false, Some(text)) = (has_come, answer::shown(item)) {
-                    self.say([("reasoning_content", text.into())]);
+                    self.delta([("reasoning_content", text.into())]);
                 }
                 if let Some(item) = answer::opaque(item) {
                     self.block(item);
@@ -214,7 +214,7 @@ impl Response {
 
     fn block(&mut self, item: Json) {
         let block = items::block(item, self.calls.len());
-        self.say([(CONTENT_BLOCKS, vec![block].into())]);
+        self.delta([(CONTENT_BLOCKS, vec![block].into())]);
     }
 
     fn end(&mut self, response: &Json) {
@@ -231,7 +231,7 @@ impl Response {
         }
     }
 
-    fn say<const N: usize>(&mut self, delta: [(&str, Json); N]) {
+    fn delta<const N: usize>(&mut self, delta: [(&str, Json); N]) {
         self.chunk(Json::from(delta), Json::Null);
     }
 

@@ -154,7 +154,7 @@ mod tests {
     use valvehouse_core::provider::{Answer, CannedProvider, Reply, Request};
     use valvehouse_json::Json;
 
-    async fn says(credentials: &Credentials, exchange: &Exchange) -> Result<String, Error> {
+    async fn key_sent(credentials: &Credentials, exchange: &Exchange) -> Result<String, Error> {
         let request = Request::new(Json::object(), false);
         let Answer::Whole(whole) = credentials.service(exchange)?.chat(request).await? else { panic!() };
         Ok(whole.at_path("choices.0.message.content").to_string())
@@ -172,15 +172,15 @@ mod tests {
         let credentials = Credentials::rotating(source, key, make).unwrap();
         let Kind::Rotating { current, .. } = &credentials.kind else { panic!() };
         let (later, nobody) = (|| current.lock().looked -= 2 * FRESH, Exchange::default());
-        let says = async || says(&credentials, &nobody).await.unwrap();
-        assert_eq!(says().await, "\"one\"");
+        let key_sent = async || key_sent(&credentials, &nobody).await.unwrap();
+        assert_eq!(key_sent().await, "\"one\"");
         std::fs::write(&file, "two\n").unwrap();
-        assert_eq!(says().await, "\"one\"", "it was looked at a moment ago");
+        assert_eq!(key_sent().await, "\"one\"", "it was looked at a moment ago");
         later();
-        assert_eq!(says().await, "\"two\"");
+        assert_eq!(key_sent().await, "\"two\"");
         std::fs::remove_file(&file).unwrap();
         later();
-        assert_eq!(says().await, "\"two\"");
+        assert_eq!(key_sent().await, "\"two\"");
         assert!(!credentials.forwards());
     }
 
@@ -194,9 +194,9 @@ mod tests {
         for token in ["ann", "ben"] {
             let mut exchange = Exchange::default();
             exchange.set_credential(Credential { token: token.into(), is_bearer: true });
-            assert_eq!(says(&credentials, &exchange).await.unwrap(), format!("\"{token}\""));
+            assert_eq!(key_sent(&credentials, &exchange).await.unwrap(), format!("\"{token}\""));
         }
-        let refused = says(&credentials, &Exchange::default()).await.unwrap_err();
+        let refused = key_sent(&credentials, &Exchange::default()).await.unwrap_err();
         assert!(matches!(refused, Error::Request { kind: RequestErrorKind::Unauthenticated, .. }));
         assert!(bare.requests().is_empty());
     }

@@ -180,7 +180,7 @@ impl Upstream {
         match attempt.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
-                asking.tells(&whole.field("usage"));
+                asking.record_usage(&whole.field("usage"));
                 asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
@@ -218,7 +218,7 @@ impl Upstream {
                     PassthroughBody::Whole(body) => {
                         asking.receives();
                         if let Some(usage) = usage_at_the_end(&body) {
-                            asking.tells(&usage);
+                            asking.record_usage(&usage);
                         }
                         asking.ends(ProviderOutcome::Whole);
                         PassthroughBody::Whole(body)

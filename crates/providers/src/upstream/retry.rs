@@ -60,7 +60,7 @@ impl Retries<'_> {
         tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {error}", delay.as_millis());
         if let Some(turn) = self.turn {
             let (what, error) = (format!("provider {provider}"), error.to_string());
-            turn.tell(NoticeKind::Retry, || Notice::Retry { what, attempt, most, error, delay });
+            turn.notify(NoticeKind::Retry, || Notice::Retry { what, attempt, most, error, delay });
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct LastWords;
 impl Looks<StreamChunk> for LastWords {
     fn looks(&mut self, chunk: &StreamChunk, asking: &mut ProviderCallGuard) {
         if let Some(usage @ Json::Object(_)) = chunk.event.get("usage") {
-            asking.tells(&usage);
+            asking.record_usage(&usage);
         }
     }
 }
@@ -57,7 +57,7 @@ impl Looks<Bytes> for LastBytes {
 
     fn last(&mut self, asking: &mut ProviderCallGuard) {
         if let Some(usage) = usage_in(&self.tail.drain(..).collect::<Vec<_>>().concat()) {
-            asking.tells(&usage);
+            asking.record_usage(&usage);
         }
     }
 }

@@ -61,7 +61,7 @@ impl ScriptCallbacks {
     ///
     /// # Errors
     /// Returns the reason if the callback failed.
-    pub(super) async fn hear(
+    pub(super) async fn run(
         &self,
         callback: Callback,
         event: Json,
@@ -137,13 +137,13 @@ impl Listener for ScriptCallbacks {
         self.callbacks().any(|own| own == callback)
     }
 
-    fn hear(
+    fn on_event(
         &self,
         callback: Callback,
         event: Json,
         state: Json,
         turn: Turn,
     ) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(ScriptCallbacks::hear(self, callback, event, state, turn))
+        Box::pin(ScriptCallbacks::run(self, callback, event, state, turn))
     }
 }

@@ -24,13 +24,13 @@ fn warnings(text: &str) -> Vec<String> {
     script(text).warnings.iter().map(describe).collect()
 }
 
-async fn hear(text: &str, event: &str) -> (Result<(), String>, Json) {
+async fn called(text: &str, event: &str) -> (Result<(), String>, Json) {
     let state = Json::object();
     let callbacks = script(text).into_callbacks(Arc::default()).expect("it has callbacks");
     let event = Json::parse(event.as_bytes()).unwrap();
     let facts = TurnFacts { chat_id: "c-1".into(), ..TurnFacts::default() };
     let turn = Turn::new(facts, Context::default(), Events::default());
-    (callbacks.hear(Callback::ToolStart, event, state.clone(), turn).await, state)
+    (callbacks.run(Callback::ToolStart, event, state.clone(), turn).await, state)
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn a_callback_receives_its_event_and_what_hooks_receive() {
         fn on_tool_start(event, state, valves, __chat_id__) {
             state.seen = `${valves.prefix} ${event.tool} ${event.args.city} ${__chat_id__}`;
         }"#;
-    let (result, state) = hear(text, r#"{"tool":"weather","args":{"city":"Oslo"}}"#).await;
+    let (result, state) = called(text, r#"{"tool":"weather","args":{"city":"Oslo"}}"#).await;
     assert_eq!((result, state.to_string().as_str()), (Ok(()), r#"{"seen":"tool weather Oslo c-1"}"#));
 }
 
@@ -53,7 +53,7 @@ async fn a_script_may_have_callbacks_and_hooks_with_metrics_by_name() {
     assert_eq!(script.callbacks().collect::<Vec<_>>(), [Callback::Text, Callback::ToolStart]);
     let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
     for callback in [Callback::ToolStart, Callback::Text, Callback::Retry] {
-        callbacks.hear(callback, Json::object(), Json::object(), Turn::default()).await.unwrap();
+        callbacks.run(callback, Json::object(), Json::object(), Turn::default()).await.unwrap();
     }
     let sums = script.metrics().sums();
     assert_eq!(
@@ -65,12 +65,12 @@ async fn a_script_may_have_callbacks_and_hooks_with_metrics_by_name() {
 #[tokio::test]
 async fn a_callback_error_has_its_position_and_a_rejection_its_reason() {
     let bug = "const callbacks = true;\nfn on_tool_start(event) {\n event.nothing.at_all() }";
-    let (result, _) = hear(bug, "{}").await;
+    let (result, _) = called(bug, "{}").await;
     assert!(result.clone().unwrap_err().contains("filters/x.rhai:3:"), "{result:?}");
     let endless = "const callbacks = true; fn on_tool_start(event) { loop {} }";
-    assert!(hear(endless, "{}").await.0.unwrap_err().contains("exceeded its"));
+    assert!(called(endless, "{}").await.0.unwrap_err().contains("exceeded its"));
     let refuses = r#"const callbacks = true; fn on_tool_start(event) { deny("not so") }"#;
-    assert_eq!(hear(refuses, "{}").await.0, Err("not so".to_owned()));
+    assert_eq!(called(refuses, "{}").await.0, Err("not so".to_owned()));
 }
 
 #[tokio::test]
@@ -81,9 +81,9 @@ async fn repeated_callback_failures_open_a_breaker_that_does_not_affect_hooks() 
     let text = "const callbacks = true; fn inlet(body) { body } fn on_text(event) { throw 1 / 0; }";
     let script = compile(Kind::Filter, text, &settings).unwrap();
     let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
-    let hear = || callbacks.hear(Callback::Text, Json::object(), Json::object(), Turn::default());
-    assert!(hear().await.is_err() && hear().await.is_err());
-    assert_eq!(hear().await, Ok(()));
+    let call = || callbacks.run(Callback::Text, Json::object(), Json::object(), Turn::default());
+    assert!(call().await.is_err() && call().await.is_err());
+    assert_eq!(call().await, Ok(()));
     assert_eq!(script.metrics().sums()[0].1.calls, 2);
     assert!(script.breaker.open().is_none());
 }
@@ -127,7 +127,7 @@ async fn a_function_with_a_second_name_receives_the_event_under_its_own_name() {
         let script = script(&text);
         let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
         let (state, event) = (Json::object(), Json::from([("event", "on_turn_start".into())]));
-        callbacks.hear(Callback::TurnStart, event, state.clone(), Turn::default()).await.unwrap();
+        callbacks.run(Callback::TurnStart, event, state.clone(), Turn::default()).await.unwrap();
         assert_eq!(state.text("name").as_deref().unwrap_or("none"), expected);
         assert!(script.warnings.is_empty(), "{:?}", script.warnings);
     }
@@ -151,7 +151,7 @@ async fn of_two_names_of_an_event_the_first_is_called_and_the_second_reported() 
     assert_eq!(script.warnings[0].line, Some(2));
     assert_eq!(script.callbacks().collect::<Vec<_>>(), [Callback::TurnEnd]);
     let (callbacks, state) = (script.into_callbacks(Arc::default()).unwrap(), Json::object());
-    callbacks.hear(Callback::TurnEnd, Json::object(), state.clone(), Turn::default()).await.unwrap();
+    callbacks.run(Callback::TurnEnd, Json::object(), state.clone(), Turn::default()).await.unwrap();
     assert_eq!(state.to_string(), r#"{"calls":1}"#);
 }
 

@@ -368,10 +368,10 @@ pub(super) fn configured(
 
 /// Returns the problem of a priority that is reserved for the host.
 pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Diagnostic> {
-    let wanted = valvehouse_core::valve::priority(valves);
-    (wanted > MAX_PRIORITY).then(|| {
+    let priority = valvehouse_core::valve::priority(valves);
+    (priority > MAX_PRIORITY).then(|| {
         let what = format!(
-            "`priority` {wanted} is treated as {MAX_PRIORITY}: higher values are reserved for the \
+            "`priority` {priority} is treated as {MAX_PRIORITY}: higher values are reserved for the \
                      host"
         );
         let problem = Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");

@@ -36,8 +36,8 @@ fn lines(text: &str, bodies: &[&str]) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, body: &str, wanted: &str) {
-    assert_eq!(lines(text, &[body]), wanted, "{text}");
+fn check(text: &str, body: &str, expected: &str) {
+    assert_eq!(lines(text, &[body]), expected, "{text}");
 }
 
 #[test]

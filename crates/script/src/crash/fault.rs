@@ -41,7 +41,7 @@ extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     if let Some(words) = WORDS_OF_PROCESS.get() {
         let thread = match OWN.get() {
             Own::Slot(number, own) if own[0].load(Relaxed) != 0 => {
-                say_who((own[0].load(Relaxed) & (LOADING - 1)) as u32, words);
+                write_version((own[0].load(Relaxed) & (LOADING - 1)) as u32, words);
                 u64::from(number) + 1
             }
             _ => 0,
@@ -67,7 +67,7 @@ extern "C" fn on_error(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
 
 /// Writes the id of a version to stderr, using only async-signal-safe calls.
 #[cfg(unix)]
-fn say_who(number: u32, words: Words) {
+fn write_version(number: u32, words: Words) {
     let Some(version) = words.get(place_of(number.max(1))..) else { return };
     let mut id = [0; ID * 8];
     for (bytes, word) in id.chunks_exact_mut(8).zip(version) {

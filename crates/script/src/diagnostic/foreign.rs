@@ -285,7 +285,7 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
             "write `type_of(value)`, which returns a text: \"string\", \"array\", \"map\" …"
         }
         "rjust" | "ljust" | "zfill" | "padStart" | "padEnd" => {
-            "write `text.pad(length, \" \")` in a statement of its own, which fills the text at its end"
+            "write `text.pad(length, \" \")` in a separate statement, which pads the text at its end"
         }
         _ if name == "Error" || name.ends_with("Exception") || name.ends_with("Error") => {
             "write `throw \"why\"`; in a hook, `deny(\"why\")` refuses the request"

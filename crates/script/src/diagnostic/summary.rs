@@ -25,7 +25,7 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
         EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(
             &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
         )),
-        EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
+        EvalAltResult::ErrorMismatchDataType(expected, given, _) if expected == "bool" => {
             format!("invalid condition: expected true or false, got {}", kind_in_words(given))
         }
         EvalAltResult::ErrorDotExpr(..)
@@ -120,7 +120,7 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
         EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {
             Some("the value before `[` is `()`; write `?[` to get `()` instead of the error")
         }
-        EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
+        EvalAltResult::ErrorMismatchDataType(expected, ..) if expected == "bool" => {
             Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")
         }
         EvalAltResult::ErrorDataRace(..) => Some(

@@ -325,9 +325,9 @@ impl ScriptFilter {
     /// Returns `true` if the hook is called for this value. If `match` is declared, an event must contain one of
     /// its texts.
     fn wants(&self, hook: Hook, value: &Json) -> bool {
-        let wanted = &self.script.manifest.matches;
-        let is_wanted = |text: &str| wanted.iter().any(|wanted| text.contains(wanted.as_str()));
-        hook != Hook::Stream || wanted.is_empty() || event::any_text(value, &is_wanted)
+        let words = &self.script.manifest.matches;
+        let is_match = |text: &str| words.iter().any(|word| text.contains(word.as_str()));
+        hook != Hook::Stream || words.is_empty() || event::any_text(value, &is_match)
     }
 
     fn argument(&self, param: Param, hook: Hook, ctx: &FilterContext) -> Dynamic {

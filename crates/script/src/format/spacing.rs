@@ -71,12 +71,12 @@ pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
 
 /// Returns the number of blanks between a lexeme and the previous one on the same line.
 pub(super) fn gap(before: (&Lexeme<'_>, Role), lexeme: (&Lexeme<'_>, Role)) -> usize {
-    let wanted = wanted(before, lexeme);
+    let preferred = preferred_space(before, lexeme);
     let (a, b) = (before.0, lexeme.0);
-    usize::max(wanted, usize::from(wanted == 0 && !stays_apart(a, b)))
+    usize::max(preferred, usize::from(preferred == 0 && !stays_apart(a, b)))
 }
 
-fn wanted((a, role_of_a): (&Lexeme<'_>, Role), (b, role_of_b): (&Lexeme<'_>, Role)) -> usize {
+fn preferred_space((a, role_of_a): (&Lexeme<'_>, Role), (b, role_of_b): (&Lexeme<'_>, Role)) -> usize {
     let kept = usize::from(b.blanks > 0);
     if b.is_line_comment() {
         return b.blanks.max(1);

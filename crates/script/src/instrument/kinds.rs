@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn types_that_syntax_proves_are_known() {
         use ValueKind::*;
-        for (body, wanted) in [
+        for (body, expected) in [
             ("body.messages.len() < 4", [Some(Number), Some(Number)]),
             ("body.messages[0].content.len() < valves.limit", [Some(Number), Some(Number)]),
             ("valves.name < \"y\"", [Some(Text), Some(Text)]),
@@ -418,7 +418,7 @@ mod tests {
             ("let s = \"a\"; s += `b`; s < 'x'", [Some(Text), Some(Text)]),
             ("time::unix() < body.until", [Some(Number), None]),
         ] {
-            assert_eq!(compared(body), wanted, "{body}");
+            assert_eq!(compared(body), expected, "{body}");
         }
     }
 

@@ -102,8 +102,8 @@ fn live_and_plain_values_mix_in_every_operator() {
             if second.as_str().is_some() && (result == "a + b" || is_map) {
                 continue;
             }
-            let wanted = outcome(&script, dynamic_of(&first), dynamic_of(&second));
-            succeeded += usize::from(wanted.is_ok());
+            let expected = outcome(&script, dynamic_of(&first), dynamic_of(&second));
+            succeeded += usize::from(expected.is_ok());
             for (is_own_a, is_own_b) in [(0, 0), (0, 1), (1, 0)] {
                 {
                     let [live_a, own_a] = both(&first);
@@ -111,14 +111,14 @@ fn live_and_plain_values_mix_in_every_operator() {
                     let a = if is_own_a == 1 { own_a } else { live_a };
                     let b = if is_own_b == 1 { own_b } else { live_b };
                     let got = outcome(&script, a, b);
-                    let is_same = match (&wanted, &got) {
-                        (Ok(wanted), Ok(got)) => wanted.to_string() == got.to_string(),
-                        (wanted, got) => wanted.is_err() == got.is_err(),
+                    let is_same = match (&expected, &got) {
+                        (Ok(expected), Ok(got)) => expected.to_string() == got.to_string(),
+                        (expected, got) => expected.is_err() == got.is_err(),
                     };
                     if !is_same {
                         let kind = |is_own| if is_own == 1 { "own" } else { "live" };
                         wrong.push(format!(
-                            "{before} {result}: {} {first} with {} {second}: {got:?} instead of {wanted:?}",
+                            "{before} {result}: {} {first} with {} {second}: {got:?} instead of {expected:?}",
                             kind(is_own_a),
                             kind(is_own_b)
                         ));
@@ -181,12 +181,12 @@ fn every_assignment_operator_evaluates_its_target_once() {
                 if operator == "+=" && (is_shown(first, second) || is_shown(second, first)) {
                     continue;
                 }
-                let wanted = outcome(&script, dynamic_of(first), dynamic_of(second));
-                if let Ok(wanted) = &wanted {
+                let expected = outcome(&script, dynamic_of(first), dynamic_of(second));
+                if let Ok(expected) = &expected {
                     succeeded += 1;
-                    if wanted.at_path("1").as_i64() != Some(calls) {
+                    if expected.at_path("1").as_i64() != Some(calls) {
                         wrong.push(format!(
-                            "{before} {target} {operator} {second}: {wanted}, {calls} calls wanted"
+                            "{before} {target} {operator} {second}: {expected}, {calls} calls expected"
                         ));
                     }
                 }
@@ -195,13 +195,13 @@ fn every_assignment_operator_evaluates_its_target_once() {
                 {
                     let got =
                         outcome(&script, both(first)[is_live_a].clone(), both(second)[is_live_b].clone());
-                    let is_same = match (&wanted, &got) {
-                        (Ok(wanted), Ok(got)) => wanted.to_string() == got.to_string(),
-                        (wanted, got) => wanted.is_err() == got.is_err(),
+                    let is_same = match (&expected, &got) {
+                        (Ok(expected), Ok(got)) => expected.to_string() == got.to_string(),
+                        (expected, got) => expected.is_err() == got.is_err(),
                     };
                     if !is_same {
                         wrong.push(format!(
-                            "{before} {target} {operator} b: {kinds}, {first} and {second}: {got:?} instead of {wanted:?}"
+                            "{before} {target} {operator} b: {kinds}, {first} and {second}: {got:?} instead of {expected:?}"
                         ));
                     }
                 }
@@ -262,7 +262,7 @@ fn a_comparison_that_fails_can_be_caught() {
 #[test]
 fn numbers_compare_by_value_whether_live_or_not() {
     let script = script("", "[a < b, a <= b, a > b, a >= b, a == b]");
-    for (a, b, wanted) in [
+    for (a, b, expected) in [
         (Json::from(1i64), Json::from(1.5), "[true,true,false,false,false]"),
         (Json::from(2i64), Json::from(2.0), "[false,true,false,true,true]"),
         (Json::from(0.1 + 0.2), Json::from(0.3), "[false,true,false,true,true]"),
@@ -271,7 +271,7 @@ fn numbers_compare_by_value_whether_live_or_not() {
     ] {
         for a in both(&a) {
             for b in both(&b) {
-                assert_eq!(outcome(&script, a.clone(), b).unwrap().to_string(), wanted, "{a} {wanted}");
+                assert_eq!(outcome(&script, a.clone(), b).unwrap().to_string(), expected, "{a} {expected}");
             }
         }
     }

@@ -21,7 +21,7 @@ fn out(script: &Script) -> Json {
 
 #[test]
 fn functions_with_switch_and_closures_return_the_same_values() {
-    for (code, wanted) in [
+    for (code, expected) in [
         (r#"body.out = switch 2 { 1 => "a", 2 => "b", _ => "c" };"#, r#""b""#),
         (r#"body.out = switch [1, 2] { [1, 2] => "a", _ => "b" };"#, r#""a""#),
         (
@@ -41,7 +41,7 @@ fn functions_with_switch_and_closures_return_the_same_values() {
         let text = format!(
             "fn early(n) {{ switch n {{ 3 => {{ return n * 10; }} }} 0 }}\nfn inlet(body) {{ {code} body }}"
         );
-        assert_eq!(out(&script(&text)).to_string(), wanted, "{code}");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
     }
 }
 
@@ -95,7 +95,7 @@ fn closures_and_what_they_capture_are_freed_with_their_call() {
 
 #[test]
 fn keys_of_map_literals_stay_as_written() {
-    for (code, wanted) in [
+    for (code, expected) in [
         ("#{ b: 1, a: 2 }", r#"{"b":1,"a":2}"#),
         ("#{ a: 1, b: 2 }", r#"{"a":1,"b":2}"#),
         ("[#{ b: 1, a: [#{ d: 1, c: 2 }] }]", r#"[{"b":1,"a":[{"d":1,"c":2}]}]"#),
@@ -143,6 +143,6 @@ fn keys_of_map_literals_stay_as_written() {
              fn value(body) {{ {code} }}\n\
              fn inlet(body) {{ body.out = value(body); body }}"
         );
-        assert_eq!(out(&script(&text)).to_string(), wanted, "{code}");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
     }
 }

@@ -117,9 +117,9 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Diagnostic> {
         Some(subject) if is_equality => {
             format!("assign with a single `=`; a hook ends with `{subject}`, or without a value")
         }
-        Some(subject) => format!(
-            "write `{subject}` on a line of its own at the end; a hook returns `{subject}` or nothing"
-        ),
+        Some(subject) => {
+            format!("write `{subject}` on a separate line at the end; a hook returns `{subject}` or nothing")
+        }
         None => "return a text, a list of events or nothing".to_owned(),
     }))
 }

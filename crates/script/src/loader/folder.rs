@@ -5,7 +5,7 @@ use super::file::{As, LoadedFile, importing, read, stamp_of};
 use super::listing::{ListedFile, Listing, Stamp};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::{Imports, ModuleFinder};
-use crate::manifest::says_of_itself;
+use crate::manifest::claims_of;
 use crate::source::Kind;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Loader {
     /// Reports a module that claims to be a guard: it would never run.
     fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Diagnostic> {
         let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
-        says_of_itself(&read.file.text).0.then(|| {
+        claims_of(&read.file.text).0.then(|| {
             let what = "`security: true` has no effect: files in `lib` and files whose name starts with `_` \
                         are not filters";
             Diagnostic::new(Code::UnclearGuard, &read.file.id, path, what)

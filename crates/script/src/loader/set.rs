@@ -5,7 +5,7 @@ use super::file::{As, LoadedFile, check_name, importing, read_bytes};
 use super::listing::{MAX_NESTING, TESTS};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::{Contents, Imports, ModuleFinder};
-use crate::manifest::says_of_itself;
+use crate::manifest::claims_of;
 use crate::source::Kind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl SourceSet {
                 Some(Role::Tests) => found.tests.push(path.clone()),
                 Some(Role::Module) => {
                     found.modules.push(path.clone());
-                    if kind == Kind::Filter && says_of_itself(text).0 {
+                    if kind == Kind::Filter && claims_of(text).0 {
                         let what = "`security: true` has no effect: files in `lib` and files whose name \
                                     starts with `_` are not filters";
                         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();

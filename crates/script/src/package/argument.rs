@@ -74,14 +74,14 @@ pub(super) fn items(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf
 }
 
 /// Creates the error of an argument of the wrong kind.
-pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -> Box<EvalAltResult> {
+pub(super) fn unfit(function: &str, name: &str, expected: &str, value: &Dynamic) -> Box<EvalAltResult> {
     let kind = match json_of(value) {
         Ok(Json::Null) => "()",
         Ok(json) => json.kind(),
         Err(_) if value.is_fnptr() => "a function",
         Err(_) => value.type_name(),
     };
-    fail(function, format!("`{name}` must be {wanted}, not {kind}"))
+    fail(function, format!("`{name}` must be {expected}, not {kind}"))
 }
 
 /// Registers a function with side effects, which is called at each occurrence with any arguments. Each line of the

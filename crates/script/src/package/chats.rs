@@ -209,8 +209,8 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "chats::search";
     let options = Options::read(NAME, options, &["limit"])?;
     let limit = options.count("limit", CHATS, MAX_CHATS)?;
-    let wanted = text.trim().to_lowercase();
-    if wanted.is_empty() {
+    let needle = text.trim().to_lowercase();
+    if needle.is_empty() {
         return Err(fail(NAME, "`text` must not be empty"));
     }
     let own = Own::find(NAME)?;
@@ -232,7 +232,7 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                         bytes += message_text.len();
                         budget::charge((message_text.len() / BYTES_OF_AN_OPERATION) as u64)
                             .map_err(budget::ended)?;
-                        let Some(excerpt) = excerpt(&message_text, &wanted) else { continue };
+                        let Some(excerpt) = excerpt(&message_text, &needle) else { continue };
                         let title = match &title {
                             Some(title) => title,
                             None => title.insert(own.title(&chat)?),
@@ -260,13 +260,13 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     )
 }
 
-/// Returns the text around the first match; `wanted` is in lower case.
-fn excerpt(text: &str, wanted: &str) -> Option<String> {
+/// Returns the text around the first match; `needle` is in lower case.
+fn excerpt(text: &str, needle: &str) -> Option<String> {
     let lower = text.to_lowercase();
-    let at = lower.find(wanted)?;
+    let at = lower.find(needle)?;
     // Lower case may change the length in bytes, so the position is counted in characters.
     let place = lower[..at].chars().count();
-    let count = wanted.chars().count() + 2 * AROUND;
+    let count = needle.chars().count() + 2 * AROUND;
     let excerpt: String = text.chars().skip(place.saturating_sub(AROUND)).take(count).collect();
     Some(line(&excerpt, count))
 }

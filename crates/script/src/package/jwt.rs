@@ -138,18 +138,18 @@ fn check(
     if time("nbf")?.is_some_and(|begin| now < begin - leeway) {
         return Err("the token is not valid yet");
     }
-    let is_for = |wanted: &str| match &claims["aud"] {
-        Value::Array(audiences) => audiences.iter().any(|one| one.as_str() == Some(wanted)),
-        one => one.as_str() == Some(wanted),
+    let is_for = |expected: &str| match &claims["aud"] {
+        Value::Array(audiences) => audiences.iter().any(|one| one.as_str() == Some(expected)),
+        one => one.as_str() == Some(expected),
     };
     match audience {
-        Some(wanted) if !is_for(wanted) => return Err("the token has a different audience"),
+        Some(expected) if !is_for(expected) => return Err("the token has a different audience"),
         None if !claims["aud"].is_null() => {
             return Err("missing option `audience`: the token names an audience");
         }
         _ => {}
     }
-    if issuer.is_some_and(|wanted| claims["iss"].as_str() != Some(wanted)) {
+    if issuer.is_some_and(|expected| claims["iss"].as_str() != Some(expected)) {
         return Err("the token has a different issuer");
     }
     Ok(())

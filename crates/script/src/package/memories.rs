@@ -6,7 +6,7 @@
 use super::argument::{AnyMap, RhaiResultOf, effect, fail};
 use super::host_calls;
 use super::records::{self, charge_embedding, charge_search, space_of_user, ungranted, wait};
-use super::vectors::{min_score, wanted};
+use super::vectors::{checked_count, min_score};
 use super::waiting::Options;
 use crate::budget;
 use crate::call::{self, Call};
@@ -222,7 +222,7 @@ fn list() -> RhaiResultOf<Array> {
 
 fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "memories::search";
-    let count = wanted(NAME, count)?;
+    let count = checked_count(NAME, count)?;
     let options = Options::read(NAME, options, &["min_score"])?;
     let min_score = min_score(NAME, options.value("min_score"))?;
     let memories = Memories::find(NAME)?;

@@ -77,7 +77,7 @@ fn total(list: &Dynamic) -> RhaiResultOf<Dynamic> {
     Ok(if is_whole { whole.into() } else { (whole as FLOAT + broken).into() })
 }
 
-fn extreme(name: &str, list: &Dynamic, wanted: Ordering) -> RhaiResultOf<Dynamic> {
+fn extreme(name: &str, list: &Dynamic, ordering: Ordering) -> RhaiResultOf<Dynamic> {
     let mut items = elements(name, list)?.into_iter();
     let mut found = items.next().ok_or_else(|| {
         error(format!("{name}: the list is empty; test it first: `if !list.is_empty() {{ … }}`"))
@@ -85,7 +85,7 @@ fn extreme(name: &str, list: &Dynamic, wanted: Ordering) -> RhaiResultOf<Dynamic
     // A single element must be ordered too.
     compare(name, &found, &found)?;
     for item in items {
-        if compare(name, &item, &found)? == wanted {
+        if compare(name, &item, &found)? == ordering {
             found = item;
         }
     }

@@ -267,7 +267,7 @@ fn thrown(function: &str, tool: &str, error: Error, turn: &Turn) -> Box<EvalAltR
 fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     let options = Options::read(ALL, options, &["limit", "settle"])?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     for one in items(ALL, "calls", calls)? {
         let json = json_of(&one)?;
         let name = json.text("name");
@@ -282,9 +282,9 @@ fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
             ));
         };
         let args = json.get("args").filter(|args| !args.is_null()).unwrap_or_else(Json::object);
-        wanted.push((name.to_string(), live(&args, Shape::Plain)));
+        requested.push((name.to_string(), live(&args, Shape::Plain)));
     }
-    let works = wanted.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Job<'_, _>);
+    let works = requested.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Job<'_, _>);
     let call = running(ALL)?;
     run_beside(&call.turn, works.collect(), limit, settles)
 }

@@ -91,10 +91,10 @@ impl Upload {
         Ok(files.iter().take(MAX_FILES).map(Self::of).collect())
     }
 
-    fn find(function: &str, wanted: &Dynamic) -> RhaiResultOf<Self> {
+    fn find(function: &str, name_or_index: &Dynamic) -> RhaiResultOf<Self> {
         let mut all = Self::all(function)?;
         let count = all.len();
-        let place = match (wanted.as_int(), wanted.as_immutable_string_ref()) {
+        let place = match (name_or_index.as_int(), name_or_index.as_immutable_string_ref()) {
             (Ok(index), _) => usize::try_from(index).ok().filter(|index| *index < count),
             (_, Ok(word)) => {
                 let is = |own: &Option<String>| own.as_deref() == Some(word.as_str());
@@ -109,7 +109,7 @@ impl Upload {
             None => Err(fail(
                 function,
                 format!(
-                    "unknown file `{wanted:.100}`: the request has {count}; uploads::list() returns them"
+                    "unknown file `{name_or_index:.100}`: the request has {count}; uploads::list() returns them"
                 ),
             )),
         }
@@ -177,9 +177,9 @@ fn list() -> RhaiResultOf<Array> {
     Ok(shown.collect())
 }
 
-fn text(wanted: &Dynamic) -> RhaiResultOf<String> {
+fn text(name_or_index: &Dynamic) -> RhaiResultOf<String> {
     const FUNCTION: &str = "uploads::text";
-    let file = Upload::find(FUNCTION, wanted)?;
+    let file = Upload::find(FUNCTION, name_or_index)?;
     if let Some(text) = &file.text {
         check_text(FUNCTION, text.len())?;
         check_walk(text, 1)?;
@@ -197,8 +197,8 @@ fn text(wanted: &Dynamic) -> RhaiResultOf<String> {
     documents::text(&format!("{FUNCTION} of `{}`", file.shown()), &bytes)
 }
 
-fn bytes(wanted: &Dynamic) -> RhaiResultOf<Bytes> {
+fn bytes(name_or_index: &Dynamic) -> RhaiResultOf<Bytes> {
     const FUNCTION: &str = "uploads::bytes";
-    let content = Upload::find(FUNCTION, wanted)?.content(FUNCTION)?;
+    let content = Upload::find(FUNCTION, name_or_index)?.content(FUNCTION)?;
     Bytes::new(content)
 }

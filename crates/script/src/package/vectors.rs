@@ -189,7 +189,7 @@ impl Scope {
     fn nearest(self, given: &Dynamic, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
         let name = self.called("nearest");
         let searched = vector(&name, "vector", given)?;
-        let count = wanted(&name, count)?;
+        let count = checked_count(&name, count)?;
         let options = Options::read(&name, options, &["min_score"])?;
         let min_score = min_score(&name, options.value("min_score"))?;
         let Place { call, index, owner } = self.find(&name)?;
@@ -248,7 +248,7 @@ fn number(number: u64) -> i64 {
 }
 
 /// Returns the maximum number of entries that a search returns.
-pub(super) fn wanted(function: &str, count: i64) -> RhaiResultOf<usize> {
+pub(super) fn checked_count(function: &str, count: i64) -> RhaiResultOf<usize> {
     let count = usize::try_from(count).ok().filter(|count| (1..=MAX_AT_ONCE).contains(count));
     count.ok_or_else(|| fail(function, format!("`count` must be from 1 to {MAX_AT_ONCE}")))
 }

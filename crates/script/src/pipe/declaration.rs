@@ -99,7 +99,7 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Di
         Diagnostic::of(
             Code::BadPipe,
             file,
-            "missing `pipe`: `pipes` lists models, and nothing answers for them",
+            "missing `pipe`: `pipes` lists models, but no function answers for them",
         )
         .at_function(source, "pipes")
         .help("write `fn pipe(body) { … }`")

@@ -427,7 +427,7 @@ impl People {
     }
 
     /// Receives an event; a question is answered immediately or never.
-    pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
+    pub(super) fn on_event(&self, event: &EmittedEvent, questions: &Questions) {
         let (event, id) = (event.0.deep_clone(), event.0.text("id"));
         event.remove("id");
         let mut listening = self.0.lock();

@@ -3,7 +3,7 @@
 
 use super::canned::Model;
 use super::environment::TestEnvironment;
-use super::functions::saying;
+use super::functions::body_of;
 use crate::pipe::Pipes;
 use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl TestEnvironment {
         let model = Model::default();
         model.answers(&chunks);
         let kernel = self.kernel(model, others.collect())?;
-        self.answered(&kernel, saying("hello"), true).await
+        self.answered(&kernel, body_of("hello"), true).await
     }
 
     /// Calls one of the script's tools, with the filters that a turn would apply.

@@ -135,7 +135,7 @@ impl TestEnvironment {
     fn in_turn(self: &Arc<Self>, facts: TurnFacts, context: Context) -> Turn {
         let (people, questions) = (self.people.clone(), Questions::default());
         let open_questions = questions.clone();
-        let events = Events::listening(move |event| people.hear(event, &open_questions), Some(questions));
+        let events = Events::listening(move |event| people.on_event(event, &open_questions), Some(questions));
         let facts = TurnFacts { states: Some(facts.states.clone().unwrap_or_default()), ..facts };
         let turn = Turn::new(facts, context, events);
         let _ = turn.local::<Here>().0.set(Arc::downgrade(self));

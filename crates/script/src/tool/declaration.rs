@@ -83,7 +83,7 @@ fn no_handler(script: &Script, source: &str) -> Diagnostic {
     if hook.is_none() && names.contains(&"action") {
         return problem
             .at_function(source, "action")
-            .help("move the file to actions/; `action` is behind a button");
+            .help("move the file to actions/; `action` handles a button");
     }
     match (hook, near) {
         (Some(hook), _) => problem

@@ -137,7 +137,7 @@ mod tests {
     fn keys_are_listed_as_written_with_added_ones_at_the_end() {
         let orders = KeyOrders::default();
         let tag = orders.tag(["b", "c", "a"].into_iter()).unwrap();
-        for (has, wanted) in [
+        for (has, expected) in [
             (vec!["a", "b", "c"], r#"{"b":1,"c":1,"a":1}"#),
             (vec!["a", "c"], r#"{"c":1,"a":1}"#),
             (vec!["0", "a", "aa", "b", "z"], r#"{"b":1,"a":1,"0":1,"aa":1,"z":1}"#),
@@ -145,8 +145,8 @@ mod tests {
         ] {
             let mut map = map(&has);
             set(&mut map, tag);
-            assert_eq!(json_of(&map).unwrap().to_string(), wanted);
-            assert_eq!(json_of(&map.clone()).unwrap().to_string(), wanted);
+            assert_eq!(json_of(&map).unwrap().to_string(), expected);
+            assert_eq!(json_of(&map.clone()).unwrap().to_string(), expected);
         }
         assert_eq!(orders.tag(["b", "c", "a"].into_iter()), Some(tag));
         assert_eq!(orders.tag(["a", "b"].into_iter()), None);

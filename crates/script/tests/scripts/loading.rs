@@ -681,7 +681,7 @@ fn backtick_patterns_keep_escapes_and_list_mutators_return_nothing() {
     assert!(doubts(r"body.x = regex::replace(body.y, `a`, `b`) + `\n`;").contains("V602"));
     for code in ["let l = []; body.x = l.push(1);", "let s = \"a\"; body.x = s.pad(4, \"*\");"] {
         let report = doubts(code);
-        assert!(report.contains("V601") && report.contains("in a statement of its own"), "{code}\n{report}");
+        assert!(report.contains("V601") && report.contains("in a separate statement"), "{code}\n{report}");
     }
 }
 

@@ -104,13 +104,13 @@ pub(super) async fn list(
     Query(query): Query<RunsQuery>,
 ) -> Result<JsonOf<List<Run>>, ApiError> {
     agent(&app.host.snapshot(), &id, &[])?;
-    let wanted = RunQuery {
+    let query = RunQuery {
         agent: Some(id),
         conversation: query.chat_id,
         status: query.status,
         limit: query.limit.unwrap_or(LISTED),
     };
-    let runs = app.runs.list(&wanted).await?;
+    let runs = app.runs.list(&query).await?;
     Ok(JsonOf::new(as_list(runs.iter().map(|(run, agent)| run_to_json(run, agent)))))
 }
 

@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use valvehouse_json::Json;
 
 /// Returns `true` if a client uses Anthropic's API, whose requests name its version in a header.
-pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
+pub(crate) fn is_anthropic_client(headers: &HeaderMap) -> bool {
     headers.contains_key("anthropic-version")
 }
 

@@ -1,7 +1,7 @@
 //! The endpoint group of a request, determined from its path before routing. It selects the limits and the
 //! error format.
 
-use crate::messages::models::speaks_anthropic;
+use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::ollama::rejection::OllamaError;
 use crate::reply::{Detail, OpenAiError};
@@ -63,10 +63,10 @@ impl EndpointGroup {
             Self::Ollama
         } else if path.starts_with("/api/") {
             Self::Operators
-        } else if is_in("/messages") || is_in("/models") && speaks_anthropic(&parts.headers) {
+        } else if is_in("/messages") || is_in("/models") && is_anthropic_client(&parts.headers) {
             Self::Anthropic
         } else if PASSED.iter().any(|route| is_in(route)) {
-            if speaks_anthropic(&parts.headers) { Self::Anthropic } else { Self::OpenAi }
+            if is_anthropic_client(&parts.headers) { Self::Anthropic } else { Self::OpenAi }
         } else if path.starts_with("/openai/")
             || is_in("/models")
             || is_in("/chat/completions")

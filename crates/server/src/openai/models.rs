@@ -19,14 +19,14 @@ use valvehouse_json::Json;
 
 /// Returns all models.
 pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Response {
-    let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
+    let is_anthropic_client = anthropic::is_anthropic_client(&parts.headers);
     match auth::user_of_key(&app, &parts) {
-        Err(error) if speaks_anthropic => return AnthropicError(error).into_response(),
+        Err(error) if is_anthropic_client => return AnthropicError(error).into_response(),
         Err(error) => return OpenAiError(error).into_response(),
         Ok(_) => {}
     }
     let list = catalog::list(&app.host.snapshot()).await;
-    if speaks_anthropic {
+    if is_anthropic_client {
         return json_response(StatusCode::OK, &anthropic::list(&list));
     }
     json_response(StatusCode::OK, &pipelines::list::list_of(&app, list))
@@ -34,15 +34,15 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
 
 /// Returns one model.
 pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, parts: Parts) -> Response {
-    let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
+    let is_anthropic_client = anthropic::is_anthropic_client(&parts.headers);
     let found = match auth::user_of_key(&app, &parts) {
         Ok(_) => find(&app.host.snapshot(), &id).await,
         Err(error) => Err(error),
     };
     match found {
-        Ok(model) if speaks_anthropic => json_response(StatusCode::OK, &anthropic::entry(&model)),
+        Ok(model) if is_anthropic_client => json_response(StatusCode::OK, &anthropic::entry(&model)),
         Ok(model) => json_response(StatusCode::OK, &model),
-        Err(error) if speaks_anthropic => AnthropicError(error).into_response(),
+        Err(error) if is_anthropic_client => AnthropicError(error).into_response(),
         Err(error) => OpenAiError(error).into_response(),
     }
 }

@@ -6,7 +6,7 @@ use super::body::RequestBody;
 use super::guard;
 use crate::body::unpacked;
 use crate::headers::named;
-use crate::messages::models::speaks_anthropic;
+use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::reply::{self, OpenAiError};
 use crate::{auth, exchange, facts, recording};
@@ -58,11 +58,11 @@ pub(super) async fn realtime(headers: HeaderMap) -> Response {
         code: Some("realtime_unsupported"),
         kind: RequestErrorKind::NotFound,
     };
-    refused(error, speaks_anthropic(&headers))
+    refused(error, is_anthropic_client(&headers))
 }
 
 fn is_anthropic(path: &str, headers: &HeaderMap) -> bool {
-    path.starts_with("messages/") || speaks_anthropic(headers)
+    path.starts_with("messages/") || is_anthropic_client(headers)
 }
 
 fn refused(error: Error, anthropic: bool) -> Response {
@@ -328,10 +328,10 @@ impl Target {
 /// Returns `true` if a provider may serve a route.
 fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
     let first = path.split_once('/').map_or(path, |(first, _)| first);
-    let speaks_anthropic = plan.provider.has_route("messages/count_tokens");
+    let is_anthropic_client = plan.provider.has_route("messages/count_tokens");
     plan.provider.has_route(path)
         && plan.routes.as_ref().is_none_or(|routes| routes.iter().any(|route| route == first))
-        && (first != "files" || speaks_anthropic == anthropic)
+        && (first != "files" || is_anthropic_client == anthropic)
 }
 
 /// Returns the error for a route that the provider, or every provider, lacks.

@@ -322,7 +322,7 @@ impl Run {
         match ended {
             Ok(()) => {}
             Err(Interruption::Lost) => {
-                tracing::info!("the response {} was canceled, deleted or given up", self.id);
+                tracing::info!("the response {} was canceled, deleted or marked as failed", self.id);
                 return;
             }
             Err(Interruption::Stopped(StopReason::Canceled)) => {

@@ -70,7 +70,7 @@ pub(super) async fn update(State(app): State<Arc<App>>, Id(id): Id, parts: Parts
         let sent = extract::object(&app, body).await?;
         if sent.get("metadata").is_none() {
             return Err(Error::invalid(
-                "missing metadata: nothing else of a conversation can be changed",
+                "missing metadata: only the metadata of a conversation can be changed",
                 Some("metadata"),
             ));
         }

@@ -91,7 +91,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
         let kind = item.text("type").unwrap_or_else(|| "message".into());
         match &*kind {
             "message" => match item.text("role").as_deref() {
-                Some("assistant") => turn.say(item),
+                Some("assistant") => turn.add_message(item),
                 Some(role @ ("user" | "system" | "developer")) => {
                     turn.end(&mut out);
                     check_content(item, at)?;
@@ -169,7 +169,7 @@ impl Turn {
         self.kept.push(items::block(item, self.calls.len()));
     }
 
-    fn say(&mut self, item: &Json) {
+    fn add_message(&mut self, item: &Json) {
         let parts = item.field("content");
         if let Json::Text(text) = &parts {
             self.text.push(text.to_string());

@@ -222,7 +222,7 @@ impl Socket {
         let response = loop {
             tokio::select! {
                 response = &mut answering => break response,
-                message = self.stream.next() => self.hear(message).await?,
+                message = self.stream.next() => self.on_message(message).await?,
             }
         };
         if response.status() != StatusCode::OK {
@@ -236,7 +236,7 @@ impl Socket {
             let chunk = tokio::select! {
                 chunk = chunks.next() => chunk,
                 message = self.stream.next() => {
-                    self.hear(message).await?;
+                    self.on_message(message).await?;
                     continue;
                 }
             };
@@ -278,7 +278,7 @@ impl Socket {
     }
 
     /// Handles a message of the client while a request is in progress.
-    async fn hear(
+    async fn on_message(
         &mut self,
         message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
     ) -> Result<(), Disconnect> {

@@ -198,7 +198,7 @@ impl Writer {
         }
         let text = message::text_of(&delta);
         if !text.is_empty() {
-            self.say(&text, &mut events);
+            self.add_text(&text, &mut events);
         }
         self.cite(&mut events);
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
@@ -398,7 +398,7 @@ impl Writer {
         })
     }
 
-    fn say(&mut self, chunk: &str, events: &mut Vec<Json>) {
+    fn add_text(&mut self, chunk: &str, events: &mut Vec<Json>) {
         let at = self.message(|kind| matches!(kind, Kind::Message { refusal: None, .. }), events);
         let logprobs = std::mem::take(&mut self.logprobs);
         let Kind::Message { text, .. } = &mut self.items[at].kind else { return };

@@ -57,9 +57,11 @@ fn name(parts: &Parts) -> String {
 /// Returns `true` if the browser uses TLS, to a proxy in front of this host. A false claim only affects the
 /// client's own cookie.
 fn came_encrypted(headers: &HeaderMap) -> bool {
-    let says = |name: &str, word: &str| {
+    let header_has = |name: &str, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.to_ascii_lowercase().contains(word))
     };
-    says("origin", "https://") || says("x-forwarded-proto", "https") || says("forwarded", "proto=https")
+    header_has("origin", "https://")
+        || header_has("x-forwarded-proto", "https")
+        || header_has("forwarded", "proto=https")
 }

@@ -76,9 +76,9 @@ impl Feed {
     }
 }
 
-fn event_or_lag<T>(result: Result<T, RecvError>, tell: impl FnOnce(T) -> Bytes) -> Option<Bytes> {
+fn event_or_lag<T>(result: Result<T, RecvError>, event_of: impl FnOnce(T) -> Bytes) -> Option<Bytes> {
     match result {
-        Ok(news) => Some(tell(news)),
+        Ok(news) => Some(event_of(news)),
         Err(RecvError::Lagged(missed)) => Some(named_event("lost", &Json::from([("missed", missed.into())]))),
         Err(RecvError::Closed) => None,
     }

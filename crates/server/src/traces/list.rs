@@ -16,10 +16,10 @@ use valvehouse_json::Json;
 const LISTED: u64 = 50;
 
 /// Handles `GET /api/v1/traces`.
-pub(super) async fn all(State(app): State<Arc<App>>, Query(wanted): Query<TraceQuery>) -> JsonOf<Traces> {
-    let limit = usize::try_from(wanted.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
+pub(super) async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQuery>) -> JsonOf<Traces> {
+    let limit = usize::try_from(query.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let summaries = |traces: Vec<Arc<Trace>>, limit| -> Json {
-        let those = traces.iter().filter(|trace| wanted.is_met_by(trace));
+        let those = traces.iter().filter(|trace| query.is_met_by(trace));
         those.take(limit).map(|trace| trace.summary()).collect::<Vec<_>>().into()
     };
     // In this order, a request that ends in between is listed twice instead of not at all.
@@ -44,7 +44,8 @@ pub(super) struct TraceQuery {
 
 impl TraceQuery {
     fn is_met_by(&self, trace: &Trace) -> bool {
-        let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
+        let is =
+            |expected: &Option<String>, own: &str| expected.as_deref().is_none_or(|expected| expected == own);
         let has_failed = || match trace.ended() {
             Some(ended) => ended.error.is_some() || ended.status >= 400 || !ended.whole,
             None => trace.error().is_some(),

@@ -34,9 +34,8 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/events",
-            get("Streams events as they happen.", feed::follow).result(
-                "Events without an end: `snapshot`, `begun`, `ended`, `emitted`, `metrics` or `lost`.",
-            ),
+            get("Streams events as they happen.", feed::follow)
+                .result("Streams events: `snapshot`, `begun`, `ended`, `emitted`, `metrics` or `lost`."),
         )
         .map(|router| router.route_layer(operators_only))
 }

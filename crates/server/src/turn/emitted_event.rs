@@ -223,7 +223,7 @@ impl EventText {
             "citation" | "source" => "citation",
             _ => return None,
         };
-        if !self.kinds.iter().any(|wanted| wanted == kind) || self.text.bytes > MAX_TEXT {
+        if !self.kinds.iter().any(|enabled| enabled == kind) || self.text.bytes > MAX_TEXT {
             return None;
         }
         let data = event.field("data");

@@ -21,7 +21,7 @@ pub enum KvError {
     #[error("a key must have 1 to {MAX_KEY_BYTES} bytes, and this one has {0}")]
     Key(usize),
     /// The value is too large.
-    #[error("a value exceeded its limit of {} KiB as JSON; store its parts under keys of their own", LARGEST_VALUE / 1024)]
+    #[error("a value exceeded its limit of {} KiB as JSON; store its parts under separate keys", LARGEST_VALUE / 1024)]
     Value,
     /// The value is nested too deeply.
     #[error("{0}")]

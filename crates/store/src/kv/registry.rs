@@ -171,7 +171,7 @@ struct Disk {
     /// The number of hosts.
     hosts: Arc<AtomicU64>,
     /// The number of the latest durable write.
-    wanted: AtomicU64,
+    requested: AtomicU64,
     /// The number of the latest durable write that is stored.
     flushed: AtomicU64,
     /// The lock of the writer. A turn that has waited for it usually finds its write stored.
@@ -303,21 +303,21 @@ impl Kv {
     }
 
     /// Returns the number to pass to [`Kv::flush_up_to`] for all writes made so far; `None` if maps are not
-    /// written. Wakes [`Kv::wanted`].
+    /// written. Wakes [`Kv::flush_requested`].
     pub fn want_flush(&self) -> Option<u64> {
         self.disk.write.as_ref()?;
         // The number is taken after the change, so that the writer of this number finds the change.
-        let write = self.disk.wanted.fetch_add(1, SeqCst) + 1;
+        let write = self.disk.requested.fetch_add(1, SeqCst) + 1;
         self.disk.wake.notify_one();
         Some(write)
     }
 
     /// Waits until a durable write is requested.
-    pub async fn wanted(&self) {
+    pub async fn flush_requested(&self) {
         self.disk.wake.notified().await;
     }
 
-    /// Returns the reason for which the last write failed; `None` after a success.
+    /// Returns the reason why the last write failed; `None` after a success.
     pub fn failure(&self) -> Option<StoreError> {
         self.disk.failure.lock().as_ref().map(|(_, error)| error.clone())
     }
@@ -354,7 +354,7 @@ impl Kv {
 
     async fn write_changes(&self) -> Result<(), StoreError> {
         let Some(write) = &self.disk.write else { return Ok(()) };
-        let wanted = self.disk.wanted.load(SeqCst);
+        let requested = self.disk.requested.load(SeqCst);
         let mut batch = ChangeBatch { kv: self, changes: self.take_changes() };
         if !batch.changes.is_empty()
             && let Err(error) = write(batch.changes.clone()).await
@@ -363,7 +363,7 @@ impl Kv {
             return Err(error);
         }
         batch.changes.clear();
-        self.disk.flushed.fetch_max(wanted, SeqCst);
+        self.disk.flushed.fetch_max(requested, SeqCst);
         *self.disk.failure.lock() = None;
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(crate) fn seal(key: &SealKey, value: &Json, about: &str) -> Result<String, s
     Ok(key.seal(&encode(value)?, about))
 }
 
-/// Opens a sealed value, or returns the reason for which it cannot be opened.
+/// Opens a sealed value, or returns the reason why it cannot be opened.
 pub(crate) fn unseal(key: &SealKey, content: &str, about: &str) -> Result<Json, String> {
     // A plain value was written by hand.
     let plain = match is_sealed(content) {

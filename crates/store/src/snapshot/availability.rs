@@ -164,14 +164,14 @@ impl Availability {
         match written.await.map_err(|error| StoreError::from_sqlx(CHECKING, &self.server.place, &error)) {
             Ok(()) => {
                 tracing::info!(
-                    "{} kv entries that changed meanwhile were written to the store",
+                    "{} kv entries that changed during the outage were written to the store",
                     pending.len()
                 );
                 journal.clear();
             }
             Err(error) if error.kind == StoreErrorKind::Refused => {
                 tracing::error!(
-                    "cannot write the kv entries that changed meanwhile, which are set aside: {error}"
+                    "cannot write the kv entries that changed during the outage; they are set aside: {error}"
                 );
                 journal.set_aside();
             }

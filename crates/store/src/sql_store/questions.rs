@@ -60,7 +60,7 @@ impl QuestionExchange for SqlStore {
     }
 
     fn answer_state<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState> {
-        self.look("read what came of an answer", |_| AnswerState::Waiting, async move {
+        self.look("read the outcome of an answer", |_| AnswerState::Waiting, async move {
             questions::state(&mut self.swift.session().await?, id).await
         })
     }

@@ -425,7 +425,7 @@ impl Store for SqlStore {
     }
 
     fn hosts(&self) -> StoreFuture<'_, Vec<HostSeen>> {
-        self.work("look for running hosts", async move { hosts::all(&mut self.swift.session().await?).await })
+        self.work("list running hosts", async move { hosts::all(&mut self.swift.session().await?).await })
     }
 
     fn leave<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, ()> {

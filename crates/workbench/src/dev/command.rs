@@ -53,7 +53,7 @@ fn greet(app: &App, address: SocketAddr, options: &DevOptions, has_keys: bool, v
             ("models", models.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>().into()),
             ("problems", report::all_as_json(&problems)),
         ]);
-        return view.tell(|_| String::new(), || event);
+        return view.event(|_| String::new(), || event);
     }
     let paint = view.paint();
     let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"), " dev");
@@ -72,7 +72,7 @@ fn greet(app: &App, address: SocketAddr, options: &DevOptions, has_keys: bool, v
     if has_keys {
         text.push_str(&format!("\n{}\n", paint.dim("? shows the keys")));
     }
-    view.say(&text);
+    view.note(&text);
 }
 
 /// Returns the option for the project folder; "" if it is the current folder.

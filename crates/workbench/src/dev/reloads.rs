@@ -19,13 +19,13 @@ impl Reloads {
     }
 
     /// Shows a reload. Returns `true` if the running scripts changed.
-    pub(super) fn tell(&mut self, report: &Report, now: Arc<Snapshot>, view: &View) -> bool {
+    pub(super) fn show(&mut self, report: &Report, now: Arc<Snapshot>, view: &View) -> bool {
         let mut is_new = false;
         for change in &report.changes {
             let Some(news) = News::of(change, report, &self.before, &now) else { continue };
             is_new |= news.is_new;
             let ms = report.took.as_secs_f64() * 1_000.0;
-            view.tell(|paint| news.in_lines(ms, paint), || news.as_json(ms, report.generation));
+            view.event(|paint| news.in_lines(ms, paint), || news.as_json(ms, report.generation));
         }
         self.before = now;
         is_new

@@ -116,8 +116,8 @@ impl Difference {
     }
 
     /// Shows the differences of a replayed request.
-    pub(super) fn tell(&self, number: usize, took_ms: f64, view: &View) {
-        view.tell(|paint| self.in_lines(number, took_ms, paint), || self.as_json(number, took_ms));
+    pub(super) fn show(&self, number: usize, took_ms: f64, view: &View) {
+        view.event(|paint| self.in_lines(number, took_ms, paint), || self.as_json(number, took_ms));
     }
 
     fn in_lines(&self, number: usize, took_ms: f64, paint: Paint) -> String {

@@ -59,18 +59,18 @@ impl Requests {
         match (found, number) {
             (Some((name, trace)), _) => {
                 let (detail, paint) = (trace.detail(), view.paint());
-                view.say(&format!("{}{}", paint.bold(&name), opened(&detail, paint)));
+                view.note(&format!("{}{}", paint.bold(&name), opened(&detail, paint)));
             }
-            (None, None) => view.say("no request yet"),
-            (None, Some(number)) => view.say(&format!("cannot open request #{number}: unknown number")),
+            (None, None) => view.note("no request yet"),
+            (None, Some(number)) => view.note(&format!("cannot open request #{number}: unknown number")),
         }
     }
 }
 
 /// Shows a request that has ended.
-pub(super) fn tell(number: usize, trace: &Trace, open: StepDetail, view: &View) {
+pub(super) fn show(number: usize, trace: &Trace, open: StepDetail, view: &View) {
     let detail = trace.detail();
-    view.tell(
+    view.event(
         |paint| in_lines(number, trace, &detail, open, paint),
         || as_json(number, trace, &detail, open),
     );
@@ -161,7 +161,7 @@ fn is_notable(record: &StepRecord) -> bool {
     !matches!(sign(record), '.' | 'M' | 'T')
 }
 
-/// Returns the change of a step, or the reason for which it ended the request.
+/// Returns the change of a step, or the reason why it ended the request.
 fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
     match record.word {

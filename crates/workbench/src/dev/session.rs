@@ -113,7 +113,7 @@ impl Session {
             match missed {
                 None => return,
                 Some(0) => {}
-                Some(missed) => self.view.tell(
+                Some(missed) => self.view.event(
                     |_| format!("{missed} events were skipped"),
                     || Json::from([("event", "lost".into()), ("missed", missed.into())]),
                 ),
@@ -123,7 +123,7 @@ impl Session {
 
     fn reloaded(&mut self, report: &Report) {
         let now = self.app.host.snapshot();
-        let is_new = self.reloads.tell(report, now.clone(), &self.view);
+        let is_new = self.reloads.show(report, now.clone(), &self.view);
         let saved = report.changes.iter().filter_map(|change| match change {
             Change::Loaded(id) | Change::Updated(id) => Some(&now.plugins.get(id)?.path),
             _ => None,
@@ -153,7 +153,7 @@ impl Session {
     fn happened(&mut self, news: News) {
         if let News::Ended(trace) = news {
             let number = self.requests.add(trace.clone());
-            requests::tell(number, &trace, self.open, &self.view);
+            requests::show(number, &trace, self.open, &self.view);
         }
     }
 
@@ -161,17 +161,17 @@ impl Session {
         match key {
             Key::Open(number) => self.requests.open(number, &self.view),
             Key::Replay => match self.last(self.on_save.unwrap_or(ReplayModels::Recorded)) {
-                None => self.view.say("no request to replay yet"),
+                None => self.view.note("no request to replay yet"),
                 replay => self.ask(Work { replay, ..Work::default() }),
             },
             Key::Test => match self.tests.all() {
-                none if none.is_empty() => self.view.say(
-                    "no tests yet: the tests of turn_limit.rhai belong in turn_limit.test.rhai beside it",
+                none if none.is_empty() => self.view.note(
+                    "no tests yet: the tests of turn_limit.rhai belong in turn_limit.test.rhai next to it",
                 ),
                 tests => self.ask(Work { tests, in_sum: true, replay: None }),
             },
-            Key::Clear => self.view.say("\u{1b}[2J\u{1b}[H"),
-            Key::Help => self.view.say(HELP),
+            Key::Clear => self.view.note("\u{1b}[2J\u{1b}[H"),
+            Key::Help => self.view.note(HELP),
             Key::Quit => self.stop.notify_one(),
         }
     }
@@ -198,14 +198,14 @@ impl Session {
                         ("error", why.as_str().into()),
                     ])
                 };
-                return self.view.tell(|_| human(), json);
+                return self.view.event(|_| human(), json);
             }
         };
         let before = self.outcome.take().filter(|(id, _)| *id == of.id);
         let before = before.map_or_else(|| Outcome::of(&of), |(_, outcome)| outcome);
         let outcome = Outcome::of(&again);
         let took_ms = again.ended().map_or(0.0, |ended| ended.took.as_secs_f64() * 1_000.0);
-        Difference::between(&before, &outcome).tell(number, took_ms, &self.view);
+        Difference::between(&before, &outcome).show(number, took_ms, &self.view);
         self.outcome = Some((of.id.clone(), outcome));
         self.requests.again(number, again);
     }
@@ -234,7 +234,7 @@ async fn work_off(
             work = work.and(later);
         }
         if !work.tests.is_empty() {
-            test_runs::run(work.tests, &app.config).await.tell(work.in_sum, &view);
+            test_runs::run(work.tests, &app.config).await.show(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
             let again = replay_turn(&app, &trace, models, status_of).await.map_err(|error| error.to_string());

@@ -81,25 +81,25 @@ pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> TestRun {
 
 impl TestRun {
     /// Shows the outcome, file by file; with `in_sum`, only the number of files that passed.
-    pub(super) fn tell(&self, in_sum: bool, view: &View) {
+    pub(super) fn show(&self, in_sum: bool, view: &View) {
         let sum = Sum::of(&self.files, &self.problems, self.took);
         if view.is_json() {
             let event = report_json(&self.files, &self.problems, &[], &sum);
             event.put("event", "tests");
-            return view.tell(|_| String::new(), || event);
+            return view.event(|_| String::new(), || event);
         }
         let shown = SummaryStyle { paint: view.paint(), output: false };
         for file in self.files.iter().filter(|file| !(in_sum && is_well(file))) {
-            view.tell(|paint| in_lines(file, &shown, paint), || Json::Null);
+            view.event(|paint| in_lines(file, &shown, paint), || Json::Null);
         }
         for problem in &self.problems {
-            view.tell(
+            view.event(
                 |paint| format!("tests {}\n{}", paint.red("cannot be read"), shown.problem(problem)),
                 || Json::Null,
             );
         }
         if in_sum {
-            view.tell(|_| shown.sum(&sum), || Json::Null);
+            view.event(|_| shown.sum(&sum), || Json::Null);
         }
     }
 }

@@ -36,16 +36,16 @@ impl View {
     }
 
     /// Shows an event with the current time.
-    pub(super) fn tell(&self, human: impl FnOnce(Paint) -> String, json: impl FnOnce() -> Json) {
+    pub(super) fn event(&self, human: impl FnOnce(Paint) -> String, json: impl FnOnce() -> Json) {
         if self.is_json() {
             return self.written(self.out.json(&json()));
         }
         let now = self.paint().dim(&Zoned::now().strftime("%H:%M:%S").to_string());
-        self.say(&format!("{now} {}", human(self.paint())));
+        self.note(&format!("{now} {}", human(self.paint())));
     }
 
     /// Shows a text; JSON output omits it.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) {
         if !self.is_json() {
             self.written(self.out.line(text));
         }

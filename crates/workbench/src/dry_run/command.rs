@@ -15,7 +15,7 @@ const PIPE: &str = "pipe";
 ///
 /// # Errors
 ///
-/// Returns the reason for which the run is not possible.
+/// Returns the reason why the run is not possible.
 pub async fn run(options: DryRunOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(what) = ScheduledCall::from_name(&options.hook) {
         let named = options.script.as_deref().ok_or_else(|| {

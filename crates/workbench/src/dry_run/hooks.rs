@@ -25,7 +25,7 @@ pub(super) async fn run(
         (Print::Text, Some(value)) => out.line(&text(hook, value))?,
         _ => outcome::show(target, &before, &came, &trace, out)?,
     }
-    outcome::say_note(options, out);
+    outcome::note_effects(options, out);
     came.exit(target, out)
 }
 

@@ -33,7 +33,7 @@ impl DryRunOutcome {
                 if out.is_json() {
                     return Err(CommandError::new(Exit::Data, failure.cause));
                 }
-                out.say(&report::shown(&problem, out.talk()));
+                out.note(&report::shown(&problem, out.talk()));
                 Err(CommandError::new(Exit::Data, ""))
             }
             Some(error) => Err(error.into()),
@@ -80,7 +80,7 @@ pub(super) fn finish(
             value.as_ref().map_or(Ok(()), |value| (view.below)(value))?;
         }
     }
-    say_note(options, out);
+    note_effects(options, out);
     came.exit(target, out)
 }
 
@@ -97,12 +97,12 @@ fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
 }
 
 /// Explains whether the run had effects.
-pub(super) fn say_note(options: &DryRunOptions, out: &Console) {
+pub(super) fn note_effects(options: &DryRunOptions, out: &Console) {
     let note = match options.live {
         true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
         false => "dry run: no host, file or program was reached, and changes of kv were discarded",
     };
-    out.say(&out.talk().dim(note));
+    out.note(&out.talk().dim(note));
 }
 
 /// Ends the recording, and returns the trace.

@@ -36,6 +36,6 @@ pub(super) async fn run(
             }
         }
     }
-    outcome::say_note(options, out);
+    outcome::note_effects(options, out);
     came.exit(target, out)
 }

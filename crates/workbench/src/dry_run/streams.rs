@@ -48,7 +48,7 @@ pub(super) async fn run(
         Print::Text => out.line(&whole_text(after()))?,
         Print::Difference => show(target, &passed, &trace, out)?,
     }
-    outcome::say_note(options, out);
+    outcome::note_effects(options, out);
     came.exit(target, out)
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn run(
     let body = body::conversation_of(body::body(options)?)?;
     let (snapshot, app) = target::opened(config, options.live, ProviderKeys::Read).await?;
     for problem in plugin_problems(&snapshot) {
-        out.say(&report::shown(&problem, out.talk()));
+        out.note(&report::shown(&problem, out.talk()));
     }
     let done = turn(options, body, &snapshot, app.as_ref(), out).await;
     target::close(app).await;
@@ -79,7 +79,7 @@ async fn turn(
             }
         }
     }
-    outcome::say_note(options, out);
+    outcome::note_effects(options, out);
     came.error.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 

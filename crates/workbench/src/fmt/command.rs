@@ -77,15 +77,15 @@ fn show(
         }
     }
     for refused in refused {
-        out.say(refused);
+        out.note(refused);
     }
     match options.check {
-        true if changed.is_empty() => out.say(&format!("{} formatted", count(files, "file"))),
-        true => out.say(&format!(
+        true if changed.is_empty() => out.note(&format!("{} formatted", count(files, "file"))),
+        true => out.note(&format!(
             "{} of {files} not formatted; format them: valvehouse fmt",
             count(changed.len(), "file")
         )),
-        false => out.say(&format!("{} of {files} changed", count(changed.len(), "file"))),
+        false => out.note(&format!("{} of {files} changed", count(changed.len(), "file"))),
     }
     Ok(())
 }

@@ -9,12 +9,12 @@ use valvehouse_script::format::format;
 
 /// Returns the quick fixes of the problems within a range.
 pub(super) fn fixes(document: &Document, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
-    let wanted = params.context.only.as_ref();
-    let is_wanted = wanted.is_none_or(|kinds| {
+    let requested = params.context.only.as_ref();
+    let is_requested = requested.is_none_or(|kinds| {
         kinds.iter().any(|kind| [CodeActionKind::EMPTY, CodeActionKind::QUICKFIX].contains(kind))
     });
     let found =
-        document.found.iter().filter(|found| is_wanted && overlap(found.diagnostic.range, params.range));
+        document.found.iter().filter(|found| is_requested && overlap(found.diagnostic.range, params.range));
     found
         .filter_map(|found| {
             let fix = found.fix.as_ref()?;

@@ -89,7 +89,7 @@ impl Texts<'_> {
             .collect()
     }
 
-    /// Returns the ranges to change for a new name, or the reason for which the declaration cannot be
+    /// Returns the ranges to change for a new name, or the reason why the declaration cannot be
     /// renamed.
     pub(super) fn renamed(&self, declaration: &Declaration, name: &str) -> Result<Uses, String> {
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';

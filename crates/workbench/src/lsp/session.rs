@@ -99,7 +99,7 @@ impl Session {
                 }
                 Message::Notification(notification) => {
                     // A message that causes a panic must not end the session.
-                    if catch_unwind(AssertUnwindSafe(|| self.hear(notification))).is_err() {
+                    if catch_unwind(AssertUnwindSafe(|| self.on_notification(notification))).is_err() {
                         tracing::error!("ignored a message of the editor");
                     }
                 }
@@ -335,7 +335,7 @@ impl Session {
             .or_else(|| files::read_text(path, files::MAX_INPUT).ok())
     }
 
-    fn hear(&mut self, notification: Notification) {
+    fn on_notification(&mut self, notification: Notification) {
         match notification.method.as_str() {
             "textDocument/didOpen" => {
                 let Some(DidOpenTextDocumentParams { text_document: it }) = read(notification) else {
@@ -473,7 +473,7 @@ fn folders(params: &InitializeParams) -> Vec<PathBuf> {
 ///
 /// # Errors
 ///
-/// Returns the reason for which the server ended.
+/// Returns the reason why the server ended.
 pub async fn run(overrides: Vec<(String, String)>) -> Result<Exit, CommandError> {
     let runtime = Handle::current();
     let served = tokio::task::spawn_blocking(move || serve(overrides, runtime)).await;

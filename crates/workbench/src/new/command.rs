@@ -46,14 +46,14 @@ fn project(options: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
     // An existing `.gitignore` is left unchanged.
     files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
     let made = write(&files, options.force)?;
-    tell(&made, &next_steps::of_project(&folder), &[], out)
+    print_result(&made, &next_steps::of_project(&folder), &[], out)
 }
 
 /// Creates a script or a module in a project.
 ///
 /// # Errors
 ///
-/// Returns the reason for which it cannot be created.
+/// Returns the reason why it cannot be created.
 pub async fn run(
     options: &NewOptions,
     files: ShippedFiles,
@@ -90,13 +90,13 @@ pub async fn run(
     let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
     if what == NewKind::Module {
         let made = write(&files, options.force)?;
-        return tell(&made, &next_steps::of_module(config, script), &[], out);
+        return print_result(&made, &next_steps::of_module(config, script), &[], out);
     }
     is_free(&id, script, config)?;
     let made = write(&files, options.force)?;
     let kind = kind_of(what).unwrap_or(Kind::Filter);
     let (compiled, problems) = compiled(kind, app::folder_of(config, kind), script, config).await;
-    tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
+    print_result(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
 }
 
 fn check_options(options: &NewOptions, what: NewKind) -> Result<(), CommandError> {
@@ -221,7 +221,7 @@ async fn compiled(
 }
 
 /// Reports the files as the result, and the next steps as messages.
-fn tell(
+fn print_result(
     made: &[PathBuf],
     next: &[next_steps::Step],
     problems: &[Diagnostic],
@@ -241,9 +241,9 @@ fn tell(
         out.line(&path)?;
     }
     for problem in problems {
-        out.say(&format!("\n{}", report::shown(problem, out.talk())));
+        out.note(&format!("\n{}", report::shown(problem, out.talk())));
     }
-    out.say(&format!("\nnext:\n{}", next_steps::shown(next, out.talk())));
+    out.note(&format!("\nnext:\n{}", next_steps::shown(next, out.talk())));
     Ok(Exit::Done)
 }
 

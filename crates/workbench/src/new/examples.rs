@@ -17,26 +17,26 @@ const MAX_LENGTH: usize = 100;
 pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) -> Result<Exit, CommandError> {
     let all = all(files);
     let only = what.and_then(kind_of);
-    let wanted = |kind: Kind| only.is_none_or(|only| kind == only);
+    let is_listed = |kind: Kind| only.is_none_or(|only| kind == only);
     if out.is_json() {
-        let all = all.iter().filter(|shipped| wanted(shipped.kind)).map(as_json);
+        let all = all.iter().filter(|shipped| is_listed(shipped.kind)).map(as_json);
         out.json(&Json::from([("scripts", all.collect::<Vec<_>>().into())]))?;
         return Ok(Exit::Done);
     }
     let paint = out.results();
-    for kind in Kind::ALL.into_iter().filter(|kind| wanted(*kind)) {
+    for kind in Kind::ALL.into_iter().filter(|kind| is_listed(*kind)) {
         let of_kind: Vec<&ShippedScript> = all.iter().filter(|shipped| shipped.kind == kind).collect();
         out.line(&paint.bold(&count(of_kind.len(), kind.as_str())))?;
         let rows: Vec<Vec<String>> = of_kind
             .iter()
             .map(|shipped| {
                 let tags = paint.dim(&shipped.tags().join(", "));
-                vec![format!("  {}", shipped.id), tags, first_sentence(&shipped.says("description"))]
+                vec![format!("  {}", shipped.id), tags, first_sentence(&shipped.frontmatter("description"))]
             })
             .collect();
         out.line(&format!("{}\n", table(&rows)))?;
     }
-    out.say("copy one, with its test: valvehouse new filter mask --from redact");
+    out.note("copy one, with its test: valvehouse new filter mask --from redact");
     Ok(Exit::Done)
 }
 
@@ -45,8 +45,8 @@ fn as_json(shipped: &ShippedScript) -> Json {
     Json::from([
         ("id", shipped.id.into()),
         ("kind", shipped.kind.as_str().into()),
-        ("title", shipped.says("title").into()),
-        ("description", shipped.says("description").into()),
+        ("title", shipped.frontmatter("title").into()),
+        ("description", shipped.frontmatter("description").into()),
         ("tags", tags.into()),
     ])
 }
@@ -143,11 +143,13 @@ fn page(files: ShippedFiles) -> String {
         page.push_str(&format!("| | purpose | {last} |\n|---|---|---|\n"));
         for shipped in all {
             let folder = kind.folder();
-            let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));
+            let (id, does) = (shipped.id, shipped.frontmatter("description").replace('|', "\\|"));
             let last = match kind {
                 Kind::Filter => runs(&shipped),
                 Kind::Tool => shipped.tags().join(", "),
-                Kind::Action if shipped.says("global") == "false" => "where a model lists it".to_owned(),
+                Kind::Action if shipped.frontmatter("global") == "false" => {
+                    "where a model lists it".to_owned()
+                }
                 Kind::Action => "under every answer".to_owned(),
             };
             page.push_str(&format!("| [{id}](../{folder}/{id}.rhai) | {does} | {last} |\n"));
@@ -159,12 +161,12 @@ fn page(files: ShippedFiles) -> String {
 /// Describes when a filter runs.
 fn runs(shipped: &ShippedScript) -> String {
     let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
-    match shipped.says("global") == "false" {
+    match shipped.frontmatter("global") == "false" {
         _ if is_toggle => "as a toggle".to_owned(),
         true => "where a model lists it".to_owned(),
-        false if !shipped.says("needs").is_empty() => {
+        false if !shipped.frontmatter("needs").is_empty() => {
             let names: Vec<String> =
-                shipped.says("needs").split(',').map(|name| format!("`{}`", name.trim())).collect();
+                shipped.frontmatter("needs").split(',').map(|name| format!("`{}`", name.trim())).collect();
             format!("on every chat, once {} is set", names.join(" or "))
         }
         false => "on every chat".to_owned(),
@@ -202,14 +204,14 @@ fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option
 
 impl ShippedScript {
     /// Returns a value of its frontmatter.
-    pub(super) fn says(&self, key: &str) -> String {
+    pub(super) fn frontmatter(&self, key: &str) -> String {
         let value = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
         value.map(|(_, value)| value).unwrap_or_default()
     }
 
     /// Returns its tags.
     pub(super) fn tags(&self) -> Vec<String> {
-        let tags = [self.says("tags"), self.says("tag")].join(",");
+        let tags = [self.frontmatter("tags"), self.frontmatter("tag")].join(",");
         tags.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
     }
 

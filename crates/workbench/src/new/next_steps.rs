@@ -52,7 +52,7 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
         (None, None) if !script.offers().is_empty() => {
             step(format!("{valvehouse} run pipe {id} --text \"hello\""), "chat with it once")
         }
-        (None, None) => step(format!("{valvehouse} check {id}"), "look for mistakes"),
+        (None, None) => step(format!("{valvehouse} check {id}"), "report errors and likely mistakes"),
         (None, Some(hook @ (Hook::PreInvocation | Hook::PostInvocation))) => {
             let call = r#"{"tool": "weather", "args": {}, "result": "sunny"}"#;
             step(format!("{valvehouse} run {hook} {id} --body '{call}'"), "show what it changes")

@@ -23,7 +23,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Parses a line without its colon. The error is the reason for which it is invalid.
+    /// Parses a line without its colon. The error is the reason why it is invalid.
     pub(super) fn read(line: &str) -> Result<Self, String> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();

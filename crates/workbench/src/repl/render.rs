@@ -40,7 +40,7 @@ pub(super) fn problem(problem: &Diagnostic, out: &Console) -> io::Result<()> {
     if out.is_json() {
         return out.json(&Json::from([("error", report::as_json(problem))]));
     }
-    out.say(&report::shown(problem, out.talk()));
+    out.note(&report::shown(problem, out.talk()));
     Ok(())
 }
 
@@ -48,7 +48,7 @@ pub(super) fn problem(problem: &Diagnostic, out: &Console) -> io::Result<()> {
 pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> = all().iter().filter(|function| function.path().contains(text)).collect();
     if found.is_empty() {
-        out.say(&format!("unknown function: no name contains `{text}`{}", near(text)));
+        out.note(&format!("unknown function: no name contains `{text}`{}", near(text)));
         return Ok(());
     }
     let first = |function: &Function| {
@@ -58,7 +58,7 @@ pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let rows: Vec<Vec<String>> = found.iter().take(LISTED).map(row).collect();
     out.line(&table(&rows))?;
     if found.len() > LISTED {
-        out.say(&format!("… and {} more; write more of the name", found.len() - LISTED));
+        out.note(&format!("… and {} more; write more of the name", found.len() - LISTED));
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(super) fn doc(name: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> =
         all().iter().filter(|function| function.path() == name || function.name == name).collect();
     if found.is_empty() {
-        out.say(&format!("unknown function `{name}`{}", near(name)));
+        out.note(&format!("unknown function `{name}`{}", near(name)));
     }
     for function in found {
         out.line(&out.results().bold(&function.signature()))?;

@@ -26,7 +26,7 @@ const ID: &str = "repl";
 ///
 /// # Errors
 ///
-/// Returns the reason for which the session is not possible.
+/// Returns the reason why the session is not possible.
 pub async fn run(options: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let history = config.project.join(".valvehouse").join("repl_history");
     let app = App::open(config).await?;
@@ -44,8 +44,8 @@ async fn talk(
     let mut input = Input::open(history)?;
     let mut session = Session::open(app.clone(), options, input.is_terminal(), out).await?;
     if input.is_terminal() {
-        hear_of_interrupts().await;
-        out.say(&format!("{}; :help lists the commands, Ctrl-D quits", session.heading()));
+        register_interrupts().await;
+        out.note(&format!("{}; :help lists the commands, Ctrl-D quits", session.heading()));
     }
     let mut failed = false;
     while let Some(typed) = input.next().await? {
@@ -73,7 +73,7 @@ async fn talk(
 }
 
 /// Registers the handler of Ctrl-C, which from then on ends the running line instead of the process.
-async fn hear_of_interrupts() {
+async fn register_interrupts() {
     tokio::select! {
         biased;
         // The handler is registered when the future is first polled.
@@ -199,11 +199,11 @@ impl<'a> Session<'a> {
             for change in &report.changes {
                 changed |= change.id().is_some() && change.id() == Some(self.script.id());
                 let what = change.id().unwrap_or("a file");
-                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.as_str())));
+                self.out.note(&self.out.talk().dim(&format!("{what}: {}", change.as_str())));
                 if let Change::Stale(_, problems) | Change::Broken(_, problems) = change {
                     problems
                         .iter()
-                        .for_each(|problem| self.out.say(&report::shown(problem, self.out.talk())));
+                        .for_each(|problem| self.out.note(&report::shown(problem, self.out.talk())));
                 }
             }
         }
@@ -312,7 +312,7 @@ impl<'a> Session<'a> {
         self.users = users;
         self.begin(Arc::new(script), &body)?;
         self.named = Some(named);
-        self.out.say(&self.heading());
+        self.out.note(&self.heading());
         Ok(())
     }
 
@@ -350,18 +350,19 @@ impl<'a> Session<'a> {
 /// Returns the empty script that is used if none is loaded.
 async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let path = app.config.folders.filters.join(format!("{ID}.rhai"));
-    let text =
-        |wanted: &[&str]| format!("/*\nrequirements: {}\n*/\nfn inlet(body) {{ body }}\n", wanted.join(", "));
-    let file = |wanted: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(wanted));
-    let mut wanted = Vec::new();
+    let text = |declared: &[&str]| {
+        format!("/*\nrequirements: {}\n*/\nfn inlet(body) {{ body }}\n", declared.join(", "))
+    };
+    let file = |declared: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(declared));
+    let mut declared = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
         // It has the grants of the id `repl`; in a dry run, only those without outside effects.
         let is_inside = ["kv", "llm", "tools", "vectors"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
-            wanted.push(capability);
+            declared.push(capability);
         }
     }
-    app.host.compile(&file(&wanted)).await.map_err(|problems| {
+    app.host.compile(&file(&declared)).await.map_err(|problems| {
         let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
         CommandError::new(Exit::Internal, messages.join("\n"))
     })

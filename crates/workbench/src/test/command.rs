@@ -15,7 +15,7 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 ///
 /// # Errors
 ///
-/// Returns the reason for which they cannot be run.
+/// Returns the reason why they cannot be run.
 pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let found = TestSelection::of(&options.paths, config)?;
     let how = How::of(&options);
@@ -49,7 +49,7 @@ pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result
         }
         out.line(&shown.sum(&sum))?;
         if !found.untested.is_empty() {
-            out.say(&shown.untested(&found.untested));
+            out.note(&shown.untested(&found.untested));
         }
     }
     Ok(sum.exit())
@@ -58,7 +58,7 @@ pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result
 /// Reports that no test was run: there are none, or none matches the filter.
 fn none(options: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
     let Some(text) = &options.filter else {
-        out.say("no tests found: write tests beside a script, as in filters/turn_limit.test.rhai");
+        out.note("no tests found: write tests next to a script, as in filters/turn_limit.test.rhai");
         return Ok(Exit::Done);
     };
     let known: Vec<&str> = files.iter().flat_map(FileRan::known).collect();

@@ -69,8 +69,8 @@ fn test_json(TestRan { test, ran }: &TestRan) -> Json {
 }
 
 fn coverage_json(covered: &FileCoverage) -> Json {
-    let names = |wanted: bool| {
-        let names = covered.called.iter().filter(|(_, called)| *called == wanted);
+    let names = |is_called: bool| {
+        let names = covered.called.iter().filter(|(_, called)| *called == is_called);
         names.map(|(name, _)| name.as_str().into()).collect::<Vec<Json>>()
     };
     let missing = covered.lines.missing();

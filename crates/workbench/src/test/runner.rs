@@ -46,7 +46,7 @@ pub(crate) struct FileRan {
     pub(crate) id: String,
     pub(crate) script: PathBuf,
     pub(crate) tests: PathBuf,
-    /// The outcomes of its tests, or the reason for which it cannot be run.
+    /// The outcomes of its tests, or the reason why it cannot be run.
     pub(crate) result: Result<Vec<TestRan>, Vec<Diagnostic>>,
     /// All tests of the file, including those that do not match the filter.
     all: Vec<Test>,
@@ -130,9 +130,9 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
 fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> FileCoverage {
     let mut called: BTreeSet<String> = lines.called();
     called.extend(ran.iter().flat_map(|test| test.ran.called.iter().cloned()));
-    let wanted = suite.script().called_by_host();
+    let callable = suite.script().called_by_host();
     FileCoverage {
-        called: wanted.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(),
+        called: callable.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(),
         lines,
     }
 }

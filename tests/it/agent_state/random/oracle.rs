@@ -56,7 +56,7 @@ impl Oracle {
         (self.entries, self.phase) = (entries, phase);
     }
 
-    pub(super) fn says(&mut self, text: &str, answers: &[Answer], next: Number) {
+    pub(super) fn user_message(&mut self, text: &str, answers: &[Answer], next: Number) {
         for (_, number) in self.open() {
             self.answered(number, "cancelled");
         }

@@ -135,7 +135,7 @@ impl World {
                 let next = self.plans(answers);
                 let text = format!("user {}", self.texts);
                 self.texts += 1;
-                self.oracle.says(&text, answers, next);
+                self.oracle.user_message(&text, answers, next);
                 let outcome = match streamed {
                     true => streamed_answer(&mut self.agent, &text).await,
                     false => self.agent.run(&text).await,

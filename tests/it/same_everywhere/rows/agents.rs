@@ -14,7 +14,7 @@ impl Row for Agents {
         "agents"
     }
 
-    fn speaks(&self, _: &Case, way: &Way) -> bool {
+    fn supports(&self, _: &Case, way: &Way) -> bool {
         way.chat_id.is_some()
     }
 

@@ -18,7 +18,7 @@ impl Row for Cli {
         "valvehouse chat"
     }
 
-    fn speaks(&self, case: &Case, way: &Way) -> bool {
+    fn supports(&self, case: &Case, way: &Way) -> bool {
         case.is_plain() && way.chat_id.is_none() && case.number.is_multiple_of(EVERY)
     }
 

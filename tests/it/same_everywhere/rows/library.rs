@@ -24,7 +24,7 @@ impl Row for Turn {
         if self.native { "turn in Rust" } else { "turn" }
     }
 
-    fn speaks(&self, _: &Case, way: &Way) -> bool {
+    fn supports(&self, _: &Case, way: &Way) -> bool {
         way.chat_id.is_none()
     }
 
@@ -57,7 +57,7 @@ impl Row for Chat {
         "chat of the library"
     }
 
-    fn speaks(&self, _: &Case, way: &Way) -> bool {
+    fn supports(&self, _: &Case, way: &Way) -> bool {
         way.chat_id.is_none() && !way.stream
     }
 

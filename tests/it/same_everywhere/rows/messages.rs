@@ -15,7 +15,7 @@ impl Row for Messages {
         "messages"
     }
 
-    fn speaks(&self, case: &Case, _: &Way) -> bool {
+    fn supports(&self, case: &Case, _: &Way) -> bool {
         case.special != Some(Special::Custom)
     }
 

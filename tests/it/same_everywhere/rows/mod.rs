@@ -31,7 +31,7 @@ pub(super) trait Row: Sync {
     fn name(&self) -> &'static str;
 
     /// Returns `true` if a client of this endpoint can send the case in this way.
-    fn speaks(&self, case: &Case, way: &Way) -> bool {
+    fn supports(&self, case: &Case, way: &Way) -> bool {
         let _ = (case, way);
         true
     }

@@ -14,7 +14,7 @@ impl Row for Ollama {
         "ollama"
     }
 
-    fn speaks(&self, case: &Case, _: &Way) -> bool {
+    fn supports(&self, case: &Case, _: &Way) -> bool {
         case.special != Some(Special::Custom)
     }
 

@@ -16,7 +16,7 @@ impl Row for Pipelines {
         "pipelines"
     }
 
-    fn speaks(&self, case: &Case, way: &Way) -> bool {
+    fn supports(&self, case: &Case, way: &Way) -> bool {
         // Open WebUI's outlets receive the displayed text, which joins the texts of all model calls, and
         // append to the last one.
         way.chat_id.is_none() && !(way.stream && case.ends_silently())

@@ -54,7 +54,7 @@ impl Service {
 
     /// Returns `true` if the service can give the responses of a case: Anthropic's API has no field for the
     /// reason of a refusal.
-    pub(super) fn speaks(self, case: &Case) -> bool {
+    pub(super) fn supports(self, case: &Case) -> bool {
         self != Self::Messages || case.special != Some(Special::Refuses)
     }
 

@@ -22,7 +22,7 @@ impl Decision {
                 None => Self::Rejected(format!("the person said: {text}")),
             },
             Json::Object(_) => Self::of_map(answer),
-            other => Self::Rejected(format!("the answer {} is neither yes nor no", clipped(other))),
+            other => Self::Rejected(format!("invalid answer {}: expected yes or no", clipped(other))),
         }
     }
 
@@ -35,7 +35,7 @@ impl Decision {
             }
             Some(Json::Bool(approved)) => approved,
             Some(Json::Text(word)) if yes_or_no(&word).is_some() => yes_or_no(&word) == Some(true),
-            _ => return Self::Rejected(format!("the answer {} does not say `approved`", clipped(answer))),
+            _ => return Self::Rejected(format!("the answer {} has no `approved`", clipped(answer))),
         };
         if !approved {
             return Self::Rejected(reason.map_or_else(|| "the person rejected the call".into(), Into::into));

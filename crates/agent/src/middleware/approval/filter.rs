@@ -101,8 +101,8 @@ impl Approval {
                 }
             },
             Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(
-                "cannot request the approval that this call needs: the client accepts no questions, the \
-                 turn cannot pause, and it has no host on which the question could wait"
+                "cannot request approval: the client does not accept questions, the \
+                 turn cannot pause, and no host can hold the question"
                     .into(),
             ),
             Ok(Err(nobody)) => Decision::Rejected(nobody.to_string()),

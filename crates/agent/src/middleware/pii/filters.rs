@@ -50,7 +50,7 @@ fn kinds(names: &[String], options: &mut Options<'_>) -> Vec<Kind> {
         }
     }
     if names.is_empty() {
-        options.problem("has no `kinds` to look for: list some, or leave the key out for all");
+        options.problem("has no `kinds`: list at least one, or omit the key for all");
     }
     kinds
 }

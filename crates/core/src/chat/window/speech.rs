@@ -135,14 +135,14 @@ pub(super) fn is_hollow(event: &Json) -> bool {
     fields.for_each(|key, value| bare = bare && (HEAD.contains(&key) || value.is_empty()));
     let choices = event.list("choices");
     let [Json::Object(choice)] = choices.as_slice() else { return false };
-    bare && says_nothing(choice, &|key, value| match key {
+    bare && is_empty_except(choice, &|key, value| match key {
         "index" => true,
         "delta" | "logprobs" => is_empty_below(value),
         _ => value.is_empty(),
     })
 }
 
-fn says_nothing(object: &Object, is_nothing: &dyn Fn(&str, &Json) -> bool) -> bool {
+fn is_empty_except(object: &Object, is_nothing: &dyn Fn(&str, &Json) -> bool) -> bool {
     let mut nothing = true;
     object.for_each(|key, value| nothing = nothing && is_nothing(key, value));
     nothing
@@ -151,7 +151,7 @@ fn says_nothing(object: &Object, is_nothing: &dyn Fn(&str, &Json) -> bool) -> bo
 fn is_empty_below(value: &Json) -> bool {
     match value {
         Json::Array(items) => items.with(|items| items.iter().all(is_empty_below)),
-        Json::Object(fields) => says_nothing(fields, &|key, value| {
+        Json::Object(fields) => is_empty_except(fields, &|key, value| {
             matches!(key, "index" | "type" | "format") || is_empty_below(value)
         }),
         value => value.is_empty(),

@@ -21,7 +21,7 @@ impl Payload {
     /// Reads a payload.
     ///
     /// # Errors
-    /// Returns the reason for which filters cannot process it.
+    /// Returns the reason why filters cannot process it.
     pub(super) fn read(event: InterceptionEvent, phase: Phase, given: &Value) -> Result<Self, String> {
         let is_wrapped =
             phase == Phase::Request && given["method"].is_string() && given["params"].is_object();

@@ -189,11 +189,11 @@ impl TokenChecker {
         let name = &self.settings.user_claim;
         let Some(id) = claims[name.as_str()].as_str().filter(|id| !id.is_empty()) else {
             return Err(TokenRejection::Invalid(format!(
-                "it lacks the claim `{name}` with the user's id, a string"
+                "it has no claim `{name}` with the user's id as a string"
             )));
         };
         let scopes = scopes(claims);
-        let missing = self.settings.scopes.iter().filter(|wanted| !scopes.contains(&wanted.as_str()));
+        let missing = self.settings.scopes.iter().filter(|required| !scopes.contains(&required.as_str()));
         let missing: Vec<String> = missing.cloned().collect();
         if !missing.is_empty() {
             return Err(TokenRejection::Scopes(missing));
@@ -235,7 +235,7 @@ fn unverified(token: &str) -> Option<(Value, Header)> {
     Some((read(claims)?, decode_header(token).ok()?))
 }
 
-/// Returns the reason for which a token is not a bearer's access token; `None` if it is one.
+/// Returns the reason why a token is not a bearer's access token; `None` if it is one.
 fn other_purpose(claims: &Value) -> Option<&'static str> {
     // The proof of possession of the key cannot be checked here (RFC 7800, 8705, 9449).
     if claims.get("cnf").is_some_and(|key| !key.is_null()) {
@@ -266,7 +266,7 @@ fn reason(kind: &ErrorKind) -> &'static str {
         ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidAudience => "it is for another resource",
         ErrorKind::InvalidSignature => "its signature does not match a key of its issuer",
-        ErrorKind::MissingRequiredClaim(_) => "it lacks one of `exp`, `iss` and `aud`",
+        ErrorKind::MissingRequiredClaim(_) => "one of `exp`, `iss` and `aud` is missing",
         ErrorKind::InvalidClaimFormat(_) => "its time claims are not numbers",
         _ => "it cannot be read",
     }

@@ -62,7 +62,7 @@ impl Introspector {
     /// Returns the authorization server's response about a token: an object whose `active` is a boolean.
     ///
     /// # Errors
-    /// Returns the reason for which the authorization server did not respond; such a failure is not cached.
+    /// Returns the reason why the authorization server did not respond; such a failure is not cached.
     pub(super) async fn answer(&self, token: &str, client: &Client) -> Result<Arc<Value>, String> {
         let entry = self.entry(Sha256::digest(token).into());
         entry.answer.get_or_try_init(|| self.request(token, client)).await.cloned()
@@ -128,7 +128,7 @@ impl Introspector {
             .map_err(|error| format!("the answer of {url} is not valid JSON: {error}"))?;
         match answer["active"].is_boolean() {
             true => Ok(Arc::new(answer)),
-            false => Err(format!("the answer of {url} has no `active`, true or false")),
+            false => Err(format!("the answer of {url} has no boolean `active`")),
         }
     }
 }

@@ -38,7 +38,7 @@ struct KeySet {
     at: Instant,
 }
 
-/// The reason for which the key of a token is not available.
+/// The reason why the key of a token is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
     /// The issuer has no key with this id.

@@ -159,18 +159,18 @@ fn holds(conditions: &[Condition], element: &Element<'_>) -> bool {
 
 impl Test {
     fn holds(&self, value: &str) -> bool {
-        let wanted = self.value.as_str();
+        let expected = self.value.as_str();
         match self.operator {
-            None => value == wanted,
+            None => value == expected,
             // As in browsers, an empty text is not found.
-            Some(_) if wanted.is_empty() => false,
-            Some('~') => value.split_ascii_whitespace().any(|word| word == wanted),
+            Some(_) if expected.is_empty() => false,
+            Some('~') => value.split_ascii_whitespace().any(|word| word == expected),
             Some('|') => {
-                value.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                value.strip_prefix(expected).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             }
-            Some('^') => value.starts_with(wanted),
-            Some('$') => value.ends_with(wanted),
-            Some(_) => value.contains(wanted),
+            Some('^') => value.starts_with(expected),
+            Some('$') => value.ends_with(expected),
+            Some(_) => value.contains(expected),
         }
     }
 }

@@ -263,8 +263,8 @@ async fn a_binary_body_is_read_as_bytes_only() {
         ),
     ] {
         let output = gives(&code.replace('U', &format!("\"{url}\""))).await;
-        let wanted = expected.replace("iVBORw==/", "iVBOR/8A\"]");
-        assert_eq!(output, wanted, "{code}");
+        let encoded = expected.replace("iVBORw==/", "iVBOR/8A\"]");
+        assert_eq!(output, encoded, "{code}");
     }
 }
 

@@ -16,7 +16,7 @@ use valvehouse_core::filter::Hook;
 use valvehouse_json::{Json, Object};
 
 /// Returns a conversation that begins with a question.
-pub(in crate::testing) fn saying(text: &str) -> Json {
+pub(in crate::testing) fn body_of(text: &str) -> Json {
     Json::from([("messages", vec![message::user(text)].into())])
 }
 
@@ -136,7 +136,7 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
         (Hook::Outlet, Json::Text(text)) => {
             of_messages(vec![message::user("hello"), message::assistant(text)].into())
         }
-        (Hook::Inlet, Json::Text(text)) => saying(&text),
+        (Hook::Inlet, Json::Text(text)) => body_of(&text),
         (Hook::Inlet | Hook::Outlet, list @ Json::Array(_)) => of_messages(list.deep_clone()),
         (_, map @ Json::Object(_)) => map.deep_clone(),
         (hook, other) => return Err(error(format!("{hook}: expected a map, got {}", other.kind()))),

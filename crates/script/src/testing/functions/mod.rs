@@ -7,5 +7,5 @@ mod modules;
 mod observations;
 mod registration;
 
-pub(super) use calls::saying;
+pub(super) use calls::body_of;
 pub(crate) use modules::modules;
