@@ -36,11 +36,13 @@ pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let mut object = LazyObject { bytes: text, at: 1 };
     while object.peek()? == b'"' {
         let start = object.at + 1;
-        let end = start + text[start..].iter().position(|byte| *byte == b'"')?;
+        let rest = &text[start..];
+        let is_wanted = rest.starts_with(key.as_bytes()) && rest.get(key.len()) == Some(&b'"');
+        let end = start + if is_wanted { key.len() } else { rest.iter().position(|byte| *byte == b'"')? };
         object.at = end + 1;
         object.take(b':')?;
         object.space();
-        if &text[start..end] == key.as_bytes() {
+        if is_wanted {
             return text.get(object.at..);
         }
         object.value(0)?;

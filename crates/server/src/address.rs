@@ -1,8 +1,8 @@
 //! The addresses of a request: that of its client, and the requested host.
 
-use axum::extract::ConnectInfo;
 use axum::http::header::{self, HeaderValue};
 use axum::http::request::Parts;
+use compact_str::{CompactString, ToCompactString as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use valvehouse_config::is_loopback;
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -10,6 +10,28 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 /// The address of the client as reported by a trusted proxy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client(pub(crate) IpAddr);
+
+/// The remote address of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    address: SocketAddr,
+    /// The address and its port, written once for all requests of the connection.
+    text: CompactString,
+}
+
+impl Peer {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address, text: address.to_compact_string() }
+    }
+}
+
+/// Returns the address of the client as text, with its port unless a trusted proxy reported it.
+pub(crate) fn client_text(parts: &Parts) -> Option<CompactString> {
+    match parts.extensions.get::<Client>() {
+        Some(client) => Some(client.0.to_compact_string()),
+        None => parts.extensions.get::<Peer>().map(|peer| peer.text.clone()),
+    }
+}
 
 /// Returns the address of the client, as reported by a trusted proxy or from the socket; `None` without a
 /// socket.
@@ -19,7 +41,7 @@ pub(crate) fn client(parts: &Parts) -> Option<IpAddr> {
 
 /// Returns the remote address of a request's socket.
 pub(crate) fn peer(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|client| client.0.ip().to_canonical())
+    parts.extensions.get::<Peer>().map(|peer| peer.address.ip().to_canonical())
 }
 
 /// Rejects a request from another machine, even through a proxy on this one, and a request of another site's

@@ -1,12 +1,12 @@
 //! The facts about a request that scripts can read.
 
-use crate::address::Client;
+use crate::address::client_text;
 use crate::credentials::is_operators_key;
 use crate::exchange;
+use crate::headers::CHAT;
 use axum::http::header::{ACCEPT_LANGUAGE, AsHeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::error::Error;
@@ -45,7 +45,9 @@ const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 
 /// The header with the id of the conversation, which Open WebUI sends if it is configured to forward user
 /// information.
-const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
+const OPEN_WEBUI_CHAT: HeaderName = HeaderName::from_static("x-openwebui-chat-id");
+/// The header with the id of the message that Open WebUI waits for.
+const OPEN_WEBUI_MESSAGE: HeaderName = HeaderName::from_static("x-openwebui-message-id");
 /// The header with the time zone of the user.
 const TIME_ZONE: HeaderName = HeaderName::from_static("x-valvehouse-timezone");
 
@@ -71,16 +73,16 @@ pub(crate) fn of_body(
 ) -> TurnFacts {
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
-    let header = |name: &str| text_header(headers, name).map(str::to_owned);
+    let header = |name: HeaderName| text_header(headers, name).map(str::to_owned);
     let metadata = body.field("metadata");
     let chat_id = text(body.get("chat_id"))
         .or_else(|| text(metadata.get("chat_id")))
-        .or_else(|| header("x-valvehouse-chat-id"))
+        .or_else(|| header(CHAT))
         .or_else(|| header(OPEN_WEBUI_CHAT))
         .unwrap_or_default();
     let message_id = text(body.get("id"))
         .or_else(|| text(metadata.get("message_id")))
-        .or_else(|| header("x-openwebui-message-id"));
+        .or_else(|| header(OPEN_WEBUI_MESSAGE));
     let user = user(app, parts, body, key_user);
     add_place(&user, headers, &metadata);
     TurnFacts {
@@ -301,16 +303,11 @@ fn request(parts: &Parts) -> Json {
             (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()).into_owned().into())
         })
         .collect();
-    let socket = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
-    let client = match parts.extensions.get::<Client>() {
-        Some(client) => Some(client.0.to_string()),
-        None => socket.map(|socket| socket.0.to_string()),
-    };
     Json::from([
         ("method", parts.method.as_str().into()),
         ("path", parts.uri.path().into()),
         ("headers", headers.into()),
-        ("client", client.into()),
+        ("client", client_text(parts).into()),
     ])
 }
 

@@ -8,6 +8,8 @@ use valvehouse_host::Snapshot;
 
 /// The header with the generation that produced a response.
 pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
+/// The header with the id of a conversation.
+pub(crate) const CHAT: HeaderName = HeaderName::from_static("x-valvehouse-chat-id");
 /// The header with the `provider/model` that answered, if a model has fallbacks.
 pub(crate) const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
 /// The header with which a client requests the events of plugins. In a response, it contains events.

@@ -1,7 +1,7 @@
 //! Accepts connections, closes those without requests, and finishes open ones at a shutdown.
 
+use crate::address::Peer;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::response::Response;
 use futures::FutureExt as _;
 use hyper::Request;
@@ -81,9 +81,10 @@ async fn connection<F>(
     let _ = stream.set_nodelay(true);
     let has_request = Arc::new(AtomicBool::new(false));
     let request_flag = has_request.clone();
+    let peer = Peer::new(client);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request_flag.store(true, Ordering::Relaxed);
-        request.extensions_mut().insert(ConnectInfo(client));
+        request.extensions_mut().insert(peer.clone());
         answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
     let connection = watcher

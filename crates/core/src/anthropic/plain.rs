@@ -88,8 +88,11 @@ impl Marks {
             Some(Json::Array(parts)) => parts.with(|parts| parts.iter().any(own)),
             _ => false,
         };
-        let has_parts = |message: &Object| message.has_containers() && message.with("content", in_parts);
-        own(message) || message.as_object().is_some_and(has_parts)
+        let Json::Object(fields) = message else { return false };
+        let has_containers = fields.has_containers();
+        // This host's own field is a list, so a message of texts alone has none.
+        (has_containers || self == Self::All) && own(message)
+            || has_containers && fields.with("content", in_parts)
     }
 
     fn off(self, message: &Json) -> Json {

@@ -144,8 +144,15 @@ pub fn of_choice(answer: &Json, choice: &Json, message: &Json) -> Json {
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     const OTHER: [&str; 8] =
         ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
-    let entries = answer.entries();
-    entries.into_iter().filter(|(key, _)| !OTHER.contains(&key.as_str())).collect()
+    let mut beside = Vec::new();
+    if let Some(fields) = answer.as_object() {
+        fields.for_each(|key, value| {
+            if !OTHER.contains(&key) {
+                beside.push((key.into(), value.clone()));
+            }
+        });
+    }
+    beside
 }
 
 /// Copies the fields of an answer other than choices and head to one of its events, so that hooks see them.

@@ -7,7 +7,7 @@ use super::emitted_event::RenderedText;
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
 use crate::facts;
-use crate::headers::wants_events;
+use crate::headers::{CHAT, wants_events};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
@@ -146,8 +146,6 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
 
 /// The header with the id of an agent's run.
 const RUN: HeaderName = HeaderName::from_static("x-valvehouse-run");
-/// The header with the id of the run's conversation.
-const CHAT: HeaderName = HeaderName::from_static("x-valvehouse-chat-id");
 
 /// The run of a turn, which is set when the run starts. Clones share the value.
 #[derive(Clone, Default)]
