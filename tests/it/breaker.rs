@@ -2,6 +2,8 @@
 //! cost of plugin calls.
 
 use crate::host::{TestHost, chat_body, until};
+use crate::upstream::MODEL;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse::context::Turn;
@@ -104,6 +106,101 @@ async fn an_open_breaker_of_a_tool_is_reported_to_the_model() {
         answer.body()
     );
     host.stands("look", "breaker_open").await;
+}
+
+/// Requests whose size makes a script fail, each with the code that fails and the text of the refusal.
+fn oversized() -> [(&'static str, Value, &'static str); 6] {
+    let long = "x".repeat((4 << 20) + 1);
+    let many = |count: usize| json!({"model": MODEL, "messages": vec![json!({"role": "user", "content": ""}); count]});
+    let wide: serde_json::Map<String, Value> = (0..20_000).map(|key| (key.to_string(), json!(0))).collect();
+    let deep = (0..60).fold(json!(0), |inner, _| json!([inner]));
+    let with = |key: &str, value: Value| {
+        let mut body = chat_body(MODEL, "hello");
+        body[key] = value;
+        body
+    };
+    [
+        ("let t = body.messages[-1].text; t.len();", chat_body(MODEL, &long), "max_text_mb"),
+        ("body.messages.filter(|m| m.role == \"x\");", many(150_000), "100000 elements"),
+        ("for m in body.messages { let n = 0; while n < 20 { n += 1; } }", many(50_000), "operations"),
+        (
+            "for key in (body.wide ?? #{}).keys() { let n = 0; while n < 50 { n += 1; } }",
+            with("wide", wide.into()),
+            "operations",
+        ),
+        ("walk(body.deep ?? []);", with("deep", deep), "shorten the request"),
+        (
+            "let parts = body.messages[-1].text.split(\" \");",
+            chat_body(MODEL, &"x ".repeat(150_000)),
+            "shorten the request",
+        ),
+    ]
+}
+
+/// Returns a filter whose hook runs this code.
+fn runs(code: &str, frontmatter: &str) -> String {
+    let walk = "fn walk(v) { if type_of(v) == \"array\" { for one in v { walk(one); } } }";
+    format!("/*\n{frontmatter}\n*/\n{walk}\nfn inlet(body) {{ {code} body }}")
+}
+
+#[tokio::test]
+async fn requests_that_are_too_large_for_a_guard_are_refused_and_do_not_open_its_breaker() {
+    for (code, body, refusal) in oversized() {
+        let host = TestHost::new().config(LONG).filter("looks", runs(code, "security: true")).start().await;
+        for _ in 0..3 {
+            let answer = host.chat(&body).await;
+            assert_eq!(answer.status, 413, "{code}: {}", answer.body());
+            answer.refused(413, refusal);
+        }
+        assert_eq!(host.ask("hello").await.status, 200, "{code}");
+        host.stands("looks", "live").await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_are_too_large_for_a_filter_that_continues_do_not_open_its_breaker() {
+    for (code, body, _) in oversized() {
+        let host =
+            TestHost::new().config(LONG).filter("looks", runs(code, "on_error: continue")).start().await;
+        for _ in 0..3 {
+            assert_eq!(host.chat(&body).await.status, 200, "{code}");
+        }
+        assert_eq!(host.ask("hello").await.status, 200, "{code}");
+        host.stands("looks", "live").await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_are_too_large_for_a_pipe_do_not_open_its_breaker() {
+    let pipe = "fn pipe(body) { let t = body.messages[-1].text; t.len().to_string() }";
+    let host = TestHost::new().config(LONG).filter("counts", pipe).start().await;
+    for _ in 0..3 {
+        host.chat(&chat_body("counts", &"x".repeat((4 << 20) + 1))).await.refused(413, "max_text_mb");
+    }
+    assert_eq!(host.chat(&chat_body("counts", "hello")).await.text(), "5");
+}
+
+#[tokio::test]
+async fn a_script_that_builds_large_values_itself_opens_its_breaker() {
+    for code in
+        ["let t = \"0123456789\"; loop { t += t; }", "loop { body.messages.push(#{ role: \"user\" }); }"]
+    {
+        let host = TestHost::new().config(LONG).filter("grows", runs(code, "security: true")).start().await;
+        for _ in 0..3 {
+            assert_eq!(host.ask("hello").await.status, 500, "{code}");
+        }
+        host.ask("hello").await.refused(503, "its circuit breaker is open");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_a_client_cannot_answer_does_not_open_the_breaker() {
+    let asks = "fn inlet(body) { if body.messages[-1].text == \"break\" { ask(#{ type: \"confirmation\", data: #{} }); } body }";
+    let host = TestHost::new().config(LONG).filter("asks", asks).start().await;
+    for _ in 0..3 {
+        assert_eq!(host.ask("break").await.status, 500);
+    }
+    assert_eq!(host.ask("hello").await.status, 200);
 }
 
 #[tokio::test]

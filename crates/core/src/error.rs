@@ -131,6 +131,11 @@ pub struct PluginError {
     pub cause: String,
     /// The error that the plugin's Rust code returned, if any.
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// Set if the request caused the failure, for example by its size. The failure does not count for the
+    /// plugin's circuit breaker, which any client could open otherwise.
+    pub is_by_request: bool,
+    /// The rejection that a client receives instead of the failure, from a hook before a model or tool call.
+    pub rejection: Option<Box<Rejection>>,
 }
 
 impl fmt::Display for PluginError {
@@ -150,7 +155,14 @@ impl<E: StdError> From<E> for PluginError {
 impl PluginError {
     /// Creates a plugin error. The chain sets the plugin.
     pub fn new(cause: impl Into<String>) -> Self {
-        Self { plugin: String::new(), hook: String::new(), cause: cause.into(), source: None }
+        Self {
+            plugin: String::new(),
+            hook: String::new(),
+            cause: cause.into(),
+            source: None,
+            is_by_request: false,
+            rejection: None,
+        }
     }
 
     /// Creates a plugin error from the error of a plugin in Rust, which becomes its source.
@@ -349,6 +361,17 @@ impl Error {
     /// Creates an error for a malformed request; `param` is the invalid field.
     pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {
         Self::Request { message: message.into(), param, code: None, kind: RequestErrorKind::Invalid }
+    }
+
+    /// Replaces the failure of a plugin by the rejection that it names, if any.
+    #[must_use]
+    pub fn into_refusal(self) -> Self {
+        match self {
+            Self::Broken(PluginError { plugin, rejection: Some(rejection), .. }) => {
+                Self::Rejected(Rejection { plugin, ..*rejection })
+            }
+            other => other,
+        }
     }
 
     /// Returns the party responsible for the error.

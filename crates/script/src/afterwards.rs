@@ -64,7 +64,11 @@ impl Script {
     /// Does a piece of work.
     async fn work(self: Arc<Self>, job: Job, turn: Turn) -> Result<(), String> {
         let (name, budget) = (job.name(), self.budget_behind());
-        let worked = self.call_in_background(name, budget, turn, move |script, turn| match &job {
+        let input = match &job {
+            Job::Done(body, _) => Some(body.clone()),
+            Job::Function(_) => None,
+        };
+        let worked = self.call_in_background(name, budget, turn, input, move |script, turn| match &job {
             Job::Function(function) => function.call::<Dynamic>(&script.engine, &script.ast, ()).map(drop),
             Job::Done(body, users) => {
                 let params = script.done.iter().flatten().map(|param| match param {

@@ -32,6 +32,7 @@ pub mod format;
 mod grants;
 mod hooks;
 mod imports;
+mod input_size;
 mod instrument;
 mod interpreter;
 mod link;

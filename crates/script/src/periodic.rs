@@ -64,9 +64,10 @@ impl Script {
         turn: Turn,
     ) -> BoxFuture<'static, Result<Json, String>> {
         let (this, own) = (self.clone(), turn.clone());
-        let work = this.call_in_background(what.as_str(), self.budget_of(what), own, move |script, turn| {
-            script.do_scheduled(what, turn)
-        });
+        let work =
+            this.call_in_background(what.as_str(), self.budget_of(what), own, None, move |script, turn| {
+                script.do_scheduled(what, turn)
+            });
         Box::pin(async move { turn.lasting(work).await })
     }
 

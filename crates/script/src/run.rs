@@ -2,6 +2,7 @@
 
 use super::budget::{self, Budget, Guard};
 use super::call::{self, Caller, ChunkSink, RunningCall};
+use super::input_size::{ReachedLimit, attributed};
 use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
@@ -33,9 +34,9 @@ pub(super) enum CallEnd {
     Broken {
         failure: PluginError,
         summary: String,
-        /// `true` if a text exceeded the length limit of scripts.
-        is_too_long: bool,
-        /// The reason, if the client caused the failure. Some kinds of plugin do not count it for the circuit
+        /// The limit that ended the call, if a larger input can exceed it.
+        limit: Option<ReachedLimit>,
+        /// The reason, if the client left a question unanswered. The failure does not count for the circuit
         /// breaker.
         client: Option<Rejection>,
     },
@@ -201,7 +202,7 @@ impl Script {
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
         let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long: false, client: None }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, limit: None, client: None }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> CallEnd {
@@ -220,11 +221,8 @@ impl Script {
         }
         let cause = redact(diagnostic::of_run(&self.sources, function, error));
         let summary = redact(diagnostic::summary_of_run(error));
-        let is_too_long = matches!(
-            error.unwrap_inner(),
-            EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
-        );
-        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long, client }
+        let failure = PluginError { is_by_request: client.is_some(), ..PluginError::new(cause) };
+        CallEnd::Broken { failure, summary, limit: ReachedLimit::of(error), client }
     }
 }
 
@@ -237,12 +235,14 @@ fn redact(text: String) -> String {
 }
 
 impl Script {
-    /// Does background work on the executor, within a budget. Its own circuit breaker rejects no requests.
+    /// Does background work on the executor, within a budget. Its own circuit breaker rejects no requests; it does
+    /// not count failures that the size of `input` explains.
     pub(super) async fn call_in_background<T: Send + 'static>(
         self: Arc<Self>,
         name: &'static str,
         budget: Budget,
         turn: Turn,
+        input: Option<Json>,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>> + Send + 'static,
     ) -> Result<T, String> {
         let call_metrics = self.metrics().of(name);
@@ -255,15 +255,18 @@ impl Script {
         let workload = if call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.caller.plugin.clone();
         let (this, own) = (self.clone(), turn.clone());
-        let worked = executor::run_for(&owner, workload, move || this.do_job(name, budget, &own, job)).await;
+        let worked =
+            executor::run_for(&owner, workload, move || this.do_job(name, budget, &own, input, job)).await;
         if let Err(ExecutorError::Stuck) = &worked {
             breaker.trip(STUCK);
         }
-        let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
+        let worked = worked.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
         match &worked {
             Ok(_) => breaker.record_success(admission),
-            Err(cause) => breaker.record_failure(cause),
+            Err(failure) if failure.is_by_request => {}
+            Err(failure) => breaker.record_failure(&failure.cause),
         }
+        let worked = worked.map_err(|failure| failure.cause);
         // Values stored with `durable` are on disk before the work counts as done.
         let flushed = turn.flush().await.map_err(|error| error.to_string());
         worked.and_then(|value| flushed.map(|()| value))
@@ -274,8 +277,9 @@ impl Script {
         name: &'static str,
         budget: Budget,
         turn: &Turn,
+        input: Option<Json>,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>>,
-    ) -> Result<T, String> {
+    ) -> Result<T, PluginError> {
         let call_metrics = self.metrics().of(name);
         let step = turn.trace().map(|trace| trace.begin(What::Hook(&self.caller.plugin, name), &Json::Null));
         let timing = call_metrics.begin();
@@ -284,8 +288,10 @@ impl Script {
             trace.spend(name, self.id(), spent);
         }
         let result = result.map_err(|ended| match ended {
-            CallEnd::Rejected(rejection) => rejection.message,
-            CallEnd::Broken { failure, .. } => failure.cause,
+            CallEnd::Rejected(rejection) => PluginError::new(rejection.message),
+            CallEnd::Broken { failure, summary, limit, .. } => {
+                attributed(failure, &summary, limit, input.as_ref().unwrap_or(&Json::Null), 0)
+            }
         });
         call_metrics.end(
             &timing,
@@ -295,7 +301,7 @@ impl Script {
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(cause) => ("failed", Some(cause.as_str())),
+                Err(failure) => ("failed", Some(failure.cause.as_str())),
             };
             step.end(word, cause, None);
         }

@@ -303,6 +303,8 @@ fn settled(
             Ok(_) => breaker.record_success(admission),
             // A call that was canceled with its turn is not a failure of the filter.
             Err(_) if turn.is_over() => {}
+            // Otherwise, any client could disable the filter for everyone.
+            Err(failure) if failure.is_by_request => {}
             Err(failure) => breaker.record_failure(&failure.cause),
         }
     }
@@ -321,6 +323,7 @@ fn settled(
             tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
                 Some(before) => Decision::ignored(without(filter, hook, before.again(), turn), failure.cause),
+                None if hook.is_before() => Err(Error::Broken(failure).into_refusal()).into(),
                 None => Err(Error::Broken(failure)).into(),
             }
         }

@@ -5,9 +5,8 @@ use super::function::Button;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::diagnostic;
-use crate::filter::{has_text_above, too_long};
 use crate::hooks::Param;
-use crate::package::max_text;
+use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, json_of, live};
@@ -107,10 +106,12 @@ impl ScriptAction {
         match &result {
             // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
+            // Otherwise, any client could disable the action for everyone.
+            Err(Error::Broken(failure)) if failure.is_by_request => {}
             Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
             _ => breaker.record_success(admission),
         }
-        result
+        result.map_err(Error::into_refusal)
     }
 
     fn measured(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
@@ -132,12 +133,12 @@ impl ScriptAction {
             Err(CallEnd::Rejected(rejection)) => Err(self.refused(rejection)),
             // An error of the client is returned to the client and does not count for the circuit breaker.
             Err(CallEnd::Broken { client: Some(client), .. }) => Err(self.refused(unanswered(client))),
-            Err(CallEnd::Broken { is_too_long: true, .. }) if has_text_above(body, max_text(), 0) => {
-                Err(self.refused(too_long(max_text())))
+            Err(CallEnd::Broken { failure, summary, limit, .. }) => {
+                Err(self.broken(attributed(failure, &summary, limit, body, turn.size())))
             }
-            Err(CallEnd::Broken { failure, .. }) => Err(self.broken(failure)),
         };
         let ending = match &result {
+            Err(Error::Broken(failure)) if failure.rejection.is_some() => CallOutcome::Refused,
             Err(Error::Broken(_)) if !turn.is_over() => CallOutcome::Failed,
             Err(Error::Rejected(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,

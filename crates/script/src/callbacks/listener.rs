@@ -3,6 +3,7 @@
 use super::function::CallbackFunction;
 use crate::argument::UserValves;
 use crate::hooks::Param;
+use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, live};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
+use valvehouse_core::error::PluginError;
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_json::Json;
@@ -84,15 +86,17 @@ impl ScriptCallbacks {
         if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }
-        let result = apart.unwrap_or_else(|error| Err(error.to_string()));
+        let result = apart.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
         match &result {
             Ok(()) => breaker.record_success(admission),
-            Err(cause) => breaker.record_failure(cause),
+            // Otherwise, any client could disable the callbacks for everyone.
+            Err(failure) if failure.is_by_request => {}
+            Err(failure) => breaker.record_failure(&failure.cause),
         }
-        result
+        result.map_err(|failure| failure.cause)
     }
 
-    fn call(&self, place: usize, event: &Json, state: &Json, turn: &Turn) -> Result<(), String> {
+    fn call(&self, place: usize, event: &Json, state: &Json, turn: &Turn) -> Result<(), PluginError> {
         let CallbackFunction { callback, name, params } = &self.script.callbacks[place];
         if *name != callback.name() {
             // The event is a copy for this listener.
@@ -106,9 +110,11 @@ impl ScriptCallbacks {
         let timing = self.metrics_by_name[place].begin();
         let (result, spent) = self.script.call_callback(name, args.collect(), turn);
         let result = match result {
-            Ok(_) => self.weighed(state, spent.kept),
-            Err(CallEnd::Rejected(rejection)) => Err(rejection.message),
-            Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
+            Ok(_) => self.weighed(state, spent.kept).map_err(PluginError::new),
+            Err(CallEnd::Rejected(rejection)) => Err(PluginError::new(rejection.message)),
+            Err(CallEnd::Broken { failure, summary, limit, .. }) => {
+                Err(attributed(failure, &summary, limit, event, 0))
+            }
         };
         let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
         self.metrics_by_name[place].end(&timing, spent, ending);

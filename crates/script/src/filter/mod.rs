@@ -2,7 +2,5 @@
 
 mod runner;
 
-pub(crate) use runner::{has_text_above, too_long};
-
 #[cfg(test)]
 mod tests;

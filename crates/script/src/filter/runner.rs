@@ -4,8 +4,8 @@ use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::diagnostic::summary_of_run;
 use crate::hooks::{Param, subject_name};
+use crate::input_size::attributed;
 use crate::interpreter::Args;
-use crate::package::max_text;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{List, Map, Shape, json_of, live};
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
-use valvehouse_core::error::{PluginError, Rejection};
+use valvehouse_core::error::PluginError;
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{
     FailurePolicy, FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict, is_broken_stream,
     wrong_events,
 };
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
-use valvehouse_json::{Json, MAX_DEPTH, Object};
+use valvehouse_json::{Json, Object};
 
 /// A script as a filter.
 pub(super) struct ScriptFilter {
@@ -305,16 +305,12 @@ impl ScriptFilter {
         }
         let verdict = match result {
             Ok(value) => verdict(&self.script, hook, ctx, &value)
-                .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value)),
+                .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value))
+                .map_err(|failure| attributed(failure, "", None, &ctx.value, ctx.turn.size())),
             Err(CallEnd::Rejected(rejection)) => Ok(Verdict::Reject(rejection)),
-            Err(CallEnd::Broken { is_too_long: true, .. })
-                if hook.is_before()
-                    && self.script.manifest.failure_policy == FailurePolicy::FailClosed
-                    && has_text_above(&ctx.value, max_text(), 0) =>
-            {
-                Ok(Verdict::Reject(too_long(max_text())))
+            Err(CallEnd::Broken { failure, summary, limit, .. }) => {
+                Err(attributed(failure, &summary, limit, &ctx.value, ctx.turn.size()))
             }
-            Err(CallEnd::Broken { failure, .. }) => Err(failure),
         };
         call_metrics.end(&timing, spent, ending(&self.script, hook, &verdict));
         self.watch(hook, call_metrics, ticks, measured);
@@ -436,6 +432,7 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Plug
         Ok(Verdict::Reject(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
         Ok(Verdict::Reject(_)) => CallOutcome::Refused,
         Err(_) if forgives => CallOutcome::ErrorIgnored,
+        Err(failure) if hook.is_before() && failure.rejection.is_some() => CallOutcome::Refused,
         Err(_) => CallOutcome::Failed,
     }
 }
@@ -448,32 +445,6 @@ fn merge(ctx: &FilterContext, returned: &Json) {
             ctx.value.edit(&name, value);
         }
     }
-}
-
-/// Returns `true` if any text of a value is longer than `limit`, in bytes.
-pub(crate) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
-    match value {
-        Json::Text(text) => text.len() > limit,
-        _ if depth > MAX_DEPTH => false,
-        Json::Array(items) => {
-            items.with(|items| items.iter().any(|item| has_text_above(item, limit, depth + 1)))
-        }
-        Json::Object(fields) => {
-            let mut any = false;
-            fields.for_each(|_, value| any = any || has_text_above(value, limit, depth + 1));
-            any
-        }
-        _ => false,
-    }
-}
-
-pub(crate) fn too_long(limit: usize) -> Rejection {
-    Rejection::new(format!(
-        "cannot read a text of the request: it exceeded its limit of {} MB; shorten it, or raise [server] \
-         max_text_mb",
-        limit >> 20
-    ))
-    .with_status(413)
 }
 
 fn article(type_name: &str) -> String {

@@ -6,6 +6,7 @@ use crate::argument::UserValves;
 use crate::budget;
 use crate::call::ChunkSink;
 use crate::hooks::Param;
+use crate::input_size::attributed;
 use crate::package::reading::OpenAnswer;
 use crate::run::CallEnd;
 use crate::script::Script;
@@ -175,10 +176,12 @@ impl Pipe {
         match &result {
             // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
+            // Otherwise, any client could disable the pipe for everyone.
+            Err(Error::Broken(failure)) if failure.is_by_request => {}
             Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
             _ => breaker.record_success(admission),
         }
-        result
+        result.map_err(Error::into_refusal)
     }
 
     fn refused(&self, rejection: Rejection) -> Error {
@@ -209,7 +212,8 @@ impl Pipe {
         }
         result.map_err(|ended| match ended {
             CallEnd::Rejected(rejection) => self.refused(rejection),
-            CallEnd::Broken { failure, .. } => {
+            CallEnd::Broken { failure, summary, limit, .. } => {
+                let failure = attributed(failure, &summary, limit, &request.body, turn.size());
                 let failure = PluginError { plugin: self.script.id().into(), hook: "pipe".into(), ..failure };
                 tracing::error!(plugin = failure.plugin, hook = "pipe", "{}", failure.cause);
                 Error::Broken(failure)

@@ -5,6 +5,7 @@ use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::diagnostic;
 use crate::hooks::Param;
+use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, dynamic_of, json_of, live};
@@ -13,7 +14,7 @@ use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::error::Rejection;
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
@@ -113,8 +114,20 @@ impl Handler for ScriptTool {
 enum CallFailure {
     /// The tool returned an error.
     Refused(ToolError),
-    /// The tool failed: the message for the model, and the cause for the log.
-    Broken { message: ToolError, cause: String },
+    /// The tool failed: the message for the model, and the failure for the circuit breaker.
+    Broken { message: ToolError, failure: PluginError },
+}
+
+impl CallFailure {
+    /// Attributes an unusable result to the arguments if their size explains it.
+    fn attributed(self, args: &Json) -> Self {
+        match self {
+            Self::Broken { message, failure } => {
+                Self::Broken { message, failure: attributed(failure, "", None, args, 0) }
+            }
+            refused @ Self::Refused(_) => refused,
+        }
+    }
 }
 
 impl From<Rejection> for CallFailure {
@@ -135,13 +148,15 @@ impl ScriptTool {
         let (result, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
             Err(CallFailure::Refused(error)) => (Err(error), None),
-            Err(CallFailure::Broken { message, cause }) => (Err(message), Some(cause)),
+            Err(CallFailure::Broken { message, failure }) => (Err(message), Some(failure)),
         };
         match broke {
             None => breaker.record_success(admission),
             // The tool did not fail if the call was canceled with its turn.
             Some(_) if turn.is_over() => {}
-            Some(cause) => breaker.record_failure(&cause),
+            // Otherwise, any client could disable the tool for everyone.
+            Some(failure) if failure.is_by_request => {}
+            Some(failure) => breaker.record_failure(&failure.cause),
         }
         result
     }
@@ -155,20 +170,21 @@ impl ScriptTool {
             param => self.script.argument(*param, turn, &self.users),
         });
         let timing = self.call_metrics.begin();
-        let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
-        let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
+        let (values, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
+        let (result, spent) = self.script.call_tool(&tool.function, values, turn, timeout);
         if let Some(trace) = turn.trace() {
             trace.spend("tool", self.script.id(), spent);
         }
         let result = match result {
-            Ok(value) => self.result(&value, turn.context()),
+            Ok(value) => self.result(&value, turn.context()).map_err(|failure| failure.attributed(args)),
             Err(CallEnd::Rejected(rejection)) => Err(rejection.into()),
             // The call waits for a person, so the tool did not fail.
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
             }
-            Err(CallEnd::Broken { failure, summary, .. }) => {
-                Err(self.broken(format!("failed: {summary}"), failure.cause))
+            Err(CallEnd::Broken { failure, summary, limit, .. }) => {
+                let failure = attributed(failure, &summary, limit, args, 0);
+                Err(self.broken(&format!("failed: {summary}"), failure))
             }
         };
         let ending = match &result {
@@ -230,13 +246,14 @@ impl ScriptTool {
     }
 
     fn unusable(&self, what: String) -> CallFailure {
-        self.broken(what.clone(), what)
+        let failure = PluginError::new(what.clone());
+        self.broken(&what, failure)
     }
 
     /// Logs the cause and returns the message for the model.
-    fn broken(&self, what: String, cause: String) -> CallFailure {
-        tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
-        CallFailure::Broken { message: format!("the tool `{}` {what}", self.name()).into(), cause }
+    fn broken(&self, what: &str, failure: PluginError) -> CallFailure {
+        tracing::error!(plugin = self.script.id(), tool = self.name(), "{}", failure.cause);
+        CallFailure::Broken { message: format!("the tool `{}` {what}", self.name()).into(), failure }
     }
 }
 
