@@ -2,6 +2,7 @@
 //! language and the time zone of a user.
 
 use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::upstream::{Gate, Reply};
 use serde_json::{Value, json};
 
 const EMITS: &str = "fn inlet(body) {
@@ -114,6 +115,50 @@ async fn a_rejection_of_a_held_answer_keeps_its_status_despite_event_text() {
         .await;
     host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
     host.chat(&chat_body("demo", "hi")).await.refused(403, "not this");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_before_the_model_call_has_its_status_although_events_became_text() {
+    for hook in ["inlet(body)", "pre_chat(ctx)"] {
+        let guard = format!(
+            "/*\nsecurity: true\n*/\nconst Valves = #{{ priority: 5 }};\nfn {hook} {{ deny(\"not this\", 403); }}"
+        );
+        let host = TestHost::new()
+            .filter("emits", EMITS)
+            .filter("guard", guard)
+            .config(&format!("[server]\nrender_events = {ALL}"))
+            .start()
+            .await;
+        host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
+        host.respond(&json!({"model": "demo", "input": "hi", "stream": true})).await.refused(403, "not this");
+        // A client that reads events has received them by then.
+        let request = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
+        let answer = Answer::of(request).await;
+        assert!(answer.status == 200 && answer.body().contains("Searching"), "{}", answer.body());
+        assert!(answer.body().contains("not this"), "{}", answer.body());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_text_of_events_is_sent_before_the_model_answers() {
+    let host = TestHost::new()
+        .filter("emits", EMITS)
+        .config(&format!("[server]\nrender_events = {ALL}"))
+        .start()
+        .await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::words(["late"]).behind(&gate));
+    let mut response = host.begin("hi").await;
+    let mut seen = String::new();
+    while !seen.contains("Found: ") {
+        seen.push_str(&String::from_utf8_lossy(&response.chunk().await.unwrap().unwrap()));
+    }
+    assert!(!seen.contains("late"), "{seen}");
+    gate.open();
+    while let Some(bytes) = response.chunk().await.unwrap() {
+        seen.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    assert!(seen.contains("late") && seen.ends_with("data: [DONE]\n\n"), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

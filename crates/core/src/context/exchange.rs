@@ -192,6 +192,11 @@ impl Exchange {
         self.retries.store(0, Relaxed);
     }
 
+    /// Returns `true` if a model call was started: the filters before it have accepted the request.
+    pub fn has_begun_call(&self) -> bool {
+        self.calls.load(Relaxed) > 0
+    }
+
     /// Counts a retry of the current model call over all layers and returns its number. `None` if `max` is
     /// reached or if this request is a retry by the client, whose first attempt had all retries.
     pub fn retry(&self, max: u32) -> Option<u32> {

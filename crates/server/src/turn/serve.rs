@@ -17,7 +17,9 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
@@ -196,26 +198,16 @@ async fn streamed<E: Encoder>(
 ) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
-    // Until the first event arrives, an error can still be reported by the HTTP status. The text of an event does
-    // not start a held answer either: a filter may still reject it.
-    let mut first = VecDeque::new();
-    let mut begin = async || {
-        loop {
-            match answer.next().await.transpose()? {
-                Some(event) => {
-                    let is_early = matches!((&event, &form), (TurnEvent::Emitted(_), EventForm::Text(_)));
-                    first.push_back(event);
-                    if !(is_held && is_early) {
-                        return Ok::<(), Error>(());
-                    }
-                }
-                None => return Ok(()),
-            }
-        }
+    let (mut first, is_text) = (VecDeque::new(), matches!(form, EventForm::Text(_)));
+    let begun = match (is_held || is_text) && !keep_alive.is_zero() {
+        true => tokio::time::timeout(keep_alive, begin(&mut answer, &mut first, (is_held, is_text))).await,
+        false => Ok(begin(&mut answer, &mut first, (is_held, is_text)).await),
     };
-    match is_held && !keep_alive.is_zero() {
-        true => tokio::time::timeout(keep_alive, begin()).await.unwrap_or(Ok(()))?,
-        false => begin().await?,
+    match begun {
+        Ok(begun) => begun?,
+        Err(_) if is_held || !first.is_empty() => {}
+        // Without any event so far, the next one of any kind starts the answer.
+        Err(_) => begin(&mut answer, &mut first, (false, false)).await?,
     }
     if let Some(TurnEvent::Passthrough(_)) = first.front()
         && let Some(TurnEvent::Passthrough(forwarded)) = first.pop_front()
@@ -228,4 +220,37 @@ async fn streamed<E: Encoder>(
     let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
     as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)
+}
+
+/// Waits for the event that starts an answer: until then, an error can be reported by the HTTP status. The text of an
+/// event does not start it while another filter may still reject the request or, if it is held, the answer.
+async fn begin(
+    answer: &mut TurnStream<'static>,
+    first: &mut VecDeque<TurnEvent>,
+    (is_held, is_text): (bool, bool),
+) -> Result<(), Error> {
+    poll_fn(|context| {
+        loop {
+            match answer.poll_event(context) {
+                Poll::Ready(Some(event)) => {
+                    let event = event?;
+                    let is_early = is_text && matches!(event, TurnEvent::Emitted(_));
+                    first.push_back(event);
+                    if !is_early {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => {
+                    let is_accepted = !is_held && answer.turn().exchange().has_begun_call();
+                    return if is_accepted && !first.is_empty() {
+                        Poll::Ready(Ok(()))
+                    } else {
+                        Poll::Pending
+                    };
+                }
+            }
+        }
+    })
+    .await
 }
