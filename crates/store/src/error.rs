@@ -189,10 +189,13 @@ impl StoreError {
 
     /// Converts an error of the file system.
     pub(super) fn from_io(doing: &str, place: &Place, error: &std::io::Error) -> Self {
-        use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        use std::io::ErrorKind::{
+            NotADirectory, PermissionDenied, ReadOnlyFilesystem, ResourceBusy, StorageFull,
+        };
         let kind = match error.kind() {
             PermissionDenied | ReadOnlyFilesystem | NotADirectory => StoreErrorKind::ReadOnly,
             StorageFull => StoreErrorKind::Full,
+            ResourceBusy => StoreErrorKind::Busy,
             _ => StoreErrorKind::Other,
         };
         Self::new(doing, place, kind, error.to_string())

@@ -6,7 +6,8 @@ use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
 use crate::questions::QuestionExchange;
 use crate::record::{
-    Aside, GuardChange, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch, UserRecords,
+    Aside, GuardChange, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch, UserChat,
+    UserRecords,
 };
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
@@ -189,13 +190,13 @@ pub trait Store:
     /// Returns the numbers of a user's stored records.
     fn user_records<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
 
-    /// Returns the ids of a user's conversations: those that the verified user started, and those without a
-    /// verified user whose requests named this user.
-    fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<String>>;
+    /// Returns a user's conversations: those that the verified user started, and those without a verified user whose
+    /// requests named this user.
+    fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<UserChat>>;
 
-    /// Deletes a user's records, except kv entries ([`forget_user`](crate::forget_user) deletes them too),
-    /// and returns their numbers. In an SQLite file, deleted rows are overwritten.
-    fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords>;
+    /// Deletes a user's records with these conversations, except kv entries ([`forget_user`](crate::forget_user)
+    /// deletes them too), and returns their numbers. In an SQLite file, deleted rows are overwritten.
+    fn forget_user<'a>(&'a self, user: &'a str, chats: &'a [UserChat]) -> StoreFuture<'a, UserRecords>;
 
     /// Seals a text for a subject; only this store can open it.
     fn seal(&self, text: &str, about: &str) -> String;

@@ -12,7 +12,7 @@ use crate::store::Store;
 /// Returns an error if the store fails. Calling it again deletes the rest.
 pub async fn forget_user(store: &dyn Store, kv: &Kv, user: &str) -> Result<UserRecords, StoreError> {
     let chats = store.user_chats(user).await?;
-    let scopes = std::iter::once(scope_of(user)).chain(chats.iter().map(|chat| scope_of_chat(chat)));
+    let scopes = std::iter::once(scope_of(user)).chain(chats.iter().map(|chat| scope_of_chat(&chat.id)));
     let entries = scopes.map(|scope| kv.clear_scope(&scope)).sum();
     kv.flush_all().await?;
     // Maps without a write function do not write themselves.
@@ -23,6 +23,6 @@ pub async fn forget_user(store: &dyn Store, kv: &Kv, user: &str) -> Result<UserR
         kv.give_back(&changes);
         return Err(error);
     }
-    let records = store.forget_user(user).await?;
+    let records = store.forget_user(user, &chats).await?;
     Ok(UserRecords { entries: records.entries.max(entries), ..records })
 }

@@ -1,7 +1,7 @@
 //! The rows of a user.
 
 use super::vectors;
-use crate::record::{UserRecords, scope_of, scope_of_chat};
+use crate::record::{UserChat, UserRecords, scope_of, scope_of_chat};
 use crate::sql::{Row, Session, query, query_scalar};
 use crate::vectors::VectorOwner;
 use sqlx::Error;
@@ -10,12 +10,6 @@ use valvehouse_json::Json;
 
 /// The number of conversations in a batch.
 const BATCH: i64 = 256;
-
-/// A conversation of a user.
-pub(crate) struct UserChat {
-    number: i64,
-    pub(crate) id: String,
-}
 
 /// Returns the owner of the user's rows in the Responses API.
 fn owner_of(user: &str) -> String {

@@ -8,7 +8,7 @@ use crate::history::Action;
 #[cfg(feature = "postgres")]
 use crate::record::KvNews;
 use crate::record::{
-    Aside, GuardChange, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch, UserRecords,
+    Aside, GuardChange, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch, UserChat, UserRecords,
 };
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
@@ -46,11 +46,10 @@ impl Store for SqlStore {
         })
     }
 
-    fn forget_user<'a>(&'a self, user: &'a str) -> StoreFuture<'a, UserRecords> {
+    fn forget_user<'a>(&'a self, user: &'a str, chats: &'a [UserChat]) -> StoreFuture<'a, UserRecords> {
         self.work("delete the records of a user", async move {
-            let chats = users::chats(&mut self.swift.session().await?, user).await?;
             let mut transaction = self.begin(Lock::Settings).await?;
-            let records = users::forget(&mut transaction, user, &chats).await?;
+            let records = users::forget(&mut transaction, user, chats).await?;
             raise(&mut transaction).await?;
             transaction.commit().await?;
             erase(&self.durable).await?;
@@ -58,10 +57,9 @@ impl Store for SqlStore {
         })
     }
 
-    fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<String>> {
+    fn user_chats<'a>(&'a self, user: &'a str) -> StoreFuture<'a, Vec<UserChat>> {
         self.work("list the conversations of a user", async move {
-            let chats = users::chats(&mut self.swift.session().await?, user).await?;
-            Ok(chats.into_iter().map(|chat| chat.id).collect())
+            users::chats(&mut self.swift.session().await?, user).await
         })
     }
 

@@ -4,7 +4,7 @@ use super::tests::raw;
 use crate::sql_store::SqlStore;
 use crate::{
     Conversations as _, First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, Store as _,
-    UserRecords, forget_user, now,
+    StoreErrorKind, UserRecords, forget_user, now,
 };
 use sqlx::SqlitePool;
 use std::pin::pin;
@@ -101,6 +101,21 @@ async fn forgetting_a_user_leaves_no_byte_in_the_files() {
     // Nothing is left to erase, and the store goes on.
     forget_user(&store, &kv, "ann").await.unwrap();
     begin(&store, "r", 0, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_another_process_reads_is_an_error_that_says_what_is_left() {
+    let (_folder, store) = store().await;
+    begin(&store, "r", 0, &[]).await;
+    let mut reader = raw(&store.swift).acquire().await.unwrap();
+    for text in ["BEGIN", "SELECT count(*) FROM conversations"] {
+        sqlx::query(text).execute(&mut *reader).await.unwrap();
+    }
+    let error = forget_user(&store, &Kv::load(Vec::new()), "ann").await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Busy);
+    assert!(error.cause.contains("the records are deleted") && error.help.is_some(), "{error}");
+    sqlx::query("ROLLBACK").execute(&mut *reader).await.unwrap();
+    forget_user(&store, &Kv::load(Vec::new()), "ann").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,13 @@
 
 use super::open::SECURE_DELETE;
 use crate::sql::{Pool, Session, query, query_scalar, query_text};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The number of pages that are overwritten in one transaction, during which other writers wait.
 const CHUNK: i64 = 256;
-const TRIES: u32 = 50;
+/// The time for which other processes may read an older state of the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two attempts to empty the log.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Overwrites the free pages of a file with zeros, and empties its write-ahead log. A server removes deleted rows
@@ -51,12 +53,18 @@ async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
 
 /// Writes the log to the file and empties it as soon as no reader uses an older state.
 async fn empty_log(session: &mut Session) -> Result<(), sqlx::Error> {
-    for _ in 0..TRIES {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
         let busy: i64 = query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(session).await?;
         if busy == 0 {
             return Ok(());
         }
+        if Instant::now() > deadline {
+            break;
+        }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(sqlx::Error::PoolTimedOut)
+    let why = "the records are deleted, but their copies remain in the write-ahead log of the file, because another \
+               process reads an older state of it";
+    Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::ResourceBusy, why)))
 }
