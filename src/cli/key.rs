@@ -1,14 +1,14 @@
 //! `valvehouse key`: creates keys, and the hashes by which they are configured.
 
 use super::args;
-use std::io::Read as _;
 use valvehouse_host::access::Digest;
 use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
+use valvehouse_terminal::files::read_stdin;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// The maximum size of a key, in bytes.
-const MAX_BYTES: u64 = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError> {
     let made = (!args.hash).then(|| format!("vh-{}", random_word()));
@@ -35,10 +35,7 @@ pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError>
 
 /// Returns the key on stdin without the line break.
 fn given() -> Result<String, CommandError> {
-    let mut key = String::new();
-    let read = std::io::stdin().take(MAX_BYTES).read_to_string(&mut key);
-    read.map_err(|error| CommandError::data(format!("cannot read the key from stdin: {error}")))?;
-    match key.trim() {
+    match read_stdin(MAX_BYTES)?.trim() {
         "" => Err(CommandError::usage("missing key on stdin: valvehouse key --hash < key.txt")),
         key => Ok(key.to_owned()),
     }

@@ -56,6 +56,8 @@ async fn a_key_is_shown_once_and_configured_by_its_hash() {
     let again = Project::new().run("key").ends(0).prints("key   vh-").prints("hash  sha256:");
     assert!(!again.out.contains(&key), "no two are alike");
     Project::new().run_with(&["key", "--hash"], "\n").ends(2).stderr_has("missing key on stdin");
+    let long = "k".repeat(64 * 1024 + 1);
+    Project::new().run_with(&["key", "--hash"], &long).ends(65).stderr_has("exceeded its limit of 64 KB");
 
     let host = TestHost::new()
         .config(&format!(
