@@ -46,9 +46,9 @@ pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Re
     }
     match args {
         args::User::Forget { yes: false, .. } => {
-            let user = clean(user);
+            let user = clean(&as_argument(user));
             Err(CommandError::usage(format!(
-                "nothing was deleted; to delete all of this permanently: valvehouse user forget {user} --yes"
+                "nothing was deleted; to delete all of this permanently: valvehouse user forget --yes {user}"
             )))
         }
         args::User::Forget { .. } => {
@@ -56,6 +56,16 @@ pub(super) async fn run(args: &args::User, config: &Config, out: &Console) -> Re
             Ok(Exit::Done)
         }
         args::User::Show { .. } => Ok(Exit::Done),
+    }
+}
+
+/// Returns a text as an argument of a shell.
+fn as_argument(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "_-.:@/+".contains(letter);
+    let end = if text.starts_with('-') { "-- " } else { "" };
+    match text.chars().all(is_plain) {
+        true => format!("{end}{text}"),
+        false => format!("{end}'{}'", text.replace('\'', r"'\''")),
     }
 }
 

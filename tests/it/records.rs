@@ -331,7 +331,12 @@ fn user_forget_counts_and_deletes_only_on_confirmation() {
         .run("user forget ann")
         .ends(2)
         .stderr_has("nothing was deleted")
-        .stderr_has("valvehouse user forget ann --yes");
+        .stderr_has("valvehouse user forget --yes ann");
+    // The command of the message can be run as it is.
+    for (user, argument) in [("a b", "'a b'"), ("it's", r"'it'\''s'"), ("-x", "-- -x")] {
+        let ran = project.run_with(&["user", "forget", "--", user], "").ends(2);
+        ran.stderr_has(&format!("valvehouse user forget --yes {argument}"));
+    }
     let report = project.run("user forget ann --yes --format json").ends(0).json();
     assert_eq!(report.get("deleted").unwrap().to_string(), "true");
 }
