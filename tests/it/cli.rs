@@ -612,6 +612,20 @@ fn check_warns_about_secrets_that_are_not_set() {
 }
 
 #[test]
+fn a_guard_without_its_secret_is_a_warning_of_a_check_and_does_not_load() {
+    let guard = "/*\nsecurity: true\n*/\nconst Valves = #{ token: #{ value: \"\", secret: true } };\nfn inlet(body) { body }";
+    let config = "[filters.guard]\nvalves = { token = \"env:NO_SUCH_KEY\" }\n";
+    let project = Project::new().filter("guard", guard).with("valvehouse.toml", config);
+    project.run("check").ends(0).prints("`NO_SUCH_KEY` is not set");
+    project.run("check --strict").ends(1);
+    project.run("list").prints("broken").prints("`NO_SUCH_KEY` is not set");
+    project.run("chat hello").ends(1).says("refused (503) by guard");
+    let set = project.variable("NO_SUCH_KEY", "a-secret");
+    set.run("check --strict").ends(0);
+    set.run("chat hello").ends(0);
+}
+
+#[test]
 fn reading_commands_need_no_provider_key() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT).with(
         "valvehouse.toml",

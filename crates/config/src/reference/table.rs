@@ -886,7 +886,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "filters.ID.valves",
                 Form::Valves,
                 "{}",
-                "Values of its valves, of the types that the script declares: an invalid one is reported, and the value below is used. A guard (`security: true`) with an invalid or unknown one does not load. They override the script's defaults; stored values override them. A secret valve can be `\"env:NAME\"`. Texts of environment variables are converted: `no` to false, `5` to a number.",
+                "Values of its valves, of the types that the script declares: an invalid one is reported, and the value below is used. A guard (`security: true`) with an invalid or unknown one, or whose environment variable is not set, does not load. They override the script's defaults; stored values override them. A secret valve can be `\"env:NAME\"`. Texts of environment variables are converted: `no` to false, `5` to a number.",
                 "{ max_turns = 8 }",
             ),
             it(

@@ -116,11 +116,12 @@ impl Script {
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
-        let (configured, unset) = configured(&manifest.valves, settings, file);
-        // A guard without its configured values may accept everything.
+        // A guard without its configured values may accept everything. A check may run without the secrets.
         let is_guard = file.kind == Kind::Filter && manifest.security;
-        let is_slip = |problem: &Diagnostic| is_guard && problem.code == Code::UnknownName;
-        problems.extend(unset.into_iter().map(|problem| match is_slip(&problem) {
+        let (configured, unset) = configured(&manifest.valves, settings, file, is_guard);
+        let is_fatal =
+            |problem: &Diagnostic| is_guard && (settings.is_served || problem.code == Code::UnknownName);
+        problems.extend(unset.into_iter().map(|problem| match is_fatal(&problem) {
             true => problem,
             false => problem.warning(),
         }));
@@ -321,18 +322,25 @@ pub(super) fn configured(
     schema: &ValveSchema,
     settings: &Settings,
     file: &SourceFile,
+    is_guard: bool,
 ) -> (Json, Vec<Diagnostic>) {
     let given = &settings.configured;
     let (taken, mut unset) = (given.deep_clone(), Vec::new());
     let mut texts = settings.untyped_valves.clone();
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {
-        if *name != *"priority" && !declares(&name) {
+        if !declares(&name) {
             let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
             let message =
                 format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
-            let help =
-                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id);
+            let help = match &*name {
+                "priority" => {
+                    "add `priority: 0` to `Valves` of the script, or remove it from the settings".into()
+                }
+                _ => {
+                    format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id)
+                }
+            };
             unset.push(Diagnostic::of(Code::UnknownName, file, message).help(help));
         }
     }
@@ -354,11 +362,18 @@ pub(super) fn configured(
             }
             None => {
                 taken.remove(&field.name);
+                if schema.layer_in_force(&field.name, &[Layer::lenient(&settings.stored)]).is_some() {
+                    continue;
+                }
                 let message = format!(
-                    "the valve `{}` has its default value: the environment variable `{variable}` is not set",
+                    "the valve `{}` has no configured value: the environment variable `{variable}` is not set",
                     field.name
                 );
-                let help = format!("set `{variable}` in the environment of the host");
+                let instead = match is_guard {
+                    true => "the host does not load a guard without it",
+                    false => "until then, the default value is used",
+                };
+                let help = format!("set `{variable}` in the environment of the host; {instead}");
                 unset.push(Diagnostic::of(Code::ValveMisfit, file, message).help(help));
             }
         }

@@ -556,6 +556,28 @@ fn a_secret_valve_can_come_from_an_environment_variable() {
         "{}",
         unset.warnings[0]
     );
+    // A guard without its secret may accept everything; a stored value overrides the variable.
+    let guard =
+        SourceFile::new(Kind::Filter, "x", "filters/x.rhai", format!("/*\nsecurity: true\n*/\n{text}"));
+    let settings = |stored: &str| Settings {
+        configured: Json::from([("key", "env:VALVEHOUSE_NOT_SET".into())]),
+        stored: Json::parse(stored.as_bytes()).unwrap(),
+        is_served: true,
+        ..Settings::default()
+    };
+    let problems = Script::compile(&guard, &settings("{}")).unwrap_err();
+    assert!(problems[0].to_string().contains("`VALVEHOUSE_NOT_SET` is not set"), "{}", problems[0]);
+    assert!(Script::compile(&guard, &settings(r#"{"key": "short"}"#)).is_err());
+    let stored = Script::compile(&guard, &settings(r#"{"key": "another"}"#)).unwrap();
+    assert_eq!((stored.valves.text("key").unwrap().as_str(), stored.warnings.len()), ("another", 0));
+    // A priority that the script does not declare would have no effect.
+    let placed = |file: &SourceFile| {
+        let configured = Json::from([("priority", 5i64.into())]);
+        Script::compile(file, &Settings { configured, ..Settings::default() })
+    };
+    let problem = placed(&file).unwrap().warnings[0].to_string();
+    assert!(problem.contains("unknown valve `priority`") && problem.contains("`priority: 0`"), "{problem}");
+    assert!(placed(&guard).is_err());
     // A slip in the spelling is not the secret.
     for slip in ["ENV:PATH", "$PATH", "${PATH}", "env :PATH"] {
         let missed = with(&format!(r#"{{"key": "{slip}", "note": "{slip}"}}"#));
