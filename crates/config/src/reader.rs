@@ -58,7 +58,12 @@ impl<'l> Reader<'l> {
         let table = match node {
             Node::Table(table) => table,
             node => {
-                log.problem(&origin, format!("{place} must be a table, not {}", node.kind()));
+                let kind = node.kind();
+                let problem = match node.as_broken_json(&origin) {
+                    Some(error) => format!("{place} must be a table, and its JSON is invalid: {error}"),
+                    None => format!("{place} must be a table, not {kind}"),
+                };
+                log.problem(&origin, problem);
                 Table::new()
             }
         };
@@ -359,6 +364,7 @@ impl<'l> Reader<'l> {
     pub(super) fn finish(mut self) {
         for (key, setting) in self.rest() {
             let key_path = self.key(&key);
+            self.known.dedup();
             let hint = match nearest(&key, self.known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("settings of this table: {}", self.known.join(", ")),

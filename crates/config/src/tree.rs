@@ -4,7 +4,7 @@ use crate::origin::Origin;
 use indexmap::IndexMap;
 use toml::Spanned;
 use toml::de::{self, DeTable, DeValue};
-use valvehouse_json::{Json, Number};
+use valvehouse_json::{Json, Number, ParseError};
 
 pub(super) type Table = IndexMap<String, Setting>;
 
@@ -40,6 +40,16 @@ impl Node {
             Self::Table(_) => "a table",
         }
     }
+
+    /// Returns the error of bare text of the environment that is meant as JSON; `None` for anything else.
+    pub(super) fn as_broken_json(&self, origin: &Origin) -> Option<ParseError> {
+        match self {
+            Self::Text(text) if origin.is_untyped() && text.trim_start().starts_with(['[', '{']) => {
+                Json::parse(text.as_bytes()).err()
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Setting {
@@ -72,6 +82,8 @@ impl Setting {
         match &self.node {
             Node::Text(text) => text.as_str().into(),
             Node::Whole(value) => (*value).into(),
+            // JSON has no such number, and `null` would mean that there is no value.
+            Node::Float(value) if !value.is_finite() => value.to_string().into(),
             Node::Float(value) => (*value).into(),
             Node::Truth(value) => (*value).into(),
             Node::List(items) => items.iter().map(Self::to_json).collect::<Vec<_>>().into(),
@@ -229,7 +241,8 @@ impl Places<'_> {
                     .map_err(|_| error("the number is too large: at most 9223372036854775807"))?,
             ),
             DeValue::Float(number) => {
-                Node::Float(number.as_str().parse().map_err(|_| error("the value is not a valid number"))?)
+                let number = number.as_str().parse().ok().filter(|number: &f64| number.is_finite());
+                Node::Float(number.ok_or_else(|| error("invalid number: expected a finite one"))?)
             }
             DeValue::Boolean(value) => Node::Truth(*value),
             DeValue::Datetime(time) => Node::Text(time.to_string()),

@@ -181,6 +181,15 @@ fn json_of_a_table_sets_the_keys_in_it_and_leaves_the_others() {
     assert_eq!(keys(&config), 2);
     let refused = project.load(&[("VALVEHOUSE__PROVIDERS", "{}")], &[]).unwrap_err().to_string();
     assert!(refused.contains("providers must be a list in brackets, not a table"), "{refused}");
+    let refused = project.load(&[("VALVEHOUSE__SERVER", r#"{"max_body_mb": 2,}"#)], &[]).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("server must be a table, and its JSON is invalid: ") && refused.contains("column"),
+        "{refused}"
+    );
+    // A number that JSON cannot hold is not the absence of a value.
+    let infinite = project.load(&[("VALVEHOUSE__FILTERS__A__VALVES", r#"{"x": 1e999}"#)], &[]).unwrap();
+    assert_eq!(infinite.filters["a"].valves.to_string(), r#"{"x":"inf"}"#);
 }
 
 #[test]
@@ -333,6 +342,8 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ),
         ("providers = 1", "providers must be a list in brackets"),
         ("providers = ['a']", "providers[0] must be a table, not text"),
+        ("[filters.a]\nvalves = { x = inf }", ":2:16: invalid number: expected a finite one"),
+        ("[filters.a]\nvalves = { x = 1e999 }", ":2:16: invalid number: expected a finite one"),
         (
             &format!("{one}[[models]]\nname = 'm'\n[[models]]\nname = 'm'"),
             "models contains the name \"m\" twice",
