@@ -619,7 +619,7 @@ fn a_guard_without_its_secret_is_a_warning_of_a_check_and_does_not_load() {
     project.run("check").ends(0).prints("`NO_SUCH_KEY` is not set");
     project.run("check --strict").ends(1);
     project.run("list").prints("broken").prints("`NO_SUCH_KEY` is not set");
-    project.run("chat hello").ends(1).says("refused (503) by guard");
+    project.run("chat hello").ends(1).stderr_has("refused (503) by guard");
     let set = project.variable("NO_SUCH_KEY", "a-secret");
     set.run("check --strict").ends(0);
     set.run("chat hello").ends(0);
