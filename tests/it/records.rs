@@ -204,11 +204,15 @@ async fn scripts_read_the_configured_facts_of_a_model() {
 #[tokio::test]
 async fn files_of_a_request_are_read_in_every_client_format() {
     let host = setup().start().await;
+    let pdf = "data:application/pdf,%25PDF-1.4 1 0 obj <</Pages 2 0 R>> endobj 2 0 obj <</Kids[3 0 R]>> endobj \
+        3 0 obj <</Contents 4 0 R/Resources<</Font<</F<</Subtype/Type1>>>>>>>> endobj \
+        4 0 obj <<>> stream\nBT /F 1 Tf (a %26 b) Tj ET\nendstream endobj trailer <</Root 1 0 R>>";
     let files = json!({"files": [
         {"type": "file", "id": "1", "name": "notes.md", "file": {"id": "1", "meta": {"size": 5}, "data": {"content": "extracted"}}},
         {"type": "file", "name": "page.html", "url": "data:text/html;base64,PHA+YSAmYW1wOyBiPC9wPg=="},
         {"type": "file", "file": {"filename": "table.csv", "file_data": "data:text/csv,a%2Cb"}},
         {"type": "file", "id": "4", "name": "far.pdf", "url": "https://files.example.com/4"},
+        {"type": "file", "file": {"filename": "near.pdf", "file_data": pdf}},
     ]});
     let read = ask(&host, "sk-ann", "uploads", files).await;
     let read: Value = serde_json::from_str(&read.text()).unwrap();
@@ -219,6 +223,7 @@ async fn files_of_a_request_are_read_in_every_client_format() {
             {"name": "page.html", "type": "text/html", "text": "a & b"},
             {"name": "table.csv", "type": "text/csv", "text": "a,b"},
             {"name": "far.pdf", "type": "application/pdf", "text": null},
+            {"name": "near.pdf", "type": "application/pdf", "text": "a & b"},
         ])
     );
 }

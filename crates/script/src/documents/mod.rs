@@ -1,10 +1,13 @@
-//! Extracts the text of office documents: DOCX, XLSX and PPTX, which are ZIP archives of XML files.
+//! Extracts the text of documents: DOCX, XLSX and PPTX, which are ZIP archives of XML files, and PDF.
 //!
 //! Documents are untrusted, so every step is limited: the number of files, their unpacked size, and the text.
 
 mod archive;
 mod error;
+mod kind;
+mod limits;
 mod markup;
 mod office;
+mod pdf;
 
-pub(crate) use office::{is_office, text};
+pub(crate) use kind::Kind;

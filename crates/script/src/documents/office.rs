@@ -2,10 +2,9 @@
 
 use super::archive::Archive;
 use super::error::DocumentError;
+use super::limits::MAX_TEXT;
 use super::markup::{Part, attribute, decode, parts};
 
-/// The maximum length of a document's text, in bytes.
-const MAX_TEXT: usize = 4 << 20;
 /// The maximum number of empty columns before a cell.
 const MAX_COLUMNS: usize = 256;
 
@@ -16,7 +15,7 @@ const SHEETS: &str = "xl/worksheets/sheet";
 const SLIDES: &str = "ppt/slides/slide";
 
 /// Returns `true` if the bytes begin with the signature of an archive.
-pub(crate) fn is_office(bytes: &[u8]) -> bool {
+pub(super) fn is_office(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
@@ -25,7 +24,7 @@ pub(crate) fn is_office(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// Returns an error if it is not a DOCX, XLSX or PPTX file, is damaged or encrypted, or exceeds a limit.
-pub(crate) fn text(bytes: &[u8]) -> Result<String, DocumentError> {
+pub(super) fn text(bytes: &[u8]) -> Result<String, DocumentError> {
     let mut archive = Archive::read(bytes)?;
     if archive.has(WORD) {
         return of_paragraphs(&archive.file(WORD)?);

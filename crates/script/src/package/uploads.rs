@@ -31,8 +31,8 @@ pub(super) fn module() -> Module {
         "text",
         &["file", "String"],
         "Returns the text of a file, by its id, name or index: the text that the client extracted, or what \
-         documents::text() reads (text, HTML, DOCX, XLSX, PPTX). Fails for other types, and if the client sent no \
-         content.",
+         documents::text() reads (text, HTML, DOCX, XLSX, PPTX, PDF). Fails for other types, and if the client sent \
+         no content.",
     )
     .set_into_module(&mut module, |file: Dynamic| text(&file));
     effect(
