@@ -42,8 +42,10 @@ pub(crate) enum Type {
     Encoder,
     /// The tokens of a text; the code is the text.
     Tokens,
-    /// An HTML page; the code is its text.
+    /// An HTML page; the code is its HTML.
     Page,
+    /// An element of an HTML page, as `html::select` returns it.
+    Element,
     /// A hash that is not finished yet; the code is the function with its data.
     Digest,
     /// A caught error.

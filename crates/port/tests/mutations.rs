@@ -6,12 +6,13 @@
 use proptest::prelude::*;
 use valvehouse_port::{PortError, port};
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("plugins/filter.py"),
     include_str!("plugins/tools.py"),
     include_str!("plugins/pipe.py"),
     include_str!("plugins/action.py"),
     include_str!("plugins/letters.py"),
+    include_str!("plugins/pages.py"),
 ];
 
 /// Fragments of Python to insert at wrong places.

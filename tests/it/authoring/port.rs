@@ -183,6 +183,71 @@ fn a_ported_loop_runs_over_letters_and_keys() {
     assert!(!script.contains("TODO"), "{script}");
 }
 
+const PAGES: &str = include_str!("../../../crates/port/tests/plugins/pages.py");
+
+const PAGES_TEST: &str = r#"
+fn test_elements_are_those_of_beautifulsoup() {
+    let page = `<title>News</title><h2>Today</h2><ul id=news><li><a href="/1" class="new hot">One <b>1</b></a>
+        <li><a href="/2" target=_top>Two</a></ul><a href="/3">Three</a><img src="a.png"><img alt="">`;
+    canned::http("https://news.example.com/", page);
+    let seen = invoke("pages", #{ path: "" });
+    assert_eq(seen.title, "News");
+    assert_eq(seen.links, [
+        #{ text: "One 1", url: "/1", target: "none" },
+        #{ text: "Two", url: "/2", target: "_top" },
+    ]);
+    assert_eq([seen.first, seen.count, seen.same], ["One 1", 4, 0]);
+    assert_eq(seen.inside, ["One 1", "Two"]);
+    assert_eq([seen.images, seen.hot, seen.bold], [["a.png"], ["a"], ["1", ""]]);
+    assert_eq([seen.missing, seen.either, seen.has, seen.text], [true, "no", false, "a & b"]);
+}
+"#;
+
+#[test]
+fn a_ported_page_is_read_by_selectors() {
+    let project = ported(&[("pages", PAGES, "tools/pages.rhai", PAGES_TEST)]);
+    let script = std::fs::read_to_string(project.path("tools/pages.rhai")).unwrap();
+    assert!(!script.contains("TODO"), "{script}");
+    for part in [
+        "html::select(soup, \"#news > li a[href]\")",
+        "let soup = page.text;",
+        "select_one(soup, \"a.hot\")",
+        "html::select(news.html, \"* li\")",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+    project.run("check").ends(0);
+    project.run("test").ends(0).prints("1 passed");
+}
+
+#[test]
+fn what_html_select_reads_otherwise_is_left_to_do() {
+    let line = |code: &str| format!("        a.append({code})\n");
+    let codes = [
+        "soup.select('a:has(b)')",
+        "soup.find_all('a', limit=2)",
+        "soup.find_all(re.compile('^h'))",
+        "soup.find_all('a', class_='b c')",
+        "soup.find('p').select('h2 a')",
+        "soup.find('p')['class']",
+        "soup.find('p').parent",
+        "soup.prettify()",
+    ];
+    let lines: String = codes.iter().map(|code| line(code)).collect();
+    let source = format!(
+        "import re\nfrom bs4 import BeautifulSoup\n\nclass Tools:\n    def todo(self, page: str) -> list:\n        \
+         soup = BeautifulSoup(page, 'lxml')\n        a = []\n{lines}        return a\n"
+    );
+    let project = Project::new();
+    project.write("todo.py", &source);
+    project.run("port todo.py").ends(0);
+    let script = std::fs::read_to_string(project.path("tools/todo.rhai")).unwrap();
+    for code in codes {
+        assert!(script.contains(&format!("//     a.append({code})")), "{code} in:\n{script}");
+    }
+    project.run("check").ends(0);
+}
+
 #[test]
 fn a_drafted_test_of_each_kind_passes() {
     let project = Project::new();

@@ -68,6 +68,10 @@ impl<'a> Translator<'a> {
             return match variable.kind {
                 Type::Emitter => self.event("emit", arguments),
                 Type::Caller => self.event("ask", arguments),
+                // `soup("a")`.
+                Type::Page | Type::Element => {
+                    self.page_method(&Code::atom(variable.code, variable.kind), "find_all", arguments)
+                }
                 _ => {
                     let all = match self.scope.closures.get(name).cloned() {
                         Some(params) => {
@@ -369,6 +373,8 @@ impl<'a> Translator<'a> {
             "datetime" => return Type::Time,
             "timedelta" => return Type::Span,
             "Match" => return Type::Match,
+            "BeautifulSoup" => return Type::Page,
+            "Tag" => return Type::Element,
             "Exception" => return Type::Error,
             "Valves" | "UserValves" => return Type::Unknown,
             _ => {}

@@ -290,9 +290,7 @@ impl<'a> Translator<'a> {
             (kind, _) if kind.is_ghost() || matches!(kind, Type::Tokens) => {
                 return Hindrance::err(NoteKind::Method, format!("`.{name}`"));
             }
-            (Type::Page, _) => {
-                return Hindrance::err(NoteKind::Package, format!("`.{name}` of a parsed page"));
-            }
+            (Type::Page | Type::Element, _) => return self.part_of_page(of, name),
             _ if unknown && name == "is_closed" => Code::atom("false", Type::Bool),
             _ => of.property(name, Type::Unknown),
         })
@@ -354,7 +352,8 @@ impl<'a> Translator<'a> {
                     | Type::Logger
                     | Type::Closure
                     | Type::Encoder => Code::atom("true", Type::Bool),
-                    Type::Match => Code::new(
+                    Type::Page => Code::atom("true", Type::Bool),
+                    Type::Match | Type::Element => Code::new(
                         format!("{} != ()", value.at(strength::EQUAL + 1)),
                         strength::EQUAL,
                         Type::Bool,

@@ -8,6 +8,7 @@ pub(crate) enum Helper {
     Padded,
     ReadAll,
     Reversed,
+    SelectOne,
     SendLine,
     Slice,
     Thousands,
@@ -26,6 +27,7 @@ impl Helper {
             Self::Padded => "padded",
             Self::ReadAll => "read_all",
             Self::Reversed => "reversed",
+            Self::SelectOne => "select_one",
             Self::SendLine => "send_line",
             Self::Slice => "slice",
             Self::Thousands => "thousands",
@@ -81,6 +83,13 @@ fn reversed(list) {
     let all = if type_of(list) == \"string\" { list.to_chars() } else { [] + list };
     all.reverse();
     if type_of(list) == \"string\" { text::join(all, \"\") } else { all }
+}"
+            }
+            Self::SelectOne => {
+                "// The first element of a page that a selector matches; `()` if there is none.
+fn select_one(page, selector) {
+    let found = html::select(page, selector);
+    if found.len() > 0 { found[0] } else { () }
 }"
             }
             Self::SendLine => {

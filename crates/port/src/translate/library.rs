@@ -124,7 +124,14 @@ impl Translator<'_> {
             }
             "html.escape" => Ok(call("html::escape", &[one(self)?.text], Type::Text)),
             "html.unescape" => Ok(call("html::unescape", &[one(self)?.text], Type::Text)),
-            "bs4.BeautifulSoup" => Ok(call("html::text", &[one(self)?.text], Type::Page)),
+            "bs4.BeautifulSoup" => {
+                let page = one(self)?;
+                Ok(match (&page.kind, page.text.strip_suffix(".bytes")) {
+                    (Type::Bytes, Some(answer)) => Code::atom(format!("{answer}.text"), Type::Page),
+                    (Type::Bytes, None) => page.method("text", &[], Type::Page),
+                    _ => page.typed(Type::Page),
+                })
+            }
             "html2text.html2text" | "markdownify.markdownify" => {
                 Ok(call("html::text", &[one(self)?.text], Type::Text))
             }

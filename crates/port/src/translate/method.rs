@@ -81,10 +81,7 @@ impl Translator<'_> {
                 },
                 _ => Hindrance::err(NoteKind::Bytes, format!("`.{name}()` of a digest")),
             },
-            Type::Page => match name {
-                "get_text" => Ok(of.typed(Type::Text)),
-                _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of a parsed page")),
-            },
+            Type::Page | Type::Element => self.page_method(&of, name, arguments),
             Type::Nothing => match name {
                 "acquire" | "release" | "set" | "clear" | "close" | "shutdown" | "add_done_callback" => {
                     Ok(Code::atom("()", Type::Nothing))

@@ -21,6 +21,7 @@ mod library;
 mod live;
 mod loops;
 mod method;
+mod page;
 mod path;
 mod regex;
 mod slice;

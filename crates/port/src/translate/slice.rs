@@ -26,6 +26,9 @@ impl Translator<'_> {
             return self.key_of_map(&of, key);
         }
         let element = of.kind.element();
+        if matches!(of.kind, Type::Page | Type::Element) {
+            return Hindrance::err(NoteKind::Package, "a computed attribute of an element");
+        }
         let index = self.expr(index)?;
         if of.kind == Type::Text {
             return Ok(Code::atom(format!("{}.sub_string({}, 1)", of.owner(), index.text), Type::Text));
@@ -41,6 +44,7 @@ impl Translator<'_> {
         match (&of.kind, key) {
             (Type::Model, "choices") => return Ok(of.clone().typed(Type::ModelChoices)),
             (Type::Model, "message" | "delta") => return Ok(of.clone()),
+            (Type::Element, _) => return self.attribute_of_element(of, key),
             (Type::Match, _) => {
                 return Hindrance::err(
                     NoteKind::Pattern,
