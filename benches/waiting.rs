@@ -1,5 +1,6 @@
 //! The cost of waiting tools for other requests: 64 turns that each wait 200 ms in an `http` tool, and the concurrent
-//! latency of a chat through a pure filter. Run with `cargo bench --bench waiting`. Only ratios are comparable.
+//! latency of a chat through a pure filter; the same with calls in `parallel`, with pipes that read a stream, and with
+//! work `after` the answers. Run with `cargo bench --bench waiting`. Only ratios are comparable.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // printing figures is what it is for
 
@@ -7,6 +8,7 @@ mod common;
 
 use common::{DEMO, Project, chat, quantile, ratio, resident};
 use futures::future::join_all;
+use futures::stream::{self, StreamExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -58,6 +60,7 @@ async fn measure() {
     let busy = p99(all);
     timeouts(&service).await;
     people().await;
+    under_load(&service).await;
     println!(
         "{TURNS} turns that wait {WAIT:?} each    {total:>10.1?}   {:.2}x of one wait",
         ratio(total, WAIT)
@@ -65,6 +68,72 @@ async fn measure() {
     println!("a pure filter's chat, p99 idle       {idle:>10.1?}");
     println!("the same while they all wait         {waiting:>10.1?}   {:.2}x of idle", ratio(waiting, idle));
     println!("and while they come and go at once   {busy:>10.1?}   {:.2}x of idle", ratio(busy, idle));
+}
+
+/// Measures 64 turns at once whose scripts wait in other ways, each beside chats through a pure filter.
+async fn under_load(service: &str) {
+    const CALLS: usize = 8;
+    /// The number of jobs after answers that run at a time.
+    const JOBS: usize = 8;
+    let get = format!("http::get(\"http://{service}/\").text");
+    let calls = format!("{:?}", [0; CALLS]);
+    let models = "[[models]]\nname = \"helper\"\nprovider = \"demo\"\nmodel = \"demo\"\ntools = [\"look\"]\n\
+        [[models]]\nname = \"later\"\nprovider = \"demo\"\nmodel = \"demo\"\nfilters = [\"later\"]\n";
+    let grants =
+        ["look", "later", "lines"].map(|id| format!("[grants.{id}]\nhttp = [\"{service}\"]\n")).concat();
+    let script = |head: &str, code: String| format!("/*\nrequirements: http\n{head}*/\n{code}");
+    let project = Project::new()
+        .with("valvehouse.toml", &format!("{DEMO}{models}{grants}"))
+        .with("tools/look.rhai", &script("", format!("fn handler(args) {{ parallel({calls}.map(|n| || {get})) }}")))
+        .with("filters/later.rhai", &script("global: false\n", format!("fn inlet(body) {{ after(|| {get}); }}")))
+        .with(
+            "filters/lines.rhai",
+            &script("", format!("fn pipe(body) {{ for line in http::stream(\"http://{service}/lines\") {{ yield_text(line); }} }}")),
+        )
+        .with("filters/pure.rhai", PURE);
+    let url = serve(&project).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let run = async |model: &'static str, text: &'static str, shows: &str| {
+        let began = Instant::now();
+        let answers = join_all((0..TURNS).map(|_| chat(&client, &url, model, text)));
+        let (answers, samples) =
+            tokio::join!(async { (answers.await, began.elapsed()) }, pure(&client, &url, WAIT));
+        let (answers, took) = answers;
+        assert!(
+            answers.iter().all(|(_, answer)| answer.contains(shows)),
+            "a turn went wrong: {:?}",
+            answers[0]
+        );
+        (took, p99(samples))
+    };
+    run("helper", "/look", "seen").await;
+    let (took, other) = run("helper", "/look", "seen").await;
+    println!(
+        "{TURNS} turns with {CALLS} calls in parallel  {took:>10.1?}   {:.2}x of one wait; others {other:.1?}",
+        ratio(took, WAIT)
+    );
+    let (took, other) = run("lines", "go", "line 9").await;
+    println!(
+        "{TURNS} pipes that read a stream         {took:>10.1?}   {:.2}x of one stream; others {other:.1?}",
+        ratio(took, WAIT)
+    );
+    let (without, _) = run("demo", "hello", "hello").await;
+    let (served, began) = (SERVED.load(Relaxed), Instant::now());
+    let (took, other) = run("later", "hello", "hello").await;
+    while SERVED.load(Relaxed) < served + TURNS {
+        assert!(began.elapsed() < Duration::from_secs(60), "the work after the answers did not end");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let floor = WAIT * u32::try_from(TURNS / JOBS).unwrap();
+    println!(
+        "{TURNS} answers with work after them     {took:>10.1?}   {:.2}x of answers without; others {other:.1?}",
+        ratio(took, without)
+    );
+    println!(
+        "their work, {JOBS} jobs at a time          {:>10.1?}   {:.2}x of its waits",
+        began.elapsed(),
+        ratio(began.elapsed(), floor)
+    );
 }
 
 /// Measures the time beyond its 50 ms of a tool that does not end by itself.
@@ -153,6 +222,9 @@ fn p99(samples: Vec<Sample>) -> Duration {
 
 /// The number of requests that wait at the service.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// Requests that the service has answered after waiting.
+static SERVED: AtomicUsize = AtomicUsize::new(0);
+const PURE: &str = "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }";
 
 /// Sends sequential chats through a pure filter for this time.
 async fn pure(client: &reqwest::Client, url: &str, length: Duration) -> Vec<Sample> {
@@ -175,9 +247,18 @@ async fn service() -> String {
         WAITING.fetch_add(1, Relaxed);
         tokio::time::sleep(WAIT).await;
         WAITING.fetch_sub(1, Relaxed);
+        SERVED.fetch_add(1, Relaxed);
         "seen"
     };
-    let router = axum::Router::new().fallback(slow);
+    // Ten lines in the same time.
+    let lines = || async {
+        let lines = stream::iter(0..10).then(|line| async move {
+            tokio::time::sleep(WAIT / 10).await;
+            Ok::<_, std::convert::Infallible>(format!("line {line}\n"))
+        });
+        axum::body::Body::from_stream(lines)
+    };
+    let router = axum::Router::new().route("/lines", axum::routing::get(lines)).fallback(slow);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -191,10 +272,15 @@ async fn host(service: &str) -> (Project, String) {
     let project = Project::new()
         .with("valvehouse.toml", &format!("{DEMO}{helper}[grants.look]\nhttp = [\"{service}\"]\n"))
         .with("tools/look.rhai", &look)
-        .with("filters/pure.rhai", "fn inlet(body) { body.messages.append_system(\"Be kind.\"); }");
+        .with("filters/pure.rhai", PURE);
+    let url = serve(&project).await;
+    (project, url)
+}
+
+async fn serve(project: &Project) -> String {
     let app = App::open(Config::load_with(project.path(), [], &[]).unwrap()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { valvehouse::server::serve(listener, app, std::future::pending()).await });
-    (project, url)
+    url
 }
