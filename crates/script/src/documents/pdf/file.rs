@@ -266,7 +266,7 @@ impl<'a> File<'a> {
         if !lexer.next()?.is_some_and(|word| word.is_word("stream")) || lexer.at() == behind {
             return Ok(Some((number, Object::Dict(dict))));
         }
-        let start = lexer.to_data();
+        let start = lexer.skip_to_data();
         let length = self.resolve(dict.get("Length"))?.index();
         let end = match length.and_then(|length| start.checked_add(length)).filter(|end| self.is_end(*end)) {
             Some(end) => end,

@@ -164,7 +164,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Moves to the first byte of a stream's data, behind the line of `stream`.
-    pub(super) fn to_data(&mut self) -> usize {
+    pub(super) fn skip_to_data(&mut self) -> usize {
         if self.peek() == Some(b'\r') {
             self.at += 1;
         }
