@@ -613,7 +613,7 @@ fn check_warns_about_secrets_that_are_not_set() {
 
 #[test]
 fn a_guard_without_its_secret_is_a_warning_of_a_check_and_does_not_load() {
-    let guard = "/*\nsecurity: true\n*/\nconst Valves = #{ token: #{ value: \"\", secret: true } };\nfn inlet(body) { body }";
+    let guard = "/*\nsecurity: true\n*/\nconst Valves = #{ token: #{ value: \"\", secret: true } };\nfn inlet(body, valves) { body.token = valves.token; body }";
     let config = "[filters.guard]\nvalves = { token = \"env:NO_SUCH_KEY\" }\n";
     let project = Project::new().filter("guard", guard).with("valvehouse.toml", config);
     project.run("check").ends(0).prints("`NO_SUCH_KEY` is not set");
