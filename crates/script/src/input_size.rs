@@ -120,10 +120,10 @@ impl InputSize {
             Some(ReachedLimit::Text | ReachedLimit::Value) => MANY,
             Some(ReachedLimit::Budget) | None => MAX_BYTES,
         };
-        // Each element has at least one byte and a comma.
-        self.bytes.min(noted) > most
-            || self.elements.min(noted / 2) > MAX_ELEMENTS
-            || self.depth.min(noted / 2) > MAX_NESTING
+        // Nesting explains the nesting of calls, not a budget. The size before the call has 64 bytes for each
+        // container, and 5 for each key of an object that was not read.
+        let is_nested = limit == Some(ReachedLimit::Value) && self.depth.min(noted / 64) > MAX_NESTING;
+        self.bytes.min(noted) > most || self.elements.min(noted / 5) > MAX_ELEMENTS || is_nested
     }
 
     fn rejection(&self, limit: ReachedLimit, summary: &str) -> Rejection {
@@ -171,7 +171,9 @@ mod tests {
         assert!(!explains(&text(MANY), Some(ReachedLimit::Budget)) && !explains(&text(MANY), None));
         assert!(explains(&text(MAX_BYTES), Some(ReachedLimit::Budget)));
         assert!(!explains(&list(MAX_ELEMENTS), None) && explains(&list(MAX_ELEMENTS + 1), None));
-        assert!(!explains(&nested(MAX_NESTING), None) && explains(&nested(MAX_NESTING + 1), None));
+        let value = Some(ReachedLimit::Value);
+        assert!(!explains(&nested(MAX_NESTING), value) && explains(&nested(MAX_NESTING + 1), value));
+        assert!(!explains(&nested(100), None) && !explains(&nested(100), Some(ReachedLimit::Budget)));
     }
 
     #[test]
@@ -179,6 +181,10 @@ mod tests {
         let large = Json::from(vec![Json::from("x".repeat(MAX_BYTES + 1))]);
         let failure = |noted| attributed(PluginError::new("failed"), "failed", None, &large, noted);
         assert!(!failure(500).is_by_request && failure(2 * MAX_BYTES).is_by_request);
+        let small = Json::parse(br#"{"model":"m","messages":[{"role":"user","content":"hello"}]}"#).unwrap();
+        let noted = small.size_estimate();
+        let nested = |limit| attributed(PluginError::new("failed"), "failed", limit, &nested(100), noted);
+        assert!(!nested(Some(ReachedLimit::Value)).is_by_request && !nested(None).is_by_request);
     }
 
     #[test]
