@@ -289,7 +289,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "documents without end",
         "fn inlet(body) { let s = \"<html>\"; s.pad(3_900_000, \"<\"); let zip = hash::digest(\"md5\", \"\"); \
-         let pdf = \"%PDF-1 0 obj\"; pdf.pad(400_000, \"[0 R\"); \
+         let pdf = \"%PDF-1 0 obj\"; pdf.pad(3_900_000, \"[0 R\"); \
          loop { documents::text(s); try { documents::text(zip); } catch {} try { documents::text(pdf); } catch {} } }",
         Breaks(BUDGET),
     ),

@@ -20,7 +20,9 @@ pub(super) const HIDDEN: &[&str] = &["script", "style"];
 pub(super) fn text(html: &str) -> String {
     let (mut page, mut rest) = (Page::default(), html);
     while let Some(at) = rest.find('<') {
-        page.write(&rest[..at]);
+        if at > 0 {
+            page.write(&rest[..at]);
+        }
         rest = &rest[at..];
         if let Some(comment) = rest.strip_prefix("<!--") {
             rest = after(comment, "-->");
@@ -31,7 +33,7 @@ pub(super) fn text(html: &str) -> String {
             }
             page.pass(name.trim_start_matches('/'));
         } else {
-            page.write("<");
+            page.push('<');
             rest = &rest[1..];
         }
     }
@@ -59,15 +61,20 @@ impl Page {
         for character in decode_html_entities(run).chars() {
             if character.is_whitespace() {
                 self.gap = self.gap.max(Gap::Space);
-                continue;
+            } else {
+                self.push(character);
             }
-            match std::mem::take(&mut self.gap) {
-                Gap::Space if !self.text.is_empty() => self.text.push(' '),
-                Gap::Line if !self.text.is_empty() => self.text.push('\n'),
-                _ => {}
-            }
-            self.text.push(character);
         }
+    }
+
+    /// Appends a character that is not white space, after the current gap.
+    fn push(&mut self, character: char) {
+        match std::mem::take(&mut self.gap) {
+            Gap::Space if !self.text.is_empty() => self.text.push(' '),
+            Gap::Line if !self.text.is_empty() => self.text.push('\n'),
+            _ => {}
+        }
+        self.text.push(character);
     }
 
     fn pass(&mut self, name: &str) {
