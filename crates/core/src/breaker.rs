@@ -1,6 +1,6 @@
 //! A circuit breaker: after repeated failures, calls are skipped until a cool-down ends.
 
-use crate::error::{Explanation, Rejection};
+use crate::error::{Explanation, PluginError, Rejection};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -112,6 +112,16 @@ impl Breaker {
             return BreakerState::HalfOpen;
         }
         BreakerState::Open(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
+    }
+
+    /// Records the end of a plugin's call: its success, or its failure. A failure that the request caused counts as
+    /// neither, because otherwise any client could disable the plugin for everyone.
+    pub fn record(&self, admission: BreakerState, failure: Option<&PluginError>) {
+        match failure {
+            None => self.record_success(admission),
+            Some(failure) if failure.is_by_request => {}
+            Some(failure) => self.record_failure(&failure.cause),
+        }
     }
 
     /// Records a success. A successful probe closes the breaker.

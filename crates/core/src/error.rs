@@ -365,7 +365,7 @@ impl Error {
 
     /// Replaces the failure of a plugin by the rejection that it names, if any.
     #[must_use]
-    pub fn into_refusal(self) -> Self {
+    pub fn into_rejection(self) -> Self {
         match self {
             Self::Broken(PluginError { plugin, rejection: Some(rejection), .. }) => {
                 Self::Rejected(Rejection { plugin, ..*rejection })

@@ -261,11 +261,7 @@ impl Script {
             breaker.trip(STUCK);
         }
         let worked = worked.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
-        match &worked {
-            Ok(_) => breaker.record_success(admission),
-            Err(failure) if failure.is_by_request => {}
-            Err(failure) => breaker.record_failure(&failure.cause),
-        }
+        breaker.record(admission, worked.as_ref().err());
         let worked = worked.map_err(|failure| failure.cause);
         // Values stored with `durable` are on disk before the work counts as done.
         let flushed = turn.flush().await.map_err(|error| error.to_string());

@@ -299,13 +299,10 @@ fn settled(
         None => Ok((verdict, value)),
     });
     if let Some(breaker) = &filter.breaker {
-        match &verdict {
-            Ok(_) => breaker.record_success(admission),
+        match verdict.as_ref().err() {
             // A call that was canceled with its turn is not a failure of the filter.
-            Err(_) if turn.is_over() => {}
-            // Otherwise, any client could disable the filter for everyone.
-            Err(failure) if failure.is_by_request => {}
-            Err(failure) => breaker.record_failure(&failure.cause),
+            Some(_) if turn.is_over() => {}
+            failure => breaker.record(admission, failure),
         }
     }
     match (verdict, before) {
@@ -323,7 +320,7 @@ fn settled(
             tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
                 Some(before) => Decision::ignored(without(filter, hook, before.again(), turn), failure.cause),
-                None if hook.is_before() => Err(Error::Broken(failure).into_refusal()).into(),
+                None if hook.is_before() => Err(Error::Broken(failure).into_rejection()).into(),
                 None => Err(Error::Broken(failure)).into(),
             }
         }

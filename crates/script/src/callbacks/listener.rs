@@ -87,12 +87,7 @@ impl ScriptCallbacks {
             breaker.trip(STUCK);
         }
         let result = apart.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
-        match &result {
-            Ok(()) => breaker.record_success(admission),
-            // Otherwise, any client could disable the callbacks for everyone.
-            Err(failure) if failure.is_by_request => {}
-            Err(failure) => breaker.record_failure(&failure.cause),
-        }
+        breaker.record(admission, result.as_ref().err());
         result.map_err(|failure| failure.cause)
     }
 

@@ -176,12 +176,10 @@ impl Pipe {
         match &result {
             // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
-            // Otherwise, any client could disable the pipe for everyone.
-            Err(Error::Broken(failure)) if failure.is_by_request => {}
-            Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
-            _ => breaker.record_success(admission),
+            Err(Error::Broken(failure)) => breaker.record(admission, Some(failure)),
+            _ => breaker.record(admission, None),
         }
-        result.map_err(Error::into_refusal)
+        result.map_err(Error::into_rejection)
     }
 
     fn refused(&self, rejection: Rejection) -> Error {

@@ -151,12 +151,9 @@ impl ScriptTool {
             Err(CallFailure::Broken { message, failure }) => (Err(message), Some(failure)),
         };
         match broke {
-            None => breaker.record_success(admission),
             // The tool did not fail if the call was canceled with its turn.
             Some(_) if turn.is_over() => {}
-            // Otherwise, any client could disable the tool for everyone.
-            Some(failure) if failure.is_by_request => {}
-            Some(failure) => breaker.record_failure(&failure.cause),
+            failure => breaker.record(admission, failure.as_ref()),
         }
         result
     }
