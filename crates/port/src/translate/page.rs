@@ -102,7 +102,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the selector of `find_all("a", class_="b", href=True)`; `None` if there is no certain one.
+    /// Returns the selector of `find_all("a", class_="b", href=True)`; `None` if it is uncertain.
     fn criteria(&self, arguments: &Arguments<'_>) -> Option<String> {
         let value = |expr: &Expr| Value::of(expr, &self.plugin.constants);
         let mut tags = vec![String::new()];
@@ -203,28 +203,27 @@ fn below(of: &Code, css: &str) -> Option<String> {
 
 /// Returns the letters that are not in brackets or parentheses.
 fn outside_brackets(css: &str) -> impl Iterator<Item = char> {
+    let mut is_outside = outside();
+    css.chars().filter(move |letter| is_outside(*letter))
+}
+
+/// Splits a selector at the commas that are not in brackets or parentheses.
+fn alternatives(css: &str) -> impl Iterator<Item = &str> {
+    let mut is_outside = outside();
+    css.split(move |letter| is_outside(letter) && letter == ',')
+}
+
+/// Returns a function that returns `true` for each letter of a selector that is not in brackets or parentheses.
+fn outside() -> impl FnMut(char) -> bool {
     let mut depth = 0_usize;
-    css.chars().filter(move |letter| {
+    move |letter| {
         match letter {
             '[' | '(' => depth += 1,
             ']' | ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
         depth == 0
-    })
-}
-
-/// Splits a selector at the commas that are not in brackets or parentheses.
-fn alternatives(css: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_usize;
-    css.split(move |letter| {
-        match letter {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        letter == ',' && depth == 0
-    })
+    }
 }
 
 /// Returns `true` if `html::select` knows the pseudo-classes of a selector.
