@@ -1,7 +1,7 @@
 //! Events of plugins as text of the response, for clients that take no events, if a setting enables it; the
 //! language and the time zone of a user.
 
-use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::host::{Answer, Setup, TestHost, chat_body, streaming};
 use crate::upstream::{Gate, Reply};
 use serde_json::{Value, json};
 
@@ -17,9 +17,12 @@ fn outlet(body) {
     emit(#{ type: \"files\", data: #{ files: [#{ type: \"image\", name: \"cat\", url: \"https://a.example/cat.png\" }] } });
 }";
 
+fn emitting(kinds: &str) -> Setup {
+    TestHost::new().filter("emits", EMITS).config(&format!("[server]\nrender_events = {kinds}"))
+}
+
 async fn host(kinds: &str) -> TestHost {
-    let host = TestHost::new().filter("emits", EMITS).config(&format!("[server]\nrender_events = {kinds}"));
-    host.start().await
+    emitting(kinds).start().await
 }
 
 const ALL: &str = "[\"message\", \"replace\", \"status\", \"files\", \"citation\"]";
@@ -107,12 +110,7 @@ async fn a_replace_event_in_a_stream_becomes_a_separate_paragraph() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rejection_of_a_held_answer_keeps_its_status_despite_event_text() {
     let guard = "/*\nsecurity: true\nhold: true\n*/\nfn post_chat(ctx) { deny(\"not this\", 403); }";
-    let host = TestHost::new()
-        .filter("emits", EMITS)
-        .filter("guard", guard)
-        .config(&format!("[server]\nrender_events = {ALL}"))
-        .start()
-        .await;
+    let host = emitting(ALL).filter("guard", guard).start().await;
     host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
     host.chat(&chat_body("demo", "hi")).await.refused(403, "not this");
 }
@@ -123,12 +121,7 @@ async fn a_refusal_before_the_model_call_has_its_status_although_events_became_t
         let guard = format!(
             "/*\nsecurity: true\n*/\nconst Valves = #{{ priority: 5 }};\nfn {hook} {{ deny(\"not this\", 403); }}"
         );
-        let host = TestHost::new()
-            .filter("emits", EMITS)
-            .filter("guard", guard)
-            .config(&format!("[server]\nrender_events = {ALL}"))
-            .start()
-            .await;
+        let host = emitting(ALL).filter("guard", guard).start().await;
         host.chat(&streaming("demo", "hi")).await.refused(403, "not this");
         host.respond(&json!({"model": "demo", "input": "hi", "stream": true})).await.refused(403, "not this");
         // A client that reads events has received them by then.
@@ -141,11 +134,7 @@ async fn a_refusal_before_the_model_call_has_its_status_although_events_became_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_text_of_events_is_sent_before_the_model_answers() {
-    let host = TestHost::new()
-        .filter("emits", EMITS)
-        .config(&format!("[server]\nrender_events = {ALL}"))
-        .start()
-        .await;
+    let host = host(ALL).await;
     let gate = Gate::closed();
     host.upstream.reply(Reply::words(["late"]).behind(&gate));
     let mut response = host.begin("hi").await;
