@@ -113,7 +113,7 @@ async fn coverage(args: &args::Explain, project: &Project, out: &Console) -> Res
     if out.is_json() {
         out.json(&project.snapshot.coverage_table(&rows))?;
     } else if standing.hosts == 0 {
-        out.note("no host is running on this store, so there are no counts");
+        out.note("no host is running on this store: counts exist only while a host is running");
     } else if project.snapshot.guards().is_empty() {
         out.note("no guards: no filter has `security: true`");
     } else if rows.is_empty() {

@@ -82,7 +82,7 @@ impl Setting {
         match &self.node {
             Node::Text(text) => text.as_str().into(),
             Node::Whole(value) => (*value).into(),
-            // JSON has no such number, and `null` would mean that there is no value.
+            // JSON does not support this number, and `null` would stand for a missing value.
             Node::Float(value) if !value.is_finite() => value.to_string().into(),
             Node::Float(value) => (*value).into(),
             Node::Truth(value) => (*value).into(),

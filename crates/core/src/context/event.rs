@@ -232,7 +232,7 @@ impl Events {
     /// question ([`Questions::held`]) until the timeout.
     ///
     /// # Errors
-    /// Returns the reason why there is no answer; [`NobodyAnswers::NoListener`] if there is no board.
+    /// Returns the reason for the missing answer: [`NobodyAnswers::NoListener`] without a board.
     pub async fn hold(&self, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let board = self.0.held.as_ref().ok_or(NobodyAnswers::NoListener)?.of(OPERATORS);
         let hold = Hold { question: question.deep_clone(), since: Instant::now(), timeout };

@@ -23,7 +23,7 @@ pub(crate) enum DocumentError {
          send the file to a model that reads files"
     )]
     NoText,
-    /// All text is in fonts that do not say which letters their glyphs are.
+    /// All text uses fonts that do not map their glyphs to letters.
     #[error(
         "the document has no readable text: its fonts do not say which letters they show; send the file to a model \
          that reads files"

@@ -34,7 +34,7 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
         let call = running(function)?;
         budget::reserve(bytes.len()).map_err(budget::ended)?;
         let (bytes, limit) = (bytes.to_vec(), budget::time_limit());
-        // The reading ends with the wait, whatever ends that.
+        // The reading stops when the wait ends for any reason.
         let waiting = Arc::new(());
         let is_over = Arc::downgrade(&waiting);
         let work = move || {

@@ -22,7 +22,7 @@ pub(super) struct Cmap {
 }
 
 impl Cmap {
-    /// Reads a table. Operators that are not understood are skipped.
+    /// Reads a table. Unknown operators are skipped.
     ///
     /// # Errors
     /// Returns an error if a limit is exceeded.
@@ -87,7 +87,7 @@ impl Cmap {
         self.letters.add(low, high, (place(start), place(self.text.len())), work)
     }
 
-    /// Returns `true` if the table says how long codes are.
+    /// Returns `true` if the table defines the lengths of codes.
     pub(super) fn has_lengths(&self) -> bool {
         !self.codes.is_empty()
     }
@@ -116,7 +116,7 @@ impl Cmap {
     }
 }
 
-/// Returns the code that bytes stand for.
+/// Returns the code of these bytes.
 pub(super) fn code(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |code, byte| code << 8 | u32::from(*byte))
 }

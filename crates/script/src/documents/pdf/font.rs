@@ -1,4 +1,4 @@
-//! Fonts: which letters their codes mean, and how wide they are.
+//! Fonts: the letters and widths of their codes.
 
 use super::super::error::DocumentError;
 use super::super::limits::MAX_TEXT;
@@ -29,7 +29,7 @@ pub(super) struct Font {
 enum Kind {
     /// One byte.
     Simple(Box<Letters>),
-    /// As a table says.
+    /// The lengths in a table.
     Ranges(Cmap),
     /// Two bytes.
     Wide,
@@ -50,7 +50,7 @@ pub(super) struct Glyph {
     pub(super) width: f64,
     /// The one-byte code 32, to which the spacing of words applies.
     pub(super) is_space: bool,
-    /// The font says which letters it is.
+    /// `true` if the font defines its letters.
     pub(super) has_letters: bool,
 }
 

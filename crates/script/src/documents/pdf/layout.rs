@@ -1,4 +1,5 @@
-//! The layout of a page: where its texts stand, and so where its lines, words and columns end.
+//! The layout of a page: the positions of its texts, and the ends of lines, words and columns that follow from
+//! them.
 
 /// The distance from the last text that ends a line, in heights of the text.
 const LINE: f64 = 0.5;
@@ -16,7 +17,7 @@ const SAME: f64 = 0.15;
 pub(super) struct Matrix([f64; 6]);
 
 impl Matrix {
-    /// Changes nothing.
+    /// The transformation that changes nothing.
     pub(super) const IDENTITY: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
 
     /// Reads six numbers.
@@ -24,7 +25,7 @@ impl Matrix {
         Some(Self(numbers.try_into().ok()?))
     }
 
-    /// Moves by a distance.
+    /// Returns a translation.
     pub(super) fn shift(x: f64, y: f64) -> Self {
         Self([1.0, 0.0, 0.0, 1.0, x, y])
     }

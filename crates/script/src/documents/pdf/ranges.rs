@@ -29,7 +29,7 @@ impl<T: Copy> Ranges<T> {
         Ok(())
     }
 
-    /// Orders the ranges, which `get` needs.
+    /// Sorts the ranges, as [`Ranges::get`] requires.
     pub(super) fn sort(&mut self) {
         self.0.sort_by_key(|(low, ..)| *low);
     }
