@@ -128,12 +128,27 @@ proptest! {
     #[test]
     fn random_runs_keep_every_message_once_and_one_result_per_call(plan in plan()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut world = World::new(&plan).await;
-            for action in &plan.actions {
-                world.does(action).await;
-                world.is_as_expected(action).await;
-            }
-        });
+        runtime.block_on(run(&plan));
     }
+}
+
+async fn run(plan: &Plan) {
+    let mut world = World::new(plan).await;
+    for action in &plan.actions {
+        world.does(action).await;
+        world.is_as_expected(action).await;
+    }
+}
+
+#[tokio::test]
+async fn a_paused_run_can_be_loaded_again_after_an_older_checkpoint() {
+    let calls = vec![Answer::Calls(vec![Kind::Guarded])];
+    let actions = vec![
+        Action::Say { answers: calls, streamed: false },
+        Action::Save,
+        Action::Load(1),
+        Action::Load(0),
+        Action::Decide { choice: Choice::Approve, answers: Vec::new() },
+    ];
+    run(&Plan { kept: Storage::Always, window: 4, threshold: 7, writes: true, actions }).await;
 }

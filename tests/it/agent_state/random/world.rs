@@ -23,8 +23,10 @@ pub(super) struct World {
     broken: Arc<Mutex<HashSet<i64>>>,
     storage: Option<(TempDir, Arc<dyn Store>)>,
     oracle: Oracle,
-    /// The messages and the phase of each stored conversation.
-    lines: HashMap<String, (Vec<Entry>, Phase)>,
+    /// The messages of each stored conversation.
+    lines: HashMap<String, Vec<Entry>>,
+    /// The phase of the run at its newest checkpoint.
+    phases: HashMap<String, Phase>,
     /// The messages and the phase at each checkpoint.
     saved: HashMap<String, (Vec<Entry>, Phase)>,
     checkpoints: Vec<String>,
@@ -114,6 +116,7 @@ impl World {
             storage,
             oracle: Oracle::new(),
             lines: HashMap::new(),
+            phases: HashMap::new(),
             saved: HashMap::new(),
             checkpoints: Vec::new(),
             texts: 0,
@@ -176,8 +179,9 @@ impl World {
         let checkpoint = store.checkpoint(&id).await.unwrap().unwrap();
         let (entries, phase) = match self.plan.kept {
             Storage::Always => {
-                let (entries, phase) = &self.lines[&checkpoint.conversation];
-                (entries[..usize::try_from(checkpoint.length).unwrap()].to_vec(), *phase)
+                let entries = &self.lines[&checkpoint.conversation];
+                let phase = self.phases.get(&id).copied().unwrap_or(Phase::Idle);
+                (entries[..usize::try_from(checkpoint.length).unwrap()].to_vec(), phase)
             }
             _ => self.saved[&id].clone(),
         };
@@ -192,9 +196,13 @@ impl World {
         if self.storage.is_none() {
             return;
         }
-        let now = (self.oracle.entries.clone(), self.oracle.phase);
-        self.lines.insert(self.agent.conversation().to_owned(), now);
-        for checkpoint in self.agent.list_checkpoints().await.unwrap().into_iter().rev() {
+        self.lines.insert(self.agent.conversation().to_owned(), self.oracle.entries.clone());
+        let stored = self.agent.list_checkpoints().await.unwrap();
+        // A run that loading an older checkpoint has left keeps its phase.
+        if let (Some(newest), Some(_)) = (stored.first(), &self.agent.state().run_id) {
+            self.phases.insert(newest.id.clone(), self.oracle.phase);
+        }
+        for checkpoint in stored.into_iter().rev() {
             if !self.checkpoints.contains(&checkpoint.id) {
                 self.checkpoints.push(checkpoint.id);
             }
