@@ -49,10 +49,9 @@ async fn invoke(
     // If the arguments come from stdin, it cannot be used for answers.
     let mut lines =
         if args.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
-    let InvokeOutput { value, context } = tokio::select! {
-        done = kernel.invoke_in(&args.tool, arguments, &turn) => done.map_err(|error| failed(&args.tool, error))?,
-        failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
-    };
+    let run = kernel.invoke_in(&args.tool, arguments, &turn);
+    let done = questions::answer_during(run, questions, &app.questions, &mut lines, out).await?;
+    let InvokeOutput { value, context } = done.map_err(|error| failed(&args.tool, error))?;
     if out.is_json() {
         out.json(&Json::from([("result", value), ("context", context.variables().clone())]))?;
     } else if let Some(text) = value.as_str() {

@@ -21,11 +21,8 @@ pub(super) async fn print(
     out: &Console,
 ) -> Result<Json, CommandError> {
     let mut was_written = false;
-    let answer = tokio::select! {
-        answer = write(answer, &mut was_written, out) => answer,
-        failure = questions::answer(open_questions, &app.questions, lines, out) => return Err(failure),
-    };
-    let answer = match answer {
+    let run = write(answer, &mut was_written, out);
+    let answer = match questions::answer_during(run, open_questions, &app.questions, lines, out).await? {
         Ok(answer) => answer.reply,
         Err(failure) => {
             if was_written {

@@ -704,7 +704,7 @@ fn a_question_at_the_end_of_input_is_unanswered_at_once() {
 
 #[test]
 fn an_expired_question_is_withdrawn() {
-    let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 1000 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
+    let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 3000 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
     let project = Project::new().filter("asks", script);
     let mut child = project.command(&["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
     // The input stays open and silent until the end.
@@ -713,7 +713,7 @@ fn an_expired_question_is_withdrawn() {
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
-    assert!(out.contains("no answer within 1000 ms"), "{out}");
+    assert!(out.contains("no answer within 3000 ms"), "{out}");
     assert!(talk.contains("the question has been closed; no answer is needed"), "{talk}");
     drop(stdin);
 }

@@ -4,6 +4,7 @@
 
 use crate::exit::CommandError;
 use crate::output::{Console, Paint, clean};
+use futures_util::FutureExt;
 use std::io::{self, BufRead};
 use tokio::sync::mpsc;
 use valvehouse_core::context::{EmittedEvent, Events, Questions};
@@ -37,9 +38,30 @@ fn print_event(event: &EmittedEvent, out: &Console) {
     out.event(human, || Json::from([("event", event.0.clone())]));
 }
 
-/// Answers one question after the other, for as long as it is let; ends by itself only when lines
-/// cannot be read. While a question is open nothing else is written.
-pub async fn answer(
+/// Runs `work` and answers its questions until it ends.
+///
+/// # Errors
+/// Returns an error if the lines with the answers cannot be read.
+pub async fn answer_during<T>(
+    work: impl Future<Output = T>,
+    receiver: OpenQuestions,
+    questions: &Questions,
+    lines: &mut StdinLines,
+    out: &Console,
+) -> Result<T, CommandError> {
+    let mut answers = std::pin::pin!(answer(receiver, questions, lines, out));
+    let done = tokio::select! {
+        failure = &mut answers => return Err(failure),
+        done = work => done,
+    };
+    // A question that closed just before the end of the work is still reported as closed.
+    let _ = answers.now_or_never();
+    Ok(done)
+}
+
+/// Answers one question after the other and returns only if lines cannot be read. While a question is open,
+/// nothing else is written.
+async fn answer(
     mut receiver: OpenQuestions,
     questions: &Questions,
     lines: &mut StdinLines,
