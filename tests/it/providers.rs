@@ -505,7 +505,7 @@ async fn logs_errors_and_answers_never_contain_a_key() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _logs = tracing::subscriber::set_default(subscriber);
+    let _logs = valvehouse_testkit::subscriber::subscribe(subscriber);
     let backup = Upstream::start().await;
     backup.script(|request| Reply::fitting(request, "fine"));
     let breaker = "breaker = { failure_threshold = 3, cool_down_ms = 60_000 }";

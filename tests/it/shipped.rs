@@ -636,7 +636,7 @@ async fn the_chat_log_has_one_line_per_turn() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
-        let guard = tracing::subscriber::set_default(subscriber);
+        let guard = valvehouse_testkit::subscriber::subscribe(subscriber);
         let two = json(
             r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hello you"},"finish_reason":"stop"},
                 {"index":1,"message":{"role":"assistant","content":"bye"},"finish_reason":"stop"}],

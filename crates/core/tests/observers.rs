@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument, Subscriber, info_span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -17,6 +18,7 @@ use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Reply};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
+use valvehouse_testkit::subscriber;
 
 /// The spans that a layer saw, in the order in which they closed: parent, name and fields.
 #[derive(Clone, Default)]
@@ -61,6 +63,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 }
 
 impl Spans {
+    /// Receives the spans of this thread until the guard is dropped.
+    fn subscribe(&self) -> DefaultGuard {
+        subscriber::subscribe(tracing_subscriber::registry().with(self.clone()))
+    }
+
     fn all(&self) -> Vec<(Option<&'static str>, &'static str)> {
         self.0.lock().unwrap().iter().map(|span| (span.parent, span.name)).collect()
     }
@@ -96,7 +103,7 @@ fn kernel(replies: Vec<Reply>) -> Kernel {
 #[tokio::test]
 async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() {
     let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
+    let _guard = spans.subscribe();
     let kernel = kernel(vec![calling("weather"), answer()]);
     let chat = kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default());
     chat.instrument(info_span!("request")).await.unwrap();
@@ -125,7 +132,7 @@ async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() 
 #[tokio::test]
 async fn the_span_of_a_failed_turn_is_marked_as_failed() {
     let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
+    let _guard = spans.subscribe();
     let error = Error::Provider { message: "out of order".into(), timeout: false };
     let kernel = kernel(vec![calling("broken"), Reply::error(error)]);
     kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default()).await.unwrap_err();

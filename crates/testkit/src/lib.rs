@@ -12,6 +12,8 @@ pub mod loopback;
 #[cfg(all(unix, feature = "postgres"))]
 pub mod postgres;
 pub mod recordings;
+#[cfg(feature = "tracing")]
+pub mod subscriber;
 #[cfg(feature = "host")]
 pub mod upstream;
 #[cfg(feature = "host")]
