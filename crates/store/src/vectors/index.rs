@@ -27,7 +27,7 @@ const BATCH: u64 = 256;
 /// The maximum number of vectors that are compared on the thread of a request; a separate thread compares
 /// more.
 const MAX_VECTORS_INLINE: usize = 2_000;
-/// The bytes that count for a vector in memory in addition to its id and components.
+/// The bytes that count for a vector in memory in addition to its components and the text of its id.
 const OVERHEAD: usize = 40;
 
 /// A vector store with a search. Clones share it.
@@ -289,6 +289,8 @@ impl VectorIndex {
         };
         // Vectors written during the read are read again by the next search.
         loaded.version = space.version;
+        held.bytes.store(loaded.size(), Relaxed);
+        self.make_room(owner);
         let loaded = Arc::new(loaded);
         *place = Some(loaded.clone());
         Ok(loaded)
@@ -342,6 +344,12 @@ impl VectorIndex {
 }
 
 impl LoadedSpace {
+    /// Returns the size of the space in memory, in bytes.
+    fn size(&self) -> usize {
+        let ids: usize = self.ids.iter().map(|id| id.len() + OVERHEAD).sum();
+        ids + 4 * self.components.len()
+    }
+
     fn search(&self, vector: &[f32], count: usize, min_score: f32) -> Best {
         let mut best = Best::new(count, min_score);
         for (id, own) in self.ids.iter().zip(self.components.chunks_exact(self.dimensions.max(1))) {
@@ -351,7 +359,7 @@ impl LoadedSpace {
     }
 }
 
-/// Returns the approximate size of a space in memory, in bytes.
+/// Returns the approximate size of a space in memory, in bytes; the texts of its ids are not known yet.
 fn size_of(space: &VectorSpace) -> usize {
     let components = space.count.saturating_mul(space.dimensions).saturating_mul(4);
     let count = usize::try_from(space.count).unwrap_or(usize::MAX);
@@ -420,7 +428,8 @@ mod tests {
     #[tokio::test]
     async fn the_memory_for_spaces_is_bounded() {
         let store: Arc<dyn Vectors> = Arc::new(MemoryVectors::default());
-        let one = size_of(&VectorSpace { count: 10, dimensions: 8, ..VectorSpace::default() });
+        // The ids have one character each.
+        let one = size_of(&VectorSpace { count: 10, dimensions: 8, ..VectorSpace::default() }) + 10;
         let index = VectorIndex::holding(store, 3 * one);
         for number in 0..10 {
             let own = owner(&format!("user/{number}"));
@@ -430,5 +439,18 @@ mod tests {
             assert!(index.held_bytes() <= 3 * one);
         }
         assert_eq!(index.0.held.lock().len(), 3);
+    }
+
+    /// The ids are much larger than the vectors.
+    #[tokio::test]
+    async fn the_ids_count_toward_the_memory_for_spaces() {
+        let index = VectorIndex::holding(Arc::new(MemoryVectors::default()), 8_000);
+        for number in 0..10 {
+            let own = owner(&format!("user/{number}"));
+            let entries = (0..10).map(|at| entry(&format!("{at:0>256}"), &[1.0])).collect();
+            index.put(&own, "", entries, false, 100).await.unwrap();
+            assert_eq!(found(&index, &own, &[1.0], 1).await.len(), 1);
+        }
+        assert_eq!(index.0.held.lock().len(), 2);
     }
 }
