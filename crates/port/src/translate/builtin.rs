@@ -326,6 +326,9 @@ impl Translator<'_> {
                     }
                     None if of_self(of).is_some() || of.as_name() != Some("self") => {
                         let of = self.expr(of)?;
+                        if of.kind.is_ghost() {
+                            return Hindrance::err(NoteKind::Python, "a method by a computed name");
+                        }
                         let key = self.expr(key)?;
                         of.index(&key.text, Type::Unknown)
                     }

@@ -100,6 +100,12 @@ impl<'a> Translator<'a> {
         self.builtin(name, arguments)
     }
 
+    /// Returns the arguments of a method of the plugin that Python does not pass.
+    pub(super) fn passed_on(&self, name: &str) -> Vec<String> {
+        let needs = [(&self.needs_user, "__user__"), (&self.needs_state, "state")];
+        needs.iter().filter(|(those, _)| those.contains(name)).map(|(_, code)| (*code).to_owned()).collect()
+    }
+
     /// Returns the code that calls a method of the plugin.
     fn own_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if let Role::Method(at) = self.scope.role {
@@ -110,12 +116,11 @@ impl<'a> Translator<'a> {
             let code = self.use_function(Owner::Plugin, function);
             if self.tools.contains(name) {
                 let args = self.bind_map(function, arguments)?;
-                let state = self.needs_state.contains(name).then(|| "state".to_owned());
-                let all: Vec<String> = [args].into_iter().chain(state).collect();
+                let all: Vec<String> = [args].into_iter().chain(self.passed_on(name)).collect();
                 return Ok(call(&code, &all, Type::Unknown));
             }
             let mut args = self.bind(Owner::Plugin, function, arguments, name)?;
-            args.extend(self.needs_state.contains(name).then(|| "state".to_owned()));
+            args.extend(self.passed_on(name));
             return Ok(call(&code, &args, Type::Unknown));
         }
         match name {

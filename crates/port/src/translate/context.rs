@@ -152,6 +152,8 @@ pub(crate) struct Translator<'a> {
     pub(crate) function_names: BTreeMap<(Owner, String), String>,
     /// The methods that use `state`.
     pub(crate) needs_state: BTreeSet<String>,
+    /// The methods that use settings of the user, directly or through other methods, without a parameter `__user__`.
+    pub(crate) needs_user: BTreeSet<String>,
     pub(crate) tools: BTreeSet<String>,
     pub(crate) effects: Effects,
     pub(crate) queue: Vec<FunctionRef<'a>>,
@@ -180,6 +182,7 @@ impl<'a> Translator<'a> {
             user_valves: types(user_valves),
             function_names: BTreeMap::new(),
             needs_state: BTreeSet::new(),
+            needs_user: BTreeSet::new(),
             tools: BTreeSet::new(),
             effects: Effects::default(),
             queue: Vec::new(),
@@ -229,7 +232,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Finds the methods that use `state`, directly or through other methods.
+    /// Finds the methods that use `state` or settings of the user, directly or through other methods.
     fn find_state(&mut self) {
         let plugin = self.plugin;
         let mut calls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -243,21 +246,12 @@ impl<'a> Translator<'a> {
                 });
             }
         }
-        loop {
-            let before = self.needs_state.len();
-            for (name, used) in &calls {
-                let is_state = |name: &&&str| {
-                    plugin.attributes.get(**name) == Some(&Attribute::State)
-                        || self.needs_state.contains(**name)
-                };
-                if used.iter().any(|name| is_state(&name)) {
-                    self.needs_state.insert((*name).to_owned());
-                }
-            }
-            if self.needs_state.len() == before {
-                return;
-            }
-        }
+        self.needs_state = spread(&calls, |name| plugin.attributes.get(name) == Some(&Attribute::State));
+        let takes_user = |name: &str| {
+            plugin.methods.get(name).is_some_and(|of| of.params.iter().any(|param| param.name == "__user__"))
+        };
+        self.needs_user = spread(&calls, |name| matches!(name, "user_valves" | "UserValves"));
+        self.needs_user.retain(|name| !takes_user(name));
     }
 
     /// Returns the name of a function in the script and queues it for translation.
@@ -356,5 +350,21 @@ impl<'a> Translator<'a> {
     /// Moves to the first comment after a line.
     pub(super) fn comments_from(&mut self, line: usize) {
         self.next_comment = self.plugin.comments.partition_point(|comment| comment.line <= line);
+    }
+}
+
+/// Returns the methods that use a name with a property, directly or through other methods.
+fn spread(calls: &BTreeMap<&str, BTreeSet<&str>>, is_used: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for (name, used) in calls {
+            if used.iter().any(|name| is_used(name) || found.contains(*name)) {
+                found.insert((*name).to_owned());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
     }
 }

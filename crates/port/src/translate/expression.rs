@@ -164,8 +164,7 @@ impl<'a> Translator<'a> {
                 .any(|one| one.path().is_some_and(|path| path.ends_with("property")));
             let code = self.use_function(super::context::Owner::Plugin, function);
             if is_property {
-                let state = if self.needs_state.contains(name) { "state" } else { "" };
-                return Ok(Code::atom(format!("{code}({state})"), Type::Unknown));
+                return Ok(Code::atom(format!("{code}({})", self.passed_on(name).join(", ")), Type::Unknown));
             }
             return Ok(Code::atom(code, Type::Closure));
         }

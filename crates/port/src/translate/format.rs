@@ -101,7 +101,7 @@ impl Translator<'_> {
             ("" | "s", Some(digits)) if kind_of_text == Type::Text => {
                 call("text::truncate", &[code.text, digits, "\"\"".to_owned()], Type::Text)
             }
-            ("f" | "F" | "g" | "", digits) => {
+            ("f" | "F" | "", digits) => {
                 call("text::fixed", &[code.text, digits.unwrap_or_else(|| "6".to_owned())], Type::Text)
             }
             ("%", digits) => {

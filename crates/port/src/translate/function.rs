@@ -253,6 +253,13 @@ impl<'a> Translator<'a> {
         {
             params.insert(0, first_name(&function.name));
         }
+        if of.owner == Owner::Plugin
+            && function.name != "pipes"
+            && self.needs_user.contains(&function.name)
+            && !params.iter().any(|param| param == "__user__")
+        {
+            params.push("__user__".to_owned());
+        }
         let takes_state = of.owner == Owner::Plugin && self.needs_state.contains(&function.name);
         if takes_state && function.name == "pipes" {
             lines.push("let state = #{};".to_owned());

@@ -157,7 +157,7 @@ impl Translator<'_> {
         if let Some(crate::value::Value::Text(text)) = known
             && (pattern.as_text().is_some() || !marks.is_empty())
         {
-            return Ok(names::pattern(&checked(&format!("{marks}{text}"))?));
+            return Ok(names::pattern(&checked(&with_escaped_brackets(&format!("{marks}{text}")))?));
         }
         if let ExprKind::Format(parts) = &pattern.kind {
             for part in parts {
@@ -317,6 +317,34 @@ fn references(replacement: &str) -> String {
                 None => out.push('\\'),
             },
             other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Returns a pattern with `\[` for each `[` within a class, which Python reads as a literal character.
+fn with_escaped_brackets(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    // The number of characters of the class so far, without its `^`; `None` outside of a class.
+    let mut class: Option<usize> = None;
+    while let Some(letter) = chars.next() {
+        class = match (class, letter) {
+            (None, '[') => Some(0),
+            (Some(0), '^') if out.ends_with('[') => Some(0),
+            // A `]` at the start is literal.
+            (Some(1..), ']') => None,
+            (Some(length), _) => {
+                if matches!(letter, '[' | ']') {
+                    out.push('\\');
+                }
+                Some(length + 1)
+            }
+            (None, _) => None,
+        };
+        out.push(letter);
+        if letter == '\\' {
+            out.extend(chars.next());
         }
     }
     out
