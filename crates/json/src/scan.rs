@@ -15,7 +15,7 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
         return found.trailing_zeros() as usize;
     }
     let (groups, _) = others.as_chunks();
-    let skipped = 1 + GROUP * groups.iter().take_while(|group| !has_special(group)).count();
+    let skipped = 1 + BLOCKS * groups.iter().take_while(|group| !has_special(group)).count();
     for (at, block) in blocks.iter().enumerate().skip(skipped) {
         let found = specials(*block);
         if found != 0 {
@@ -43,22 +43,23 @@ pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
 /// Returns the length of a string, given the position of its first escape.
 #[inline(never)]
 fn escaped(text: &[u8], mut at: usize) -> Option<usize> {
-    // All special bytes of a block are found at once, because texts with quotes or line breaks have an escape
+    // All special bytes of a group are found at once, because texts with quotes or line breaks have an escape
     // every few words.
     while at < text.len() {
-        let mut found = specials(block(&text[at..]));
-        let mut next = at + BLOCK;
+        let mut found = specials_of_group(&group(&text[at..]));
+        let mut next = at + size_of::<Group>();
         while found != 0 {
             let place = at + found.trailing_zeros() as usize;
-            if text[place] == b'"' {
-                return Some(place + 1);
-            }
-            let after = text.len() - after_escape(&text[place..])?.len();
+            let after = match text[place..] {
+                [b'"', ..] => return Some(place + 1),
+                [b'\\', escape, ..] if IS_SHORT_ESCAPE[usize::from(escape)] => place + 2,
+                _ => text.len() - after_unicode_escape(&text[place..])?.len(),
+            };
             if after >= next {
                 next = after;
                 break;
             }
-            found &= u32::MAX << (after - at);
+            found &= u64::MAX << (after - at);
         }
         at = next;
     }
@@ -67,30 +68,37 @@ fn escaped(text: &[u8], mut at: usize) -> Option<usize> {
 
 /// Returns the first bytes, padded with spaces.
 #[inline]
-fn block(bytes: &[u8]) -> [u8; BLOCK] {
-    bytes.first_chunk().copied().unwrap_or_else(|| {
-        let mut block = [b' '; BLOCK];
-        block[..bytes.len()].copy_from_slice(bytes);
-        block
+fn group(bytes: &[u8]) -> Group {
+    let (blocks, _) = bytes.as_chunks();
+    blocks.first_chunk().copied().unwrap_or_else(|| {
+        let mut group = [[b' '; BLOCK]; BLOCKS];
+        let length = bytes.len().min(size_of::<Group>());
+        group.as_flattened_mut()[..length].copy_from_slice(&bytes[..length]);
+        group
     })
 }
 
-/// Returns the text after the escape that starts here, if it is valid.
-fn after_escape(text: &[u8]) -> Option<&[u8]> {
-    match text {
-        [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
-        [b'\\', b'u', digits @ ..] => {
-            let (first, after) = hex4(digits)?;
-            match first {
-                0xd800..0xdc00 => {
-                    let (second, after) = hex4(after.strip_prefix(b"\\u")?)?;
-                    (0xdc00..0xe000).contains(&second).then_some(after)
-                }
-                0xdc00..0xe000 => None,
-                _ => Some(after),
-            }
+/// The bytes that form an escape with the backslash before them.
+const IS_SHORT_ESCAPE: [bool; 256] = {
+    let mut is_short = [false; 256];
+    let mut rest: &[u8] = br#""\/bfnrt"#;
+    while let [byte, others @ ..] = rest {
+        is_short[*byte as usize] = true;
+        rest = others;
+    }
+    is_short
+};
+
+/// Returns the text after the escape of a code unit or a surrogate pair that starts here, if it is valid.
+fn after_unicode_escape(text: &[u8]) -> Option<&[u8]> {
+    let (first, after) = hex4(text.strip_prefix(b"\\u")?)?;
+    match first {
+        0xd800..0xdc00 => {
+            let (second, after) = hex4(after.strip_prefix(b"\\u")?)?;
+            (0xdc00..0xe000).contains(&second).then_some(after)
         }
-        _ => None,
+        0xdc00..0xe000 => None,
+        _ => Some(after),
     }
 }
 
@@ -110,7 +118,9 @@ pub(super) const fn is_special(byte: u8) -> bool {
 /// The number of bytes processed at a time.
 const BLOCK: usize = 16;
 /// The number of blocks processed at a time in long texts.
-const GROUP: usize = 4;
+const BLOCKS: usize = 4;
+
+type Group = [[u8; BLOCK]; BLOCKS];
 
 /// Returns a bit for each special byte, the lowest bit for the first byte.
 #[inline]
@@ -118,9 +128,15 @@ fn specials(block: [u8; BLOCK]) -> u32 {
     marked(block).to_bitmask()
 }
 
+/// Returns a bit for each special byte of a group, the lowest bit for the first byte.
+#[inline]
+fn specials_of_group(group: &Group) -> u64 {
+    group.iter().rev().fold(0, |found, block| found << BLOCK | u64::from(specials(*block)))
+}
+
 /// Returns `true` if one of the blocks has a special byte.
 #[inline]
-fn has_special(group: &[[u8; BLOCK]; GROUP]) -> bool {
+fn has_special(group: &Group) -> bool {
     let [a, b, c, d] = group.map(marked);
     (a | b | c | d).to_bitmask() != 0
 }
