@@ -10,7 +10,7 @@ use valvehouse_memory as memory;
 impl Unread {
     /// Reads one value without the others.
     fn value(&self, key: &str) -> Option<Json> {
-        let spelling = lazy_object::value_of(lazy_object::from_value_of(&self.spelling, key)?)?;
+        let spelling = lazy_object::raw_value(lazy_object::from_value_of(&self.spelling, key)?)?;
         parse::parse_shared(&self.spelling.slice_ref(spelling)).ok()
     }
 

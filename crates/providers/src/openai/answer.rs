@@ -48,7 +48,6 @@ impl OpenAi {
     ) -> Result<PassthroughAnswer, Error> {
         let (status, named) = (response.status, response.header("content-type").map(str::to_owned));
         let shape = self.shape(&mut response).await?;
-        let is_ndjson = response.media_type() == "application/x-ndjson";
         let (content_type, body) = match (shape, stream) {
             (Shape::Events, true) => {
                 let named = named.filter(|_| response.media_type() == EVENTS);
@@ -68,7 +67,9 @@ impl OpenAi {
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
             // Another protocol with one event per line: the client that requested it can read it.
-            (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
+            (Shape::Other, _) if response.media_type() == "application/x-ndjson" => {
+                (named, self.unread(response))
+            }
             (Shape::Other, _) => return Err(self.unexpected(response).await),
         };
         Ok(PassthroughAnswer { provider: self.service.origin.provider.clone(), status, content_type, body })

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::{ProviderCallGuard, ProviderOutcome};
 use valvehouse_core::provider::StreamChunk;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, raw_value};
 
 /// The number of bytes at the end of an unparsed answer that are searched for `usage`.
 const TAIL: usize = 4 * 1024;
@@ -76,10 +76,8 @@ fn usage_in(bytes: &[u8]) -> Option<Json> {
 
 /// Parses the object after a colon and ignores the rest.
 fn object_after(key: &[u8]) -> Option<Json> {
-    let value = key.trim_ascii_start().strip_prefix(b":")?;
-    let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();
-    values.next()?.ok()?;
-    Json::parse(&value[..values.byte_offset()]).ok().filter(|usage| matches!(usage, Json::Object(_)))
+    let value = raw_value(key.trim_ascii_start().strip_prefix(b":")?)?;
+    Json::parse(value).ok().filter(|usage| matches!(usage, Json::Object(_)))
 }
 
 pub(super) fn watched<T: Send + 'static>(
