@@ -227,7 +227,7 @@ impl Prints {
                 }
                 Some(content) if !content.is_null() => {
                     // Clients send an unmarked text as a string instead of a list.
-                    let is_text = content.as_str().is_some();
+                    let is_text = matches!(content, Json::Text(_));
                     piece.extend_from_slice(if is_text { br#"{"type":"text","text":"# } else { b"" });
                     content.encode_raw_into(&mut piece).ok()?;
                     piece.extend_from_slice(if is_text { b"}" } else { b"" });
