@@ -263,22 +263,15 @@ impl Meter {
     /// Returns the limit if the running time is used up; called only when this is possible.
     fn used_up(&self, time: Duration) -> Option<ExceededLimit> {
         let Some(now) = processor::time_of_this_thread() else { return Some(ExceededLimit::Time(time)) };
-        let end = self.end.get().unwrap_or_else(|| self.first_end(now, time));
+        // The time used before the first check is unknown and not counted: the thread may have been preempted
+        // throughout.
+        let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
         if now > end {
             return Some(ExceededLimit::Time(time));
         }
         self.end.set(Some(end));
         self.look.set(in_ticks(end - now));
         None
-    }
-
-    /// Returns the time of this thread at which the running time is used up, at the first check of a call. Until
-    /// then, only its processor time counts: the thread may have been preempted.
-    fn first_end(&self, now: Duration, time: Duration) -> Duration {
-        let (Some(began), is_exact) = self.processor.get() else { return now.saturating_add(time) };
-        let used = processor::processor_time().map_or(Duration::ZERO, |now| now.saturating_sub(began));
-        let most = if is_exact { time } else { time.saturating_mul(UNSEEN) };
-        now.saturating_add(time).min(now.saturating_add(most).saturating_sub(used))
     }
 }
 
@@ -604,17 +597,5 @@ mod tests {
             .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
         {}
         assert_eq!(check_end(), Err(ExceededLimit::Time(BUDGET.time)));
-    }
-
-    /// The native function runs before the first check of the time.
-    #[test]
-    fn a_call_over_budget_within_its_first_native_function_ends_at_the_next_operation() {
-        let _guard = Guard::enter(BUDGET);
-        let began = processor::processor_time();
-        while processor::processor_time()
-            .zip(began)
-            .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
-        {}
-        assert_eq!(charge(1), Err(ExceededLimit::Time(BUDGET.time)));
     }
 }
