@@ -14,9 +14,6 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 /// A cool-down that is longer than any test.
 const LONG: &str = "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n";
-/// As [`LONG`], with time for a slow machine, so that the size of a request is what exceeds a limit.
-const PATIENT: &str =
-    "[breaker]\nfailure_threshold = 3\ncool_down_ms = 3_600_000\n[filters.looks]\nbudget = { ms = 10_000 }\n";
 /// Fails on request.
 const MOODY: &str =
     r#"fn inlet(body) { if body.messages[-1].text == "break" { let x = 1 / 0; } body.touched = true; body }"#;
@@ -140,6 +137,11 @@ fn oversized() -> [(&'static str, Value, &'static str); 6] {
     ]
 }
 
+/// Returns [`LONG`] with time for a slow machine, so that the size of a request is what exceeds a limit.
+fn patient() -> String {
+    format!("{LONG}[filters.looks]\nbudget = {{ ms = 10_000 }}\n")
+}
+
 /// Returns a filter whose hook runs this code.
 fn runs(code: &str, frontmatter: &str) -> String {
     let walk = "fn walk(v) { if type_of(v) == \"array\" { for one in v { walk(one); } } }";
@@ -150,7 +152,7 @@ fn runs(code: &str, frontmatter: &str) -> String {
 async fn requests_that_are_too_large_for_a_guard_are_refused_and_do_not_open_its_breaker() {
     for (code, body, refusal) in oversized() {
         let host =
-            TestHost::new().config(PATIENT).filter("looks", runs(code, "security: true")).start().await;
+            TestHost::new().config(&patient()).filter("looks", runs(code, "security: true")).start().await;
         for _ in 0..3 {
             let answer = host.chat(&body).await;
             assert_eq!(answer.status, 413, "{code}: {}", answer.body());
@@ -164,8 +166,11 @@ async fn requests_that_are_too_large_for_a_guard_are_refused_and_do_not_open_its
 #[tokio::test]
 async fn requests_that_are_too_large_for_a_filter_that_continues_do_not_open_its_breaker() {
     for (code, body, _) in oversized() {
-        let host =
-            TestHost::new().config(PATIENT).filter("looks", runs(code, "on_error: continue")).start().await;
+        let host = TestHost::new()
+            .config(&patient())
+            .filter("looks", runs(code, "on_error: continue"))
+            .start()
+            .await;
         for _ in 0..3 {
             assert_eq!(host.chat(&body).await.status, 200, "{code}");
         }
