@@ -74,6 +74,8 @@ fn calls(stream: bool) -> Reply {
 async fn host() -> TestHost {
     let host = TestHost::new()
         .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        // Time for a slow machine: each of the many events of a long answer has a time limit.
+        .config("[filters.loud]\nbudget = { ms = 5_000 }")
         .provider("kind = \"vllm\"")
         .filter("rules", REFUSES)
         .filter("loud", LOUD)
@@ -320,8 +322,8 @@ async fn a_long_answer_is_complete() {
     let events = events(&host.respond(&body).await);
     let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
     let text: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
-    assert!(text == long, "the streamed one was cut or changed");
     let last = events.last().unwrap();
+    assert!(text == long, "the streamed one was cut or changed, and ends with {:.1000}", last.to_string());
     assert_eq!(last["type"], "response.completed");
     assert!(last["response"]["output"][0]["content"][0]["text"] == long, "its end was cut or changed");
 }
