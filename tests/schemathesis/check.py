@@ -2,7 +2,7 @@
 
     check.py VALVEHOUSE SCHEMATHESIS [--long]
 
-Three times: without keys, with an operator's key, and with a user's. No answer may be a failure of ours (500 and above), have a status
+Three times, at once: without keys, with an operator's key, and with a user's. No answer may be a failure of ours (500 and above), have a status
 that is not described, or another shape than the described one. What the host said is shown where it panicked.
 """
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SETTINGS = """
@@ -101,10 +102,10 @@ LONGEST = 3600
 
 
 def passes(binary, schemathesis, settings, headers, examples):
+    """Returns whether the host passed, and the output to show."""
     host = Host(binary, settings)
     if host.url is None:
-        print("".join(host.said))
-        return False
+        return False, "".join(host.said)
     command = [schemathesis, "run", f"{host.url}/openapi.json", "--no-color", "--checks", ",".join(CHECKS)]
     for path in LEFT_OUT:
         command += ["--exclude-path", path]
@@ -114,11 +115,20 @@ def passes(binary, schemathesis, settings, headers, examples):
     for header in headers:
         command += ["--header", header]
     environment = {**os.environ, "NO_PROXY": "127.0.0.1", "SCHEMATHESIS_HOOKS": ""}
-    tested = subprocess.run(command, env=environment, cwd=host.folder.name, timeout=LONGEST)
+    tested = subprocess.run(
+        command,
+        env=environment,
+        cwd=host.folder.name,
+        timeout=LONGEST,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     code, panics = host.stop()
+    output = tested.stdout
     if panics or code != 0:
-        print(f"the host ended with {code}\n" + "".join(panics))
-    return tested.returncode == 0 and code == 0 and not panics
+        output += f"the host ended with {code}\n" + "".join(panics)
+    return tested.returncode == 0 and code == 0 and not panics, output
 
 
 def main():
@@ -131,10 +141,16 @@ def main():
         ("with a user's key", SETTINGS + KEYED, ["authorization: Bearer anns-key"]),
     ]
     failed = []
-    for word, settings, headers in runs:
-        print(f"-- {word}", flush=True)
-        if not passes(binary, schemathesis, settings, headers, examples):
-            failed.append(word)
+    with ThreadPoolExecutor() as pool:
+        started = [
+            (word, pool.submit(passes, binary, schemathesis, settings, headers, examples))
+            for word, settings, headers in runs
+        ]
+        for word, run in started:
+            has_passed, output = run.result()
+            print(f"-- {word}\n{output}", flush=True)
+            if not has_passed:
+                failed.append(word)
     if failed:
         sys.exit("failed: " + ", ".join(failed))
 
