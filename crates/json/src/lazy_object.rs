@@ -53,8 +53,8 @@ pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// Returns the raw text of the JSON value that starts here, without the text after it; `None` if no value does.
-/// Whether the text is valid UTF-8 is not checked.
+/// Returns the raw text of the JSON value at the start of `text`; `None` if `text` does not start with a value. Does not
+/// check that the value is valid UTF-8.
 pub fn raw_value(text: &[u8]) -> Option<&[u8]> {
     let mut object = LazyObject { bytes: text, at: 0 };
     object.value(0)?;
