@@ -52,6 +52,9 @@ pub(crate) enum Attribute {
     State,
 }
 
+/// The maximum size of all constants of a file; further ones are computed at run time.
+const MAX_CONSTANTS: usize = 4 * 1024 * 1024;
+
 pub(crate) struct Plugin<'a> {
     pub(crate) kind: PluginKind,
     pub(crate) class: &'a Class,
@@ -69,6 +72,10 @@ pub(crate) struct Plugin<'a> {
     pub(crate) constants: Values,
     /// The constants of the file that can be computed only at run time, with their first and last lines.
     pub(crate) computed: BTreeMap<String, (&'a Expr, usize, usize)>,
+    /// The names in the expressions of `computed`.
+    computed_uses: BTreeSet<String>,
+    /// The size of all constants.
+    constants_size: usize,
     pub(crate) attributes: BTreeMap<String, Attribute>,
     /// The initial values of attributes.
     pub(crate) initial: BTreeMap<String, &'a Expr>,
@@ -121,6 +128,8 @@ impl<'a> Plugin<'a> {
             import_lines: Vec::new(),
             constants: Values::new(),
             computed: BTreeMap::new(),
+            computed_uses: BTreeSet::new(),
+            constants_size: 0,
             attributes: BTreeMap::new(),
             initial: BTreeMap::new(),
             overrides: BTreeMap::new(),
@@ -202,13 +211,22 @@ impl<'a> Plugin<'a> {
             self.other.push(stmt);
             return;
         };
-        match Value::of(value, &self.constants) {
+        let known = Value::of(value, &self.constants).filter(|value| {
+            self.constants_size += value.size();
+            self.constants_size <= MAX_CONSTANTS
+        });
+        match known {
             Some(value) => {
                 self.constants.insert(name.to_owned(), value);
                 self.constant_lines.push((stmt.line, stmt.end_line));
             }
             None => {
                 self.computed.insert(name.to_owned(), (value, stmt.line, stmt.end_line));
+                value.walk(&mut |inner| self.computed_uses.extend(inner.as_name().map(str::to_owned)));
+                // Only a name that an earlier value uses can lead to itself.
+                if !self.computed_uses.contains(name) {
+                    return;
+                }
                 let uses = |name: &str| {
                     let mut names = Vec::new();
                     if let Some((value, ..)) = self.computed.get(name) {
@@ -350,19 +368,7 @@ impl<'a> Plugin<'a> {
         let mut changed: BTreeSet<&str> = BTreeSet::new();
         let mut used: BTreeSet<&str> = BTreeSet::new();
         let initial = &self.initial;
-        let uses = |name: &str| {
-            let mut names = Vec::new();
-            if let Some(value) = initial.get(name) {
-                value.walk(&mut |inner| names.extend(of_self(inner).map(str::to_owned)));
-            }
-            names
-        };
-        let circular: BTreeSet<String> = self
-            .initial
-            .keys()
-            .filter(|name| leads_to_itself(name, uses))
-            .map(|name| (*name).to_owned())
-            .collect();
+        let circular = circular(initial);
         self.initial.retain(|name, _| !circular.contains(name));
         for (name, function) in &self.methods {
             for stmt in &function.body {
@@ -403,6 +409,10 @@ impl<'a> Plugin<'a> {
                 continue;
             }
             let value = self.initial.get(name).and_then(|value| Value::of(value, &self.constants));
+            let value = value.filter(|value| {
+                self.constants_size += value.size();
+                self.constants_size <= MAX_CONSTANTS
+            });
             let attribute = match value {
                 Some(value) if !changed.contains(name) => {
                     let mut constant = names::variable(name).trim_start_matches('_').to_uppercase();
@@ -475,6 +485,31 @@ fn base_of(expr: &Expr) -> Option<&str> {
         ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => base_of(of),
         _ => None,
     })
+}
+
+/// Returns the attributes whose initial values depend on themselves, or on such attributes.
+fn circular(initial: &BTreeMap<String, &Expr>) -> BTreeSet<String> {
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, value) in initial {
+        let mut used = BTreeSet::new();
+        value.walk(&mut |inner| used.extend(of_self(inner).filter(|other| initial.contains_key(*other))));
+        left.insert(name, used.len());
+        used.into_iter().for_each(|other| users.entry(other).or_default().push(name));
+    }
+    let mut ready: Vec<&str> = left.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    while let Some(name) = ready.pop() {
+        left.remove(name);
+        for user in users.get(name).into_iter().flatten() {
+            if let Some(count) = left.get_mut(user) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(user);
+                }
+            }
+        }
+    }
+    left.into_keys().map(str::to_owned).collect()
 }
 
 /// Returns `true` if a name depends on itself, directly or through other names.

@@ -278,6 +278,19 @@ fn names_of(target: &Expr, out: &mut BTreeSet<String>) {
     }
 }
 
+/// Returns the names that a function declares as `global` or `nonlocal`.
+pub(crate) fn outer_names(body: &[Stmt]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for stmt in body {
+        match &stmt.kind {
+            StmtKind::Outer(all) => names.extend(all.iter().cloned()),
+            StmtKind::Function(_) | StmtKind::Class(_) => {}
+            _ => stmt.blocks().into_iter().for_each(|block| names.extend(outer_names(block))),
+        }
+    }
+    names
+}
+
 /// Returns `true` if a function assigns a variable.
 pub(crate) fn is_assigned(body: &[Stmt], name: &str) -> bool {
     let mut assigned = BTreeSet::new();

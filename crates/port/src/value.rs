@@ -3,12 +3,15 @@
 use crate::names;
 use crate::python::{BinaryOp, Expr, ExprKind, FormatPart, UnaryOp};
 use crate::text::part;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// The maximum depth of nested lists and maps.
 const MAX_DEPTH: usize = 24;
 /// The maximum size of a concatenated text in bytes.
 const MAX_TEXT: usize = 64 * 1024;
+/// The maximum size of all constants that a value repeats, as [`Value::size`] counts it.
+const MAX_REPEATED: usize = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
@@ -27,21 +30,25 @@ pub(crate) type Values = BTreeMap<String, Value>;
 impl Value {
     /// Returns the value of an expression, or `None` if it can be computed only at run time.
     pub(crate) fn of(expr: &Expr, known: &Values) -> Option<Self> {
-        Self::at_depth(expr, known, 0)
+        Self::at_depth(expr, known, 0, &Cell::new(MAX_REPEATED))
     }
 
-    fn at_depth(expr: &Expr, known: &Values, depth: usize) -> Option<Self> {
+    fn at_depth(expr: &Expr, known: &Values, depth: usize, left: &Cell<usize>) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
-        let of = |expr: &Expr| Self::at_depth(expr, known, depth + 1);
+        let of = |expr: &Expr| Self::at_depth(expr, known, depth + 1, left);
         Some(match &expr.kind {
             ExprKind::None => Self::None,
             ExprKind::Bool(value) => Self::Bool(*value),
             ExprKind::Int(value) => Self::Int(*value),
             ExprKind::Float(value) => Self::Float(value.clone()),
             ExprKind::Text(value) => Self::Text(value.clone()),
-            ExprKind::Name(name) => known.get(name)?.clone(),
+            ExprKind::Name(name) => {
+                let value = known.get(name)?;
+                left.set(left.get().checked_sub(value.size())?);
+                value.clone()
+            }
             ExprKind::List(all) | ExprKind::Tuple(all) | ExprKind::Set(all) => {
                 Self::List(all.iter().map(of).collect::<Option<_>>()?)
             }
@@ -120,6 +127,16 @@ impl Value {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the number of bytes of all texts plus the number of all values.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::None | Self::Bool(_) | Self::Int(_) => 1,
+            Self::Float(text) | Self::Text(text) => 1 + text.len(),
+            Self::List(all) => 1 + all.iter().map(Self::size).sum::<usize>(),
+            Self::Map(all) => 1 + all.iter().map(|(key, value)| key.len() + value.size()).sum::<usize>(),
+        }
     }
 
     fn computed(op: BinaryOp, left: Self, right: Self) -> Option<Self> {

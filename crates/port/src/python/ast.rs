@@ -234,7 +234,8 @@ pub(crate) enum StmtKind {
     Delete(Vec<Expr>),
     Assert(Expr, Option<Expr>),
     /// `global` and `nonlocal`.
-    Scope,
+    /// `global` or `nonlocal` with its names.
+    Outer(Vec<String>),
     /// `type X = …`.
     TypeAlias,
     Pass,
@@ -419,7 +420,7 @@ impl Stmt {
             | StmtKind::Class(_)
             | StmtKind::Import(_)
             | StmtKind::ImportFrom { .. }
-            | StmtKind::Scope
+            | StmtKind::Outer(_)
             | StmtKind::TypeAlias
             | StmtKind::Pass
             | StmtKind::Break

@@ -33,7 +33,8 @@ pub(super) struct Lexer<'a> {
     column: usize,
     /// The open brackets with their lines and columns; line ends inside brackets are ignored.
     brackets: Vec<(char, usize, usize)>,
-    indents: Vec<usize>,
+    /// The widths of the open indentations, with tabs of eight columns and of one.
+    indents: Vec<(usize, usize)>,
     tokens: Vec<Token>,
     comments: Vec<Comment>,
 }
@@ -73,7 +74,7 @@ impl<'a> Lexer<'a> {
             line,
             column,
             brackets: Vec::new(),
-            indents: vec![0],
+            indents: vec![(0, 0)],
             tokens: Vec::new(),
             comments: Vec::new(),
         }
@@ -105,7 +106,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads the indentation of a line.
     fn indentation(&mut self) -> Result<(), SyntaxError> {
-        let mut width = 0;
+        let (mut width, mut letters) = (0, 0);
         loop {
             match self.peek() {
                 Some(' ') => width += 1,
@@ -113,25 +114,30 @@ impl<'a> Lexer<'a> {
                 Some('\u{c}') => width = 0,
                 _ => break,
             }
+            letters = if width == 0 { 0 } else { letters + 1 };
             self.bump();
         }
         if matches!(self.peek(), None | Some('\n' | '\r' | '#')) {
             return Ok(());
         }
-        let deepest = self.indents.last().copied().unwrap_or(0);
+        // Two lines must compare alike for every width of a tab, as in Python.
+        if self.indents.iter().any(|(wide, narrow)| width.cmp(wide) != letters.cmp(narrow)) {
+            return Err(self.error("tabs and spaces are mixed in the indentation; use one of them"));
+        }
+        let deepest = self.indents.last().map_or(0, |(wide, _)| *wide);
         if width > deepest {
             if self.indents.len() >= MAX_INDENTATION {
                 return Err(self.error(format!("more than {MAX_INDENTATION} levels of indentation")));
             }
-            self.indents.push(width);
+            self.indents.push((width, letters));
             self.push(TokenKind::Indent);
             return Ok(());
         }
-        while self.indents.last().is_some_and(|deepest| width < *deepest) {
+        while self.indents.last().is_some_and(|(deepest, _)| width < *deepest) {
             self.indents.pop();
             self.push(TokenKind::Dedent);
         }
-        if self.indents.last() != Some(&width) {
+        if self.indents.last().is_none_or(|(deepest, _)| *deepest != width) {
             return Err(self.error("the indentation does not match that of an outer line"));
         }
         Ok(())

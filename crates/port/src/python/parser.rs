@@ -417,6 +417,7 @@ impl Parser {
     fn simple_statements(&mut self, out: &mut Vec<Stmt>) -> Result<(), SyntaxError> {
         loop {
             let line = self.peek().line;
+            let word = self.peek().kind.clone();
             let kind = self.simple_statement()?;
             out.push(Stmt { kind, line, end_line: self.last_line() });
             let is_more = self.eat_op(";");
@@ -428,6 +429,11 @@ impl Parser {
                 return Ok(());
             }
             if !is_more {
+                if matches!(&word, TokenKind::Name(name) if name == "print" || name == "exec") {
+                    let token = self.peek();
+                    let text = "a statement of Python 2; convert the file to Python 3";
+                    return Err(SyntaxError::new(token.line, token.column, text));
+                }
                 return Err(self.expected("the end of the line"));
             }
         }
@@ -460,11 +466,11 @@ impl Parser {
             }
             "global" | "nonlocal" => {
                 self.next();
-                self.name()?;
+                let mut names = vec![self.name()?];
                 while self.eat_op(",") {
-                    self.name()?;
+                    names.push(self.name()?);
                 }
-                return Ok(StmtKind::Scope);
+                return Ok(StmtKind::Outer(names));
             }
             "del" => {
                 self.next();

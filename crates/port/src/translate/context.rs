@@ -164,6 +164,10 @@ pub(crate) struct Translator<'a> {
     pub(super) attribute_kinds: BTreeMap<String, crate::kinds::Type>,
     /// The generators whose values are collected in a list.
     pub(super) collected: BTreeSet<String>,
+    /// The results for constants that are computed at run time.
+    pub(super) computed_codes: BTreeMap<String, Outcome>,
+    /// The number of constants and attributes whose values are being translated.
+    pub(super) computing: usize,
 }
 
 impl<'a> Translator<'a> {
@@ -191,6 +195,8 @@ impl<'a> Translator<'a> {
             next_comment: 0,
             collected: BTreeSet::new(),
             attribute_kinds: BTreeMap::new(),
+            computed_codes: BTreeMap::new(),
+            computing: 0,
         };
         translator.name_functions();
         translator.find_state();
@@ -355,16 +361,19 @@ impl<'a> Translator<'a> {
 
 /// Returns the methods that use a name with a property, directly or through other methods.
 fn spread(calls: &BTreeMap<&str, BTreeSet<&str>>, is_used: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let mut found: BTreeSet<String> = BTreeSet::new();
-    loop {
-        let before = found.len();
-        for (name, used) in calls {
-            if used.iter().any(|name| is_used(name) || found.contains(*name)) {
-                found.insert((*name).to_owned());
-            }
-        }
-        if found.len() == before {
-            return found;
+    let mut callers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut next: Vec<&str> = Vec::new();
+    for (name, used) in calls {
+        used.iter().for_each(|other| callers.entry(other).or_default().push(name));
+        if used.iter().any(|other| is_used(other)) {
+            next.push(name);
         }
     }
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    while let Some(name) = next.pop() {
+        if found.insert(name.to_owned()) {
+            next.extend(callers.get(name).into_iter().flatten());
+        }
+    }
+    found
 }

@@ -9,6 +9,9 @@ use crate::python::{BoolOp, CompareOp, Expr, ExprKind, UnaryOp};
 use crate::report::NoteKind;
 use crate::value::{self, Value};
 
+/// The maximum number of constants and attributes in a chain in which each uses the next.
+const MAX_COMPUTING: usize = 30;
+
 impl<'a> Translator<'a> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Outcome {
         match &expr.kind {
@@ -107,11 +110,20 @@ impl<'a> Translator<'a> {
     /// Returns the code of a value that Python computes when it loads the file: a call of the function that
     /// computes it, a pattern, or nothing for a value that exists only in Python.
     fn computed(&mut self, name: &str, value: &Expr, (line, end): (usize, usize)) -> Outcome {
-        let outer =
-            std::mem::replace(&mut self.scope, super::context::Scope::new(super::context::Role::Plain));
-        let code = self.expr(value);
-        self.scope = outer;
-        let code = code?;
+        let code = match self.computed_codes.get(name) {
+            Some(known) => known.clone()?,
+            None => {
+                let scope = super::context::Scope::new(super::context::Role::Plain);
+                let outer = std::mem::replace(&mut self.scope, scope);
+                let code = self.nested(|translator| translator.expr(value));
+                self.scope = outer;
+                // The code of a pattern is used directly, with its effects.
+                if !matches!(&code, Ok(code) if code.kind == Type::Pattern) {
+                    self.computed_codes.insert(name.to_owned(), code.clone());
+                }
+                code?
+            }
+        };
         if code.kind.is_ghost() {
             return Ok(code);
         }
@@ -121,6 +133,20 @@ impl<'a> Translator<'a> {
         self.effects.count.seen(line, end);
         self.effects.computed.insert(name.to_owned());
         Ok(Code::atom(format!("{}()", names::function(&names::snake_case(name))), code.kind))
+    }
+
+    /// Runs a step that translates the value of a constant or an attribute, which may use further ones.
+    fn nested<T>(&mut self, step: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        if self.computing >= MAX_COMPUTING {
+            return Hindrance::err(
+                NoteKind::Python,
+                format!("a value that depends on more than {MAX_COMPUTING} others"),
+            );
+        }
+        self.computing += 1;
+        let result = step(self);
+        self.computing -= 1;
+        result
     }
 
     fn attribute(&mut self, expr: &Expr, of: &Expr, name: &str) -> Outcome {
@@ -180,11 +206,13 @@ impl<'a> Translator<'a> {
                 if let Some(value) = self.plugin.initial.get(name).copied() {
                     let kind = match self.attribute_kinds.get(name) {
                         Some(kind) => kind.clone(),
-                        None => self.kind_of(value),
+                        None => {
+                            self.nested(|translator| Ok(translator.kind_of(value))).unwrap_or(Type::Unknown)
+                        }
                     };
                     self.attribute_kinds.insert(name.to_owned(), kind.clone());
                     if kind.is_ghost() || kind == Type::Pattern {
-                        return self.expr(value);
+                        return self.nested(|translator| translator.expr(value));
                     }
                     if let Type::Object(_) = kind {
                         return Ok(Code::atom(format!("state.{}", names::variable(name)), kind));

@@ -39,7 +39,9 @@ impl<'a> Translator<'a> {
         let mut lines = Vec::new();
         let mut given = BTreeSet::new();
         let mut params = self.parameters(of, role, &mut lines, &mut given);
-        self.scope.declarations = Declarations::of(&function.body, &given);
+        let mut declared = scope::outer_names(&function.body);
+        declared.extend(given.iter().cloned());
+        self.scope.declarations = Declarations::of(&function.body, &declared);
         self.scope.streamed = streamed(&function.body);
         let is_collecting = is_generator(function)
             && (self.plugin.kind != PluginKind::Pipe || self.collected.contains(&function.name));
@@ -310,6 +312,7 @@ impl<'a> Translator<'a> {
         // The closure captures the outer variables that it does not assign.
         assigned
             .extend(outer.variables.keys().filter(|name| !scope::is_assigned(&function.body, name)).cloned());
+        assigned.extend(scope::outer_names(&function.body));
         self.scope.declarations = Declarations::of(&function.body, &assigned);
         let is_sent = self.plugin.kind == PluginKind::Pipe && !self.collected.contains(&function.name);
         let is_collecting = is_generator(function) && !is_sent;

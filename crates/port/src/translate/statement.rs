@@ -224,7 +224,7 @@ impl<'a> Translator<'a> {
             // Imports inside a function apply to the whole file.
             StmtKind::Import(_)
             | StmtKind::ImportFrom { .. }
-            | StmtKind::Scope
+            | StmtKind::Outer(_)
             | StmtKind::TypeAlias
             | StmtKind::Pass => Ok(()),
         }
