@@ -75,6 +75,9 @@ impl Code {
 
     /// Returns the code that reads a property of the value.
     pub(crate) fn property(&self, name: &str, kind: Type) -> Self {
+        if !crate::names::is_key(name) {
+            return self.index(&crate::names::quoted(name), kind);
+        }
         let point = if self.is_optional { "?." } else { "." };
         Self::atom(format!("{}{point}{name}", self.owner()), kind).optional(self.is_optional)
     }

@@ -1,5 +1,16 @@
 //! The types of values, where they are known.
 
+/// An HTTP client: the code of what it adds to each request, or empty texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// A map of headers.
+    pub(crate) headers: String,
+    /// A time in milliseconds.
+    pub(crate) timeout: String,
+    /// The beginning of each URL.
+    pub(crate) base: String,
+}
+
 /// The type of a value, as precise as the translation needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -18,8 +29,7 @@ pub(crate) enum Type {
     Answer,
     /// An HTTP response whose body is streamed.
     Stream,
-    /// An HTTP client, with the code of the headers that it adds to each request.
-    Session(String),
+    Session(Box<Client>),
     /// A response of a model of the host, or a value on the path to its message.
     Model,
     ModelChoices,

@@ -40,6 +40,8 @@ pub(crate) struct Object<'a> {
     pub(crate) is_data: bool,
     pub(crate) is_error: bool,
     pub(crate) is_enum: bool,
+    /// The classes of the file that it inherits from, nearest first, by their places.
+    pub(crate) bases: Vec<usize>,
     pub(crate) methods: BTreeMap<&'a str, &'a Function>,
 }
 
@@ -77,6 +79,8 @@ pub(crate) struct Plugin<'a> {
     /// The size of all constants.
     constants_size: usize,
     pub(crate) attributes: BTreeMap<String, Attribute>,
+    /// The attributes that hold the function that emits events or asks the user, by the parameter's name.
+    pub(crate) emitters: BTreeMap<String, String>,
     /// The initial values of attributes.
     pub(crate) initial: BTreeMap<String, &'a Expr>,
     /// The settings that the plugin passes when it creates its `Valves`.
@@ -131,6 +135,7 @@ impl<'a> Plugin<'a> {
             computed_uses: BTreeSet::new(),
             constants_size: 0,
             attributes: BTreeMap::new(),
+            emitters: BTreeMap::new(),
             initial: BTreeMap::new(),
             overrides: BTreeMap::new(),
             comments: &module.comments,
@@ -140,6 +145,7 @@ impl<'a> Plugin<'a> {
         plugin.module(&top);
         plugin.inner_imports(&module.body);
         plugin.members();
+        plugin.inherit();
         plugin.attributes();
         Some(plugin)
     }
@@ -264,11 +270,13 @@ impl<'a> Plugin<'a> {
             is_data: is_dataclass || base(&["BaseModel", "TypedDict", "NamedTuple"]),
             is_error,
             is_enum: base(&["Enum", "StrEnum", "IntEnum"]),
+            bases: Vec::new(),
             methods: BTreeMap::new(),
         };
         let mut members = Vec::new();
         for stmt in &class.body {
             match &stmt.kind {
+                StmtKind::Function(function) if is_setter(function) => {}
                 StmtKind::Function(function) => {
                     object.methods.insert(&function.name, function);
                 }
@@ -300,6 +308,7 @@ impl<'a> Plugin<'a> {
     fn members(&mut self) {
         for stmt in &self.class.body {
             match &stmt.kind {
+                StmtKind::Function(function) if is_setter(function) => {}
                 StmtKind::Function(function) => {
                     if self.methods.insert(&function.name, function).is_none() {
                         self.method_order.push(&function.name);
@@ -363,6 +372,31 @@ impl<'a> Plugin<'a> {
         }
     }
 
+    /// Adds the fields and methods of each class's bases; a base is written before the classes that use it.
+    fn inherit(&mut self) {
+        for at in 0..self.objects.len() {
+            let Some((before, [object, ..])) = self.objects.split_at_mut_checked(at) else { return };
+            for base in &object.class.bases {
+                let path = base.value.path_or_empty();
+                let found = before.iter().enumerate().rfind(|(_, one)| one.class.name == last_name(&path));
+                let Some((place, base)) = found else { continue };
+                object.bases.push(place);
+                object.bases.extend(&base.bases);
+                object.is_data |= base.is_data;
+                object.is_error |= base.is_error;
+                object.is_enum |= base.is_enum;
+                for (name, method) in &base.methods {
+                    object.methods.entry(name).or_insert(method);
+                }
+                let own = std::mem::take(&mut object.fields);
+                let inherited =
+                    base.fields.iter().filter(|(name, _)| !own.iter().any(|(other, _)| other == name));
+                object.fields = inherited.cloned().collect();
+                object.fields.extend(own);
+            }
+        }
+    }
+
     /// Decides which attributes are constants and which are state.
     fn attributes(&mut self) {
         let mut changed: BTreeSet<&str> = BTreeSet::new();
@@ -370,6 +404,20 @@ impl<'a> Plugin<'a> {
         let initial = &self.initial;
         let circular = circular(initial);
         self.initial.retain(|name, _| !circular.contains(name));
+        for function in self.methods.values() {
+            for stmt in &function.body {
+                stmt.walk(&mut |stmt| {
+                    if let StmtKind::Assign { targets, value } = &stmt.kind
+                        && let Some(param) = value.as_name()
+                        && function.params.iter().any(|one| one.name == param)
+                        && (param.contains("event_emitter") || param.contains("event_call"))
+                    {
+                        let names = targets.iter().filter_map(of_self);
+                        self.emitters.extend(names.map(|name| (name.to_owned(), param.to_owned())));
+                    }
+                });
+            }
+        }
         for (name, function) in &self.methods {
             for stmt in &function.body {
                 stmt.walk(&mut |stmt| {
@@ -404,6 +452,7 @@ impl<'a> Plugin<'a> {
         }
         for name in used {
             if self.methods.contains_key(name)
+                || self.emitters.contains_key(name)
                 || matches!(name, "valves" | "user_valves" | "Valves" | "UserValves")
             {
                 continue;
@@ -450,6 +499,20 @@ pub(crate) const CHANGES: [&str; 15] = [
     "popleft",
     "appendleft",
 ];
+
+/// Returns `true` for the function that sets or deletes a property.
+fn is_setter(function: &Function) -> bool {
+    function
+        .decorators
+        .iter()
+        .map(Expr::path_or_empty)
+        .any(|path| path.ends_with(".setter") || path.ends_with(".deleter"))
+}
+
+/// Returns `true` for a property, which is read without a call.
+pub(crate) fn is_property(function: &Function) -> bool {
+    function.decorators.iter().any(|one| one.path().is_some_and(|path| path.ends_with("property")))
+}
 
 /// Collects the statements of a block, including those inside `if` and `try`.
 fn flatten<'a>(body: &'a [Stmt], out: &mut Vec<&'a Stmt>) {

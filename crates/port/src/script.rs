@@ -2,7 +2,7 @@
 
 use crate::docs::{self, FunctionDocs};
 use crate::names;
-use crate::plugin::{Attribute, Plugin, PluginKind, of_self};
+use crate::plugin::{Attribute, Plugin, PluginKind, is_property, of_self};
 use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
@@ -497,7 +497,7 @@ fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
 fn public_methods<'a>(plugin: &Plugin<'a>) -> Vec<&'a Function> {
     let names = plugin.method_order.iter().filter(|name| !name.starts_with('_'));
     let all = names.filter_map(|name| plugin.methods.get(name).copied());
-    all.filter(|function| function.decorators.is_empty()).collect()
+    all.filter(|function| !is_property(function)).collect()
 }
 
 /// Returns the models that a pipe lists in an attribute.

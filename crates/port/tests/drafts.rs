@@ -99,3 +99,275 @@ class Filter:
     );
     assert!(script.contains(r"`[\\/\[\]]+|[\]\[]|[^\[a]|\[x\]`"), "{script}");
 }
+
+#[test]
+fn a_class_of_an_object_is_tested_only_where_it_is_known() {
+    let script = draft(
+        r#"
+from dataclasses import dataclass
+
+@dataclass
+class Step:
+    title: str = ""
+
+@dataclass
+class Jump(Step):
+    to: int = 0
+
+class Filter:
+    def inlet(self, body):
+        body["known"] = isinstance(Jump(), Step)
+        body["other"] = isinstance(Step(), dict)
+        if isinstance(body["step"], Jump):
+            body["jumps"] = True
+        return body
+"#,
+    );
+    assert!(script.contains("body.known = true;"), "{script}");
+    assert!(script.contains("TODO `isinstance` of `Jump`"), "{script}");
+    assert!(!script.contains("type_of(body.step)"), "{script}");
+}
+
+#[test]
+fn an_error_is_never_silently_of_another_class() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body):
+        try:
+            self.read(body)
+        except Exception as error:
+            body["any"] = isinstance(error, Exception)
+            body["late"] = isinstance(error, TimeoutError)
+            if isinstance(error, PermissionError):
+                body["denied"] = True
+        return body
+
+    def read(self, body):
+        raise ValueError(body["id"])
+"#,
+    );
+    for part in [
+        "body.any = true;",
+        "body.late = error.message.contains(\"time\");",
+        "TODO `isinstance` of `PermissionError`",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+}
+
+#[test]
+fn objects_have_the_attributes_and_methods_of_their_classes_and_bases() {
+    let script = draft(
+        r#"
+import time
+
+class Counter:
+    unit = "words"
+    started = time.time()
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    @property
+    def label(self):
+        return f"{self.limit} {self.unit}"
+
+    def describe(self):
+        return self.label
+
+class Strict(Counter):
+    unit = "letters"
+
+    def __init__(self, limit):
+        super().__init__(limit)
+        self.is_strict = True
+
+    def describe(self):
+        return "at most " + super().describe()
+
+class Plain(Counter):
+    pass
+
+class Filter:
+    def inlet(self, body):
+        strict = Strict(3)
+        body["strict"] = strict.describe()
+        body["label"] = strict.label
+        body["plain"] = Plain(4).describe()
+        return body
+"#,
+    );
+    for part in [
+        "let made = #{ started: time::unix(), unit: \"letters\" };",
+        "made.mixin(new_counter(limit) + #{ unit: \"letters\" });",
+        "`${this.limit} ${this.unit}`",
+        "body.label = strict.strict_label();",
+        "\"at most \" + this.counter_describe()",
+        "let made = #{ unit: \"words\", started: time::unix() };",
+        "new_plain(4).plain_describe()",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+    assert!(!script.contains("TODO"), "{script}");
+}
+
+#[test]
+fn a_property_with_a_setter_is_called_and_its_assignment_is_left() {
+    let script = draft(
+        r#"
+class Filter:
+    @property
+    def level(self):
+        return 3
+
+    @level.setter
+    def level(self, value):
+        print(value)
+
+    def inlet(self, body):
+        body["level"] = self.level
+        self.level = 4
+        return body
+"#,
+    );
+    assert!(script.contains("body.level = level();"), "{script}");
+    assert!(script.contains("TODO `self.level`, which is a method"), "{script}");
+}
+
+#[test]
+fn a_default_in_front_of_setdefault_is_bound_to_a_variable() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body):
+        body["seen"] = body.get("features", {}).setdefault("seen", True)
+        body.get("options", {}).setdefault("tags", []).append("new")
+        return body
+"#,
+    );
+    assert!(script.contains("let map = body.features ?? #{}; if !(\"seen\" in map)"), "{script}");
+    assert!(script.contains("let changed = body.options ?? #{};"), "{script}");
+    assert!(!script.contains("(body."), "{script}");
+}
+
+#[test]
+fn settings_with_names_beyond_ascii_are_read_by_key() {
+    let script = draft(
+        r#"
+class Filter:
+    class Valves(BaseModel):
+        größe: int = 3
+        sprache: str = "de"
+
+    def __init__(self):
+        self.valves = self.Valves()
+
+    def inlet(self, body):
+        body["a"] = self.valves.größe
+        body["b"] = self.valves.sprache
+        return body
+"#,
+    );
+    assert!(script.contains("\"größe\": 3"), "{script}");
+    assert!(script.contains("body.a = Valves[\"größe\"];"), "{script}");
+    assert!(script.contains("body.b = Valves.sprache;"), "{script}");
+}
+
+#[test]
+fn requests_have_the_timeout_and_the_address_of_their_client() {
+    let script = draft(
+        r#"
+import aiohttp
+import httpx
+
+class Tools:
+    class Valves(BaseModel):
+        seconds: int = 20
+
+    def __init__(self):
+        self.valves = self.Valves()
+
+    async def fetch(self, name: str) -> str:
+        """Fetches a page."""
+        with httpx.Client(timeout=5) as client:
+            first = client.get("https://one.example/a")
+            other = client.get("https://one.example/b", timeout=9)
+        limit = aiohttp.ClientTimeout(total=self.valves.seconds)
+        async with aiohttp.ClientSession(timeout=limit) as session:
+            async with session.get("https://two.example/c") as answer:
+                second = await answer.text()
+        async with httpx.AsyncClient(base_url="https://three.example", timeout=httpx.Timeout(7.0, connect=1)) as client:
+            third = await client.get(f"/{name}")
+        return first.text + other.text + second + third.text
+"#,
+    );
+    for part in [
+        "http::get(\"https://one.example/a\", #{ timeout: 5_000 })",
+        "http::get(\"https://one.example/b\", #{ timeout: 9_000 })",
+        "let limit = Valves.seconds;",
+        "http::get(\"https://two.example/c\", #{ timeout: limit * 1_000 })",
+        "http::get(\"https://three.example\" + `/${args.name}`, #{ timeout: 7_000 })",
+        "allow_hosts: one.example, three.example, two.example",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+}
+
+#[test]
+fn an_emitter_that_the_plugin_stores_emits() {
+    let script = draft(
+        r#"
+class Filter:
+    async def outlet(self, body, __event_emitter__=None, __event_call__=None):
+        self.emitter = __event_emitter__
+        self.question = __event_call__
+        await self.say("done")
+        return body
+
+    async def say(self, text):
+        if self.emitter:
+            await self.emitter({"type": "status", "data": {"description": text}})
+        return await self.question({"type": "confirmation", "data": {"message": text}})
+"#,
+    );
+    assert!(script.contains("    emit(") && script.contains("ask("), "{script}");
+    assert!(!script.contains("state"), "{script}");
+}
+
+#[test]
+fn a_comprehension_that_assigns_in_its_condition_is_left() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body):
+        body["texts"] = [text for one in body["messages"] if (text := one.get("content"))]
+        return body
+"#,
+    );
+    assert!(script.contains("TODO `:=` in the condition of a comprehension"), "{script}");
+}
+
+#[test]
+fn methods_with_decorators_are_tools_and_their_decorators_are_noted() {
+    let draft = port(
+        r#"
+def logged(function):
+    return function
+
+class Tools:
+    @logged
+    async def weather(self, city: str) -> str:
+        """Returns the weather."""
+        return city
+
+    @property
+    def version(self):
+        return 2
+"#,
+        "plugin",
+    )
+    .unwrap();
+    assert!(draft.script.contains("fn handler(args)") && draft.id == "weather", "{}", draft.script);
+    assert!(draft.notes.iter().any(|note| note.text.contains("`@logged`")), "{:?}", draft.notes);
+}

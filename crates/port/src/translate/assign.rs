@@ -98,7 +98,7 @@ impl Translator<'_> {
                 if of.kind.is_ghost() || code.kind.is_ghost() {
                     return Ok(());
                 }
-                self.emit(&format!("{}.{name} = {};", of.text, code.text));
+                self.emit(&format!("{} = {};", of.property(name, Type::Unknown).text, code.text));
                 Ok(())
             }
             ExprKind::Index(of, index) => {
@@ -158,7 +158,17 @@ impl Translator<'_> {
                 self.emit(&format!("let {name} = {};", code.text));
                 return Ok(Code::atom(name, code.kind));
             }
-            _ => self.expr(of)?,
+            _ => {
+                let code = self.expr(of)?;
+                // The result of a property is changed through a variable.
+                if code.text.ends_with(')') && !code.kind.is_ghost() && crate::plugin::of_self(of).is_some() {
+                    let name = self.fresh("changed");
+                    self.emit(&format!("let {name} = {};", code.text));
+                    Code::atom(name, code.kind)
+                } else {
+                    code
+                }
+            }
         };
         if let Some(name) = of.as_name()
             && !self.scope.variables.contains_key(name)
@@ -247,6 +257,16 @@ impl Translator<'_> {
 
     /// Translates `self.name = value`.
     fn assign_own(&mut self, name: &str, code: &Code) -> Outcome<()> {
+        let methods = match self.scope.role {
+            Role::Method(at) => self.plugin.objects.get(at).map(|object| &object.methods),
+            _ => Some(&self.plugin.methods),
+        };
+        if methods.is_some_and(|methods| methods.contains_key(name)) {
+            return Hindrance::err(
+                NoteKind::Python,
+                format!("`self.{name}`, which is a method: an assignment"),
+            );
+        }
         if let Role::Method(_) = self.scope.role {
             if self.scope.is_closure {
                 return Hindrance::err(NoteKind::Python, "`self` within a function of a method");

@@ -655,14 +655,36 @@ impl Translator<'_> {
                 "bytes" | "bytearray" => words.push("blob"),
                 "BaseModel" | "Valves" | "UserValves" | "JSONResponse" => words.push("map"),
                 "NoneType" => words.push("()"),
-                "StreamingResponse" | "Exception" | "HTTPException" => {}
-                name if self
-                    .plugin
-                    .objects
-                    .iter()
-                    .any(|object| object.class.name == name && !object.is_error) =>
-                {
-                    words.push("map");
+                "Exception" | "BaseException" if value.kind == Type::Error => {
+                    return Ok(Code::atom("true", Type::Bool));
+                }
+                "StreamingResponse" | "Exception" | "HTTPException" if value.kind != Type::Error => {}
+                name if let Some(at) = self.plugin.objects.iter().position(|one| one.class.name == name) => {
+                    let Type::Object(of) = value.kind else {
+                        return Hindrance::err(
+                            NoteKind::Python,
+                            format!("`isinstance` of `{name}`: objects are maps here"),
+                        );
+                    };
+                    let objects = &self.plugin.objects;
+                    if of == at || objects.get(of).is_some_and(|object| object.bases.contains(&at)) {
+                        return Ok(Code::atom("true", Type::Bool));
+                    }
+                    if objects.get(at).is_some_and(|object| object.bases.contains(&of)) {
+                        return Hindrance::err(
+                            NoteKind::Python,
+                            format!("`isinstance` of `{name}`: objects are maps here"),
+                        );
+                    }
+                }
+                name if value.kind == Type::Error => {
+                    return match super::jumps::condition(one, &value.text) {
+                        Some(code) => Ok(Code::new(code, strength::ANY, Type::Bool)),
+                        None => Hindrance::err(
+                            NoteKind::Python,
+                            format!("`isinstance` of `{name}`: errors have no types here"),
+                        ),
+                    };
                 }
                 name if name.ends_with("Error") => {}
                 name => return Hindrance::err(NoteKind::Python, format!("`isinstance` of `{name}`")),

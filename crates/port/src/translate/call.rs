@@ -27,7 +27,7 @@ impl<'a> Translator<'a> {
                 if let ExprKind::Call(inner, _) = &of.kind
                     && inner.as_name() == Some("super")
                 {
-                    return Ok(Code::atom("()", Type::None));
+                    return self.super_call(name, &arguments);
                 }
                 self.method(of, name, &arguments, line)
             }
@@ -37,6 +37,54 @@ impl<'a> Translator<'a> {
                 Ok(of.method("call", &args, Type::Unknown))
             }
         }
+    }
+
+    /// Returns the code that calls a method of a base class.
+    fn super_call(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        let objects = &self.plugin.objects;
+        let object = match self.scope.role {
+            Role::Method(at) => objects.get(at),
+            _ => None,
+        };
+        let mut bases = object.into_iter().flat_map(|object| &object.bases);
+        let found = bases.find_map(|base| Some((*base, *objects.get(*base)?.methods.get(name)?)));
+        let Some((base, function)) = found else {
+            return match name {
+                // Classes outside of the file have nothing to prepare.
+                "__init__" | "__post_init__" => Ok(Code::atom("()", Type::None)),
+                _ => Hindrance::err(NoteKind::Python, format!("`super().{name}()`")),
+            };
+        };
+        if self.scope.is_closure {
+            return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
+        }
+        let args = self.bind(Owner::Object(base), function, arguments, name)?;
+        let code = self.use_function(Owner::Object(base), function);
+        let called = call(&code, &args, Type::Unknown);
+        if name == "__init__" {
+            let own = self.overriding_fields(base)?;
+            let sum =
+                if own.is_empty() { called.text } else { format!("{} + {}", called.text, value::map(&own)) };
+            return Ok(Code::atom(format!("this.mixin({sum})"), Type::None));
+        }
+        Ok(match name {
+            _ if is_static(function) => called,
+            _ => Code::atom(format!("this.{}", called.text), Type::Unknown),
+        })
+    }
+
+    /// Returns the entries of the fields whose defaults the class of a method declares anew.
+    fn overriding_fields(&mut self, base: usize) -> Outcome<Vec<String>> {
+        let (Role::Method(at), plugin) = (self.scope.role, self.plugin) else { return Ok(Vec::new()) };
+        let fields = |at: usize| plugin.objects.get(at).into_iter().flat_map(|object| &object.fields);
+        let is_declared_anew = |name: &str, default: &Option<&Expr>| {
+            fields(base).any(|(other, value)| {
+                other == name && value.map(std::ptr::from_ref) != default.map(std::ptr::from_ref)
+            })
+        };
+        let others = fields(at).filter(|(name, default)| !is_declared_anew(name, default));
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        self.field_defaults(at, &others)
     }
 
     fn own_class<'e>(&self, of: &'e Expr) -> Option<&'e str> {
@@ -231,21 +279,51 @@ impl<'a> Translator<'a> {
         for (name, value) in &given {
             entries.push(format!("{}: {}", names::key(name), self.expr(value)?.text));
         }
-        for (name, default) in fields {
-            if given.iter().any(|(other, _)| other == name) {
-                continue;
-            }
-            let Some(default) = default else { continue };
-            let code = match value::Value::of(default, &self.plugin.constants) {
-                Some(value) => value.code(),
-                None => match default_factory(default) {
-                    Some(code) => code.to_owned(),
-                    None => continue,
-                },
-            };
-            entries.push(format!("{}: {code}", names::key(name)));
-        }
+        let given: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
+        entries.extend(self.field_defaults(at, &given)?);
         Ok(Code::atom(value::map(&entries), Type::Object(at)))
+    }
+
+    /// Returns the entries of an object's map for the fields with defaults, other than those given.
+    pub(super) fn field_defaults(&mut self, at: usize, given: &[&str]) -> Outcome<Vec<String>> {
+        let plugin = self.plugin;
+        let fields = plugin.objects.get(at).into_iter().flat_map(|object| &object.fields);
+        let mut entries = Vec::new();
+        for (name, default) in fields {
+            let Some(default) = default.filter(|_| !given.contains(&name.as_str())) else { continue };
+            if let Some(code) = self.field_default(default)? {
+                entries.push(format!("{}: {code}", names::key(name)));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Returns the code of a field's default; `None` for a field that must be given or exists only in Python.
+    fn field_default(&mut self, default: &Expr) -> Outcome<Option<String>> {
+        if let Some(value) = value::Value::of(default, &self.plugin.constants) {
+            return Ok(Some(value.code()));
+        }
+        if let ExprKind::Call(of, args) = &default.kind
+            && matches!(last_name(&of.path_or_empty()), "field" | "Field")
+        {
+            let arguments = Arguments::of(args);
+            if let Some(factory) = arguments.named("default_factory") {
+                return Ok(Some(match (&factory.kind, factory.as_name()) {
+                    (_, Some("list" | "set" | "tuple" | "deque")) => "[]".to_owned(),
+                    (_, Some("dict" | "defaultdict")) => "#{}".to_owned(),
+                    (_, Some("str")) => "\"\"".to_owned(),
+                    (_, Some("int")) => "0".to_owned(),
+                    (ExprKind::Lambda(_, body), _) => self.expr(body)?.text,
+                    _ => self.call(factory, &[], factory.line)?.text,
+                }));
+            }
+            return match arguments.get(0, "default") {
+                Some(value) if !matches!(value.kind, ExprKind::Ellipsis) => self.field_default(value),
+                _ => Ok(None),
+            };
+        }
+        let code = self.expr(default)?;
+        Ok(if code.kind.is_ghost() { None } else { Some(code.text) })
     }
 
     /// Returns the arguments of a call in the order of the function's parameters.
@@ -372,7 +450,7 @@ impl<'a> Translator<'a> {
         let annotation = param.annotation.as_ref().and_then(Expr::path).unwrap_or_default();
         let annotation = last_name(&annotation);
         match annotation {
-            "ClientSession" | "AsyncClient" | "Session" => return Type::Session(String::new()),
+            "ClientSession" | "AsyncClient" | "Session" => return Type::Session(Box::default()),
             "Logger" => return Type::Logger,
             "ClientResponse" | "Response" => return Type::Answer,
             "datetime" => return Type::Time,
@@ -414,15 +492,4 @@ impl<'a> Translator<'a> {
 /// Returns `true` for a static method.
 pub(super) fn is_static(function: &Function) -> bool {
     function.decorators.iter().any(|one| one.as_name() == Some("staticmethod"))
-}
-
-/// Returns the code of the default that a field's `default_factory` creates.
-fn default_factory(default: &Expr) -> Option<&'static str> {
-    let ExprKind::Call(_, args) = &default.kind else { return None };
-    let factory = Arguments::of(args).named("default_factory")?;
-    match factory.as_name()? {
-        "list" | "set" => Some("[]"),
-        "dict" => Some("#{}"),
-        _ => None,
-    }
 }

@@ -134,6 +134,12 @@ impl Translator<'_> {
     pub(super) fn filtered(&mut self, of: &Comprehension) -> Outcome {
         let mut source = self.source(of)?;
         for condition in &of.conditions {
+            let mut is_assigning = false;
+            condition.walk(&mut |inner| is_assigning |= matches!(inner.kind, ExprKind::Walrus(..)));
+            if is_assigning {
+                // All conditions are tested before the first value is computed.
+                return Hindrance::err(NoteKind::Python, "`:=` in the condition of a comprehension");
+            }
             let element = source.kind.element();
             let (closure, _) =
                 self.closure(&of.target, &element, |translator| translator.condition(condition))?;

@@ -4,7 +4,7 @@ use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, strength};
 use crate::kinds::Type;
 use crate::names;
-use crate::plugin::{Attribute, of_self};
+use crate::plugin::{Attribute, is_property, of_self};
 use crate::python::{BoolOp, CompareOp, Expr, ExprKind, UnaryOp};
 use crate::report::NoteKind;
 use crate::value::{self, Value};
@@ -171,9 +171,12 @@ impl<'a> Translator<'a> {
 
     /// Returns the code of an attribute of the plugin.
     pub(super) fn own_attribute(&mut self, name: &str) -> Outcome {
-        if let super::context::Role::Method(_) = self.scope.role {
+        if let super::context::Role::Method(at) = self.scope.role {
             if self.scope.is_closure {
                 return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
+            }
+            if self.plugin.objects.get(at).is_some_and(|object| object.methods.contains_key(name)) {
+                return self.property_of_object(&Code::atom("this", Type::Object(at)), at, name);
             }
             return Ok(Code::atom(format!("this.{}", names::variable(name)), Type::Unknown));
         }
@@ -182,12 +185,13 @@ impl<'a> Translator<'a> {
             "user_valves" => return Ok(Code::atom("__user__.valves", Type::Valves)),
             _ => {}
         }
+        if let Some(param) = self.plugin.emitters.get(name) {
+            let kind = if param.contains("event_call") { Type::Caller } else { Type::Emitter };
+            return Ok(Code::atom("()", kind));
+        }
         if let Some(function) = self.plugin.methods.get(name) {
             let function = *function;
-            let is_property = function
-                .decorators
-                .iter()
-                .any(|one| one.path().is_some_and(|path| path.ends_with("property")));
+            let is_property = is_property(function);
             let code = self.use_function(super::context::Owner::Plugin, function);
             if is_property {
                 return Ok(Code::atom(format!("{code}({})", self.passed_on(name).join(", ")), Type::Unknown));
@@ -248,6 +252,18 @@ impl<'a> Translator<'a> {
     /// Returns `true` for a statement that has no effect in a script.
     pub(crate) fn is_needless(&mut self, expr: &Expr) -> bool {
         self.kind_of(expr).is_ghost()
+    }
+
+    /// Returns the code of a method that is read as a property of an object.
+    fn property_of_object(&mut self, of: &Code, at: usize, name: &str) -> Outcome {
+        let function = self.plugin.objects.get(at).and_then(|object| object.methods.get(name).copied());
+        match function.filter(|function| is_property(function)) {
+            Some(function) => {
+                let code = self.use_function(super::context::Owner::Object(at), function);
+                Ok(of.method(&code, &[], Type::Unknown))
+            }
+            None => Hindrance::err(NoteKind::Python, format!("the method `{name}` of an object as a value")),
+        }
     }
 
     pub(super) fn property_of(&mut self, of: &Code, name: &str) -> Outcome {
@@ -314,6 +330,14 @@ impl<'a> Translator<'a> {
             (_, "__class__") => Code::atom(format!("type_of({})", of.text), Type::Text),
             (_, "__name__") => of.clone().typed(Type::Text),
             (Type::Logger, _) => of.clone(),
+            (Type::Object(at), _)
+                if self.plugin.objects.get(*at).is_some_and(|object| object.methods.contains_key(name)) =>
+            {
+                return self.property_of_object(of, *at, name);
+            }
+            (Type::Closure, _) => {
+                return Hindrance::err(NoteKind::Python, format!("`.{name}` of a function"));
+            }
             (kind, _) if kind.is_ghost() || matches!(kind, Type::Tokens) => {
                 return Hindrance::err(NoteKind::Method, format!("`.{name}`"));
             }

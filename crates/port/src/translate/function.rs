@@ -7,10 +7,10 @@ use crate::docs;
 use crate::kinds::Type;
 use crate::names;
 use crate::plugin::{Attribute, PluginKind};
-use crate::python::{Function, ParamKind, Stmt};
+use crate::python::{ExprKind, Function, ParamKind, Stmt};
 use crate::report::NoteKind;
 use crate::scope::{self, Declarations};
-use crate::text::part;
+use crate::text::{last_name, part};
 use crate::value::Value;
 use std::collections::BTreeSet;
 
@@ -30,11 +30,36 @@ const GIVEN: [&str; 12] = [
     "__tools__",
 ];
 
+/// The decorators that do not change the result of a function, or that the translation handles.
+const NEEDLESS_DECORATORS: [&str; 11] = [
+    "abstractmethod",
+    "cache",
+    "cached_property",
+    "classmethod",
+    "final",
+    "lru_cache",
+    "overload",
+    "override",
+    "property",
+    "staticmethod",
+    "wraps",
+];
+
 impl<'a> Translator<'a> {
     /// Returns the code of a function.
     pub(crate) fn function(&mut self, of: &FunctionRef<'a>, role: Role, name: &str) -> String {
         let function = of.function;
         self.effects.count.seen(head_line(function), head_line(function));
+        for decorator in &function.decorators {
+            let path = match &decorator.kind {
+                ExprKind::Call(of, _) => of.path_or_empty(),
+                _ => decorator.path_or_empty(),
+            };
+            if !NEEDLESS_DECORATORS.contains(&last_name(&path)) {
+                let text = format!("the decorator `@{path}` of `{}`, which is left out", function.name);
+                self.note(NoteKind::Python, text, decorator.line);
+            }
+        }
         let outer = std::mem::replace(&mut self.scope, Scope::new(role));
         let mut lines = Vec::new();
         let mut given = BTreeSet::new();
@@ -74,7 +99,19 @@ impl<'a> Translator<'a> {
         let is_maker = function.name == "__init__" && matches!(role, Role::Method(_));
         if is_maker {
             body = body.into_iter().map(|line| replace_word(&line, "this", "made")).collect();
-            body.insert(0, "    let made = #{};".to_owned());
+            let fields = match role {
+                Role::Method(at) => match self.field_defaults(at, &[]) {
+                    Ok(fields) => fields,
+                    Err(why) => {
+                        let text = format!("the defaults of a class: {}", why.text);
+                        self.note(why.kind, text, head_line(function));
+                        Vec::new()
+                    }
+                },
+                _ => Vec::new(),
+            };
+            let fields = crate::value::map(&fields).replace('\n', "\n    ");
+            body.insert(0, format!("    let made = {fields};"));
             body.push("    made".to_owned());
         }
         let text = body.join("\n");
@@ -217,7 +254,7 @@ impl<'a> Translator<'a> {
                 }
                 (name, _) if GIVEN.contains(&name) => name.to_owned(),
                 (name, Role::Tool) if !name.starts_with("__") => {
-                    if names::is_reserved(name) {
+                    if names::is_reserved(name) || !names::is_key(name) {
                         format!("args[{}]", names::quoted(name))
                     } else {
                         format!("args.{}", name)

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
-use crate::kinds::Type;
+use crate::kinds::{Client, Type};
 use crate::names;
 use crate::python::{Expr, ExprKind, FormatPart};
 use crate::report::NoteKind;
@@ -12,12 +12,26 @@ use crate::value;
 
 impl Translator<'_> {
     /// Returns an HTTP client: `requests.Session()` or `aiohttp.ClientSession(headers=…)`.
-    pub(super) fn session(&mut self, arguments: &Arguments<'_>) -> Outcome {
-        let headers = match arguments.named("headers") {
-            Some(headers) => self.expr(headers)?.text,
-            None => String::new(),
-        };
-        Ok(Code::atom("()", Type::Session(headers)))
+    pub(super) fn session(&mut self, arguments: &Arguments<'_>, line: usize) -> Outcome {
+        let mut client = Client::default();
+        if let Some(headers) = arguments.named("headers") {
+            client.headers = self.expr(headers)?.text;
+        }
+        if let Some(value) = arguments.named("timeout") {
+            match self.milliseconds(value) {
+                Ok(Some(timeout)) => client.timeout = timeout,
+                Ok(None) => {}
+                Err(why) => self.note(why.kind, format!("the timeout of a client: {}", why.text), line),
+            }
+        }
+        if let Some(base) = arguments.named("base_url") {
+            self.host_of(base);
+            let base = self.expr(base)?;
+            if base.text != "()" {
+                client.base = base.at(strength::ADD);
+            }
+        }
+        Ok(Code::atom("()", Type::Session(Box::new(client))))
     }
 
     /// Returns the code of an HTTP request.
@@ -25,7 +39,7 @@ impl Translator<'_> {
         &mut self,
         method: &str,
         arguments: &Arguments<'_>,
-        session: Option<&str>,
+        client: &Client,
         is_stream: bool,
         line: usize,
     ) -> Outcome {
@@ -47,7 +61,11 @@ impl Translator<'_> {
             return Hindrance::err(NoteKind::Http, "a request without a URL");
         };
         self.host_of(url);
-        let url = self.expr(url)?;
+        let mut url = self.expr(url)?;
+        if !client.base.is_empty() && !url.text.trim_start_matches(['"', '`']).starts_with("http") {
+            let text = format!("{} + {}", client.base, url.at(strength::ADD + 1));
+            url = Code::new(text, strength::ADD, Type::Text);
+        }
         let mut options: Vec<(String, String)> = Vec::new();
         let is_get = method == "\"GET\"";
         let second = positional.next();
@@ -56,7 +74,11 @@ impl Translator<'_> {
         named.extend(second.map(|value| (if is_get { "params" } else { "data" }, value)));
         named.extend(third.map(|value| ("json", value)));
         let mut is_stream = is_stream || std::mem::take(&mut self.scope.wants_stream);
-        let mut headers: Option<String> = session.filter(|headers| !headers.is_empty()).map(str::to_owned);
+        let is_set = |code: &String| !code.is_empty();
+        let mut headers = Some(client.headers.clone()).filter(is_set);
+        if !named.iter().any(|(name, _)| *name == "timeout") {
+            options.extend(Some(client.timeout.clone()).filter(is_set).map(|time| ("timeout".into(), time)));
+        }
         for (name, value) in named {
             match name {
                 "url" | "method" | "allow_redirects" | "follow_redirects" | "cookies" | "proxies"
@@ -184,16 +206,16 @@ impl Translator<'_> {
     pub(super) fn session_method(
         &mut self,
         name: &str,
-        headers: &str,
+        client: &Client,
         arguments: &Arguments<'_>,
         is_stream: bool,
         line: usize,
     ) -> Outcome {
         match name {
             "get" | "post" | "put" | "patch" | "delete" | "head" | "options" | "request" => {
-                self.request(name, arguments, Some(headers), is_stream, line)
+                self.request(name, arguments, client, is_stream, line)
             }
-            "stream" => self.request(name, arguments, Some(headers), true, line),
+            "stream" => self.request(name, arguments, client, true, line),
             "close" | "aclose" | "mount" => Ok(Code::atom("()", Type::Nothing)),
             _ => Hindrance::err(NoteKind::Http, format!("`.{name}()` of a client")),
         }

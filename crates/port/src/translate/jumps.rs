@@ -172,7 +172,7 @@ impl<'a> Translator<'a> {
 }
 
 /// Returns the condition that matches errors of some types.
-fn condition(types: &Expr, variable: &str) -> Option<String> {
+pub(super) fn condition(types: &Expr, variable: &str) -> Option<String> {
     let paths: Vec<String> = match &types.kind {
         ExprKind::Tuple(all) => all.iter().filter_map(Expr::path).collect(),
         _ => types.path().into_iter().collect(),

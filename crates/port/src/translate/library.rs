@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
 use super::path::kind_of;
 use crate::code::{Code, call, strength};
-use crate::kinds::Type;
+use crate::kinds::{Client, Type};
 use crate::names;
 use crate::python::{Expr, ExprKind, Star};
 use crate::report::NoteKind;
@@ -16,11 +16,13 @@ impl Translator<'_> {
         let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
         match module {
             "re" => return self.re(name, arguments),
-            "requests" | "httpx" if is_verb(name) => return self.request(name, arguments, None, false, line),
+            "requests" | "httpx" if is_verb(name) => {
+                return self.request(name, arguments, &Client::default(), false, line);
+            }
             "requests" | "aiohttp" | "httpx" | "requests.sessions"
                 if matches!(name, "Session" | "session" | "ClientSession" | "AsyncClient" | "Client") =>
             {
-                return self.session(arguments);
+                return self.session(arguments, line);
             }
             "logging" | "loguru.logger" => return self.log(name, arguments),
             "open_webui.utils.misc"
@@ -185,9 +187,14 @@ impl Translator<'_> {
             | "ssl.create_default_context"
             | "nest_asyncio.apply"
             | "logging.basicConfig"
-            | "aiohttp.ClientTimeout"
-            | "httpx.Timeout"
             | "concurrent.futures.ThreadPoolExecutor" => Ok(Code::atom("()", Type::Nothing)),
+            "aiohttp.ClientTimeout" | "httpx.Timeout" => match super::time::total(arguments) {
+                Some(seconds) => match self.expr(seconds)? {
+                    code if code.text == "()" => Ok(Code::atom("()", Type::Nothing)),
+                    code => Ok(code.typed(Type::Span)),
+                },
+                None => Ok(Code::atom("()", Type::Nothing)),
+            },
             "tiktoken.get_encoding" | "tiktoken.encoding_for_model" => Ok(Code::atom("()", Type::Encoder)),
             "collections.defaultdict" | "collections.OrderedDict" => match arguments.at(0) {
                 Some(value) if matches!(value.kind, ExprKind::Dict(_)) => self.expr(value),

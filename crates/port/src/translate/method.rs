@@ -54,7 +54,7 @@ impl Translator<'_> {
             _ => self.expr(of)?,
         };
         match of.kind.clone() {
-            Type::Session(headers) => self.session_method(name, &headers, arguments, false, line),
+            Type::Session(client) => self.session_method(name, &client, arguments, false, line),
             Type::Logger => self.log(name, arguments),
             Type::Object(at) => self.object_call(&of, at, name, arguments),
             Type::Pattern => self.pattern_method(&of, name, arguments),
@@ -345,7 +345,8 @@ impl Translator<'_> {
                 &[of.text.clone(), "`^[A-Za-z_][A-Za-z0-9_]*$`".to_owned()],
                 Type::Bool,
             ),
-            ("encode", 0..=2) => of.clone().typed(Type::Text),
+            ("encode", 0) => of.clone().typed(Type::Text),
+            ("encode", 1..=2) if need(0)?.as_text().is_some() => of.clone().typed(Type::Text),
             ("decode", 0..=2) => of.clone().typed(Type::Text),
             ("format", _) => {
                 return Hindrance::err(NoteKind::Python, "`.format()` of a text that is not written here");
@@ -383,9 +384,16 @@ impl Translator<'_> {
                     Some(fallback) => self.expr(fallback)?.text,
                     None => "()".to_owned(),
                 };
+                // A value that cannot be assigned to is bound to a variable first.
+                let (binding, of) = if is_place(&of.text) {
+                    (String::new(), of.clone())
+                } else {
+                    let map = self.fresh("map");
+                    (format!("let {map} = {}; ", of.text), Code::atom(map, Type::Map))
+                };
                 let place = of.index(&key.text, Type::Unknown);
                 let code = format!(
-                    "{{ if !({} in {}) {{ {1}[{}] = {fallback}; }} {} }}",
+                    "{{ {binding}if !({} in {}) {{ {1}[{}] = {fallback}; }} {} }}",
                     key.at(strength::IN + 1),
                     of.owner(),
                     key.text,
@@ -519,4 +527,9 @@ fn class_of(letter: char) -> String {
         '\t' => "\\t".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// Returns `true` for a variable with fields and elements, which can be assigned to.
+pub(super) fn is_place(code: &str) -> bool {
+    !code.contains(['(', '{', '?', '|', '+']) && !code.starts_with(['[', '#', '"', '`'])
 }

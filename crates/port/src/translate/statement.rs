@@ -297,7 +297,16 @@ impl<'a> Translator<'a> {
         let [key, fallback] = args.as_slice() else { return Ok(None) };
         let map = match self.filled(map)? {
             Some(map) => map,
-            None => self.expr(map)?,
+            None => {
+                let map = self.expr(map)?;
+                if super::method::is_place(&map.text) {
+                    map
+                } else {
+                    let name = self.fresh("changed");
+                    self.emit(&format!("let {name} = {};", map.text));
+                    Code::atom(name, map.kind)
+                }
+            }
         };
         let fallback = self.expr(&fallback.value)?;
         let literal = key.value.as_text();

@@ -113,11 +113,7 @@ impl Translator<'_> {
                 let path = self.full_path_or_empty(of);
                 if matches!(path.as_str(), "aiohttp.ClientTimeout" | "httpx.Timeout") {
                     let arguments = Arguments::of(args);
-                    return match ["total", "timeout", "read", "sock_read"]
-                        .iter()
-                        .find_map(|name| arguments.named(name))
-                        .or_else(|| arguments.at(0))
-                    {
+                    return match total(&arguments) {
                         Some(value) => self.milliseconds(value),
                         None => Ok(None),
                     };
@@ -147,4 +143,10 @@ fn grouped(number: i64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Returns the time for a whole request among the arguments of `ClientTimeout` or `Timeout`.
+pub(super) fn total<'e>(arguments: &Arguments<'e>) -> Option<&'e Expr> {
+    let names = ["total", "timeout", "read", "sock_read"];
+    names.iter().find_map(|name| arguments.named(name)).or_else(|| arguments.at(0))
 }
