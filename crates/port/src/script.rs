@@ -7,7 +7,7 @@ use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
 use crate::skeleton;
-use crate::text::first_name;
+use crate::text::{first_name, last_name};
 use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
 use crate::value::{self, Value};
 use crate::valves::Valve;
@@ -642,10 +642,12 @@ fn declared_parameters(translator: &mut Translator<'_>, plugin: &Plugin<'_>, too
             _ => "string",
         });
         let mut entries = vec![format!("type: \"{kind}\"")];
-        match &param.default {
+        let field = param.default.as_ref().and_then(field_arguments);
+        let given = field.map(given_default);
+        match param.default.as_ref().filter(|_| !matches!(given, Some(None))) {
             None if !schema.is_optional => entries.push("required: true".to_owned()),
             None => {}
-            Some(default) => match field_default(default, plugin) {
+            Some(default) => match Value::of(given.flatten().unwrap_or(default), &plugin.constants) {
                 Some(Value::None) => {}
                 Some(value) => {
                     let value = match (kind, value) {
@@ -669,7 +671,13 @@ fn declared_parameters(translator: &mut Translator<'_>, plugin: &Plugin<'_>, too
             let all: Vec<String> = schema.choices.iter().map(Value::code).collect();
             entries.push(format!("\"enum\": [{}]", all.join(", ")));
         }
-        if let Some(text) = docs.param(&param.name) {
+        let described =
+            field.and_then(|args| args.iter().find(|arg| arg.name.as_deref() == Some("description")));
+        let described = match described.and_then(|arg| Value::of(&arg.value, &plugin.constants)) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        };
+        if let Some(text) = docs.param(&param.name).or(described.as_deref()) {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             entries.push(format!("description: {}", names::quoted(&text)));
         }
@@ -678,18 +686,22 @@ fn declared_parameters(translator: &mut Translator<'_>, plugin: &Plugin<'_>, too
     all
 }
 
-/// Returns the default of a parameter, which may be inside `Field(…)`.
-fn field_default(default: &python::Expr, plugin: &Plugin<'_>) -> Option<Value> {
-    if let python::ExprKind::Call(of, args) = &default.kind
-        && of.path().is_some_and(|path| path.ends_with("Field"))
-    {
-        let value = args.iter().find(|arg| arg.name.as_deref() == Some("default")).or_else(|| args.first());
-        return value.map_or(Some(Value::None), |value| match value.value.kind {
-            python::ExprKind::Ellipsis => Some(Value::None),
-            _ => Value::of(&value.value, &plugin.constants),
-        });
+/// Returns the arguments of `Field(…)`.
+fn field_arguments(default: &python::Expr) -> Option<&[python::Arg]> {
+    match &default.kind {
+        python::ExprKind::Call(of, args) if last_name(&of.path_or_empty()) == "Field" => Some(args),
+        _ => None,
     }
-    Value::of(default, &plugin.constants)
+}
+
+/// Returns the default among the arguments of `Field(…)`; `None` for a parameter that must be given.
+fn given_default(args: &[python::Arg]) -> Option<&python::Expr> {
+    let is_default = |arg: &&python::Arg| match &arg.name {
+        Some(name) => name == "default" || name == "default_factory",
+        None => true,
+    };
+    let value = args.iter().find(is_default)?;
+    (!matches!(value.value.kind, python::ExprKind::Ellipsis)).then_some(&value.value)
 }
 
 fn tools_function(translator: &mut Translator<'_>, plugin: &Plugin<'_>, tools: &[&Function]) -> String {

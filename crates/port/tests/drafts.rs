@@ -371,3 +371,91 @@ class Tools:
     assert!(draft.script.contains("fn handler(args)") && draft.id == "weather", "{}", draft.script);
     assert!(draft.notes.iter().any(|note| note.text.contains("`@logged`")), "{:?}", draft.notes);
 }
+
+#[test]
+fn a_parameter_with_a_field_has_its_description_and_default() {
+    let script = draft(
+        r#"
+class Tools:
+    def read(
+        self,
+        place: int = Field(description="Where to begin"),
+        count: int = Field(5, description="How many"),
+        unit: str = Field(default="line"),
+        name: str = Field(..., description="Of the file"),
+    ) -> str:
+        """Reads."""
+        return name
+"#,
+    );
+    for part in [
+        "place: #{ type: \"integer\", required: true, description: \"Where to begin\" }",
+        "count: #{ type: \"integer\", \"default\": 5, description: \"How many\" }",
+        "unit: #{ type: \"string\", \"default\": \"line\" }",
+        "name: #{ type: \"string\", required: true, description: \"Of the file\" }",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+}
+
+#[test]
+fn a_generator_whose_values_are_joined_in_a_return_is_collected() {
+    let script = draft(
+        r#"
+class Pipe:
+    def pipe(self, body):
+        if body["stream"]:
+            return self.send(body)
+        return "".join([part for part in self.parts(body)])
+
+    def parts(self, body):
+        yield body["a"]
+
+    def send(self, body):
+        yield body["b"]
+"#,
+    );
+    assert!(script.contains("yielded.push(body.a);"), "{script}");
+    assert!(script.contains("yield_piece(body.b);") || script.contains("yield_text(body.b);"), "{script}");
+}
+
+#[test]
+fn a_task_that_never_ends_is_left() {
+    let script = draft(
+        r#"
+import asyncio
+
+class Filter:
+    async def inlet(self, body):
+        asyncio.create_task(self.refresh())
+        self.task = asyncio.create_task(self.refresh())
+        asyncio.create_task(self.once())
+        return body
+
+    async def refresh(self):
+        while True:
+            await asyncio.sleep(60)
+
+    async def once(self):
+        while True:
+            break
+"#,
+    );
+    assert_eq!(script.matches("TODO `refresh`, a task that never ends").count(), 2, "{script}");
+    assert!(script.contains("after(|| once("), "{script}");
+}
+
+#[test]
+fn tuples_are_not_keys() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body):
+        labels = {("a", "b"): 1}
+        body["label"] = labels.get((body["x"], body["y"]), 0)
+        body[body["x"], 1] = 2
+        return body
+"#,
+    );
+    assert_eq!(script.matches("TODO a tuple as a key").count(), 3, "{script}");
+}

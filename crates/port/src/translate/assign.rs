@@ -118,7 +118,7 @@ impl Translator<'_> {
                 let place = match index.as_text() {
                     Some(key) if names::is_key(key) => format!("{}.{key}", of.owner()),
                     Some(key) => format!("{}[{}]", of.owner(), names::quoted(key)),
-                    None => format!("{}[{}]", of.owner(), self.expr(index)?.text),
+                    None => format!("{}[{}]", of.owner(), self.key(index)?.text),
                 };
                 self.emit(&format!("{place} = {};", code.text));
                 Ok(())

@@ -6,7 +6,7 @@ use crate::code::{Code, call};
 use crate::kinds::Type;
 use crate::names;
 use crate::plugin::of_self;
-use crate::python::{Arg, Expr, ExprKind, Function, Param, ParamKind, Star};
+use crate::python::{Arg, Expr, ExprKind, Function, Param, ParamKind, Star, Stmt, StmtKind};
 use crate::report::NoteKind;
 use crate::text::last_name;
 use crate::value;
@@ -326,6 +326,21 @@ impl<'a> Translator<'a> {
         Ok(if code.kind.is_ghost() { None } else { Some(code.text) })
     }
 
+    /// Returns a hindrance for a call of a function of the file that never ends.
+    pub(super) fn ends(&self, call: &Expr) -> Outcome<()> {
+        let ExprKind::Call(of, _) = &call.kind else { return Ok(()) };
+        let plugin = self.plugin;
+        let method = of_self(of).and_then(|name| plugin.methods.get(name));
+        let function = method.or_else(|| plugin.functions.get(of.as_name()?));
+        match function {
+            Some(function) if is_endless(&function.body) => Hindrance::err(
+                NoteKind::Concurrency,
+                format!("`{}`, a task that never ends: `fn tick()` runs periodically", function.name),
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the arguments of a call in the order of the function's parameters.
     pub(super) fn bind(
         &mut self,
@@ -492,4 +507,26 @@ impl<'a> Translator<'a> {
 /// Returns `true` for a static method.
 pub(super) fn is_static(function: &Function) -> bool {
     function.decorators.iter().any(|one| one.as_name() == Some("staticmethod"))
+}
+
+/// Returns `true` for a body with a loop `while True` that nothing leaves.
+fn is_endless(body: &[Stmt]) -> bool {
+    let mut found = false;
+    for stmt in body {
+        stmt.walk(&mut |stmt| {
+            if let StmtKind::While { condition, body, .. } = &stmt.kind
+                && matches!(condition.kind, ExprKind::Bool(true) | ExprKind::Int(1))
+            {
+                let mut leaves = false;
+                body.iter().for_each(|inner| {
+                    inner.walk(&mut |inner| {
+                        leaves |=
+                            matches!(inner.kind, StmtKind::Break | StmtKind::Return(_) | StmtKind::Raise(_));
+                    });
+                });
+                found |= !leaves;
+            }
+        });
+    }
+    found
 }

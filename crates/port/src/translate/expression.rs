@@ -549,7 +549,7 @@ impl<'a> Translator<'a> {
                     }
                 }
                 None => {
-                    let key = self.expr(key)?;
+                    let key = self.key(key)?;
                     computed.push((key.text, code.text));
                 }
             }

@@ -2,6 +2,7 @@
 
 use crate::plugin::{Plugin, PluginKind, of_self};
 use crate::python::{Expr, ExprKind, Function, Stmt, StmtKind};
+use crate::text::last_name;
 use std::collections::BTreeSet;
 
 /// Returns `true` for a generator function.
@@ -42,26 +43,52 @@ pub(super) fn collected(plugin: &Plugin<'_>) -> BTreeSet<String> {
                         ),
                         _ => false,
                     },
-                    StmtKind::Return(_) => true,
+                    StmtKind::Return(Some(value)) => {
+                        read_within(value, &mut all);
+                        true
+                    }
+                    StmtKind::Return(None) => true,
                     StmtKind::Expr(Expr { kind: ExprKind::YieldFrom(_), .. }) => true,
                     _ => false,
                 };
                 if is_passed_on {
                     return;
                 }
-                stmt.expressions(&mut |expr| {
-                    expr.walk(&mut |inner| {
-                        if let ExprKind::Call(of, _) = &inner.kind
-                            && let Some(name) = of_self(of).or(of.as_name())
-                        {
-                            all.insert(name.to_owned());
-                        }
-                    });
-                });
+                stmt.expressions(&mut |expr| calls_of(expr, &mut all));
             });
         }
     }
     all
+}
+
+/// Adds the functions whose results a returned expression reads, other than those that it passes on.
+fn read_within(value: &Expr, all: &mut BTreeSet<String>) {
+    match &value.awaited().kind {
+        ExprKind::Choice { condition, then, otherwise } => {
+            calls_of(condition, all);
+            read_within(then, all);
+            read_within(otherwise, all);
+        }
+        ExprKind::Call(of, args) => {
+            let passes_on = last_name(&of.path_or_empty()).ends_with("Response");
+            for arg in args {
+                if passes_on { read_within(&arg.value, all) } else { calls_of(&arg.value, all) }
+            }
+            of.children(&mut |inner| calls_of(inner, all));
+        }
+        _ => value.children(&mut |inner| calls_of(inner, all)),
+    }
+}
+
+/// Adds the names of all functions that an expression calls.
+fn calls_of(expr: &Expr, all: &mut BTreeSet<String>) {
+    expr.walk(&mut |inner| {
+        if let ExprKind::Call(of, _) = &inner.kind
+            && let Some(name) = of_self(of).or(of.as_name())
+        {
+            all.insert(name.to_owned());
+        }
+    });
 }
 
 /// Returns the variables whose responses a function reads as a stream.

@@ -159,7 +159,10 @@ impl Translator<'_> {
                 None => Ok(Code::atom("\"\"", Type::Text)),
             },
             "asyncio.gather" => self.gather(arguments),
-            "asyncio.create_task" | "asyncio.ensure_future" | "asyncio.run" | "asyncio.shield" => one(self),
+            "asyncio.create_task" | "asyncio.ensure_future" | "asyncio.run" | "asyncio.shield" => {
+                self.ends(arguments.need(0, name)?)?;
+                one(self)
+            }
             "asyncio.wait_for" | "async_timeout.timeout" => one(self),
             "asyncio.to_thread"
             | "fastapi.concurrency.run_in_threadpool"

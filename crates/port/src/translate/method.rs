@@ -31,6 +31,9 @@ impl Translator<'_> {
                 _ => Hindrance::err(NoteKind::Settings, format!("`self.valves.{name}()`")),
             };
         }
+        if of_self(of) == Some("UserValves") && matches!(name, "model_validate" | "parse_obj") {
+            return Ok(Code::atom("__user__.valves", Type::Valves));
+        }
         // A static method of a class of the file, or a constructor such as `Item.parse(…)`.
         if let Some(class) = of.as_name()
             && !self.scope.variables.contains_key(class)
@@ -111,7 +114,7 @@ impl Translator<'_> {
             Some(key) if of.kind == Type::Answer => of.index(&names::quoted(&key.to_lowercase()), Type::Text),
             Some(key) => self.key_of_map(of, key)?,
             None => {
-                let key = self.expr(key)?;
+                let key = self.key(key)?;
                 of.index(&key.text, Type::Unknown)
             }
         };

@@ -29,7 +29,7 @@ impl Translator<'_> {
         if matches!(of.kind, Type::Page | Type::Element) {
             return Hindrance::err(NoteKind::Package, "a computed attribute of an element");
         }
-        let index = self.expr(index)?;
+        let index = self.key(index)?;
         if of.kind == Type::Text {
             return Ok(Code::atom(format!("{}.sub_string({}, 1)", of.owner(), index.text), Type::Text));
         }
@@ -37,6 +37,16 @@ impl Translator<'_> {
             return Ok(of.index(&index.text, Type::Text));
         }
         Ok(of.index(&index.text, element))
+    }
+
+    /// Returns the code of a computed key or position.
+    pub(super) fn key(&mut self, key: &Expr) -> Outcome {
+        match key.kind {
+            ExprKind::Tuple(_) => {
+                Hindrance::err(NoteKind::Python, "a tuple as a key: join its parts into a text")
+            }
+            _ => self.expr(key),
+        }
     }
 
     /// Returns the code that reads a map by a known key.
@@ -84,7 +94,7 @@ impl Translator<'_> {
                         let value = match key.value.as_text() {
                             Some(key) => self.key_of_map(&map, key)?,
                             None => {
-                                let key = self.expr(&key.value)?;
+                                let key = self.key(&key.value)?;
                                 map.index(&key.text, Type::Unknown)
                             }
                         };

@@ -241,6 +241,7 @@ impl<'a> Translator<'a> {
                 if matches!(path.as_str(), "asyncio.create_task" | "asyncio.ensure_future")
                     && let Some(work) = args.first()
                 {
+                    self.ends(&work.value)?;
                     let work = self.expr(&work.value)?;
                     self.emit(&format!("after(|| {});", work.text));
                     return Ok(());
