@@ -7,7 +7,6 @@ use crate::upstream::Reply;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// Has a setting of every type and prints their values.
 const GREETS: &str = r#"/*
@@ -54,9 +53,6 @@ const SIGNS: &str =
 /// The response time of the model `mock-1`, long enough to be visible on the page.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// Only one browser runs at a time, because several would starve each other of processor time.
-static TURN: Mutex<()> = Mutex::const_new(());
-
 /// Returns Node.js with a driver for the system's browser. `tests/run` installs what is missing.
 fn driver() -> Option<Command> {
     let required = ["CI", "VALVEHOUSE_REQUIRE_BROWSER"].iter().any(|name| std::env::var_os(name).is_some());
@@ -89,7 +85,6 @@ fn at(path: &str) -> PathBuf {
 /// Runs the scenarios of one file against a host.
 async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
     let Some(mut node) = driver() else { return };
-    let _turn = TURN.lock().await;
     let host = setup.start().await;
     host.upstream.script(|_| Reply::text("at last").after(SLOW));
     node.arg(at("tests/browser").join(file)).arg(host.url("")).arg(host.folder());
