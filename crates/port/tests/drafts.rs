@@ -459,3 +459,76 @@ class Filter:
     );
     assert_eq!(script.matches("TODO a tuple as a key").count(), 3, "{script}");
 }
+
+#[test]
+fn a_computed_replacement_of_a_pattern_is_not_a_template() {
+    let script = draft(
+        r#"
+import re
+
+class Filter:
+    def inlet(self, body):
+        price = body["price"]
+        body["a"] = re.sub("[0-9]+", price, body["a"])
+        body["b"] = re.sub("[0-9]+", f"{price}!", body["b"])
+        body["c"] = re.sub("([0-9]+)", r"$\1", body["c"])
+        return body
+"#,
+    );
+    for part in [
+        "regex::replace(body.a, \"[0-9]+\", |_groups| price)",
+        "text::replace(`${price}!`, \"$\", \"$$\")",
+        "regex::replace(body.c, \"([0-9]+)\", \"$$${1}\")",
+    ] {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+}
+
+#[test]
+fn lines_of_a_stream_that_a_method_returns_are_sent_as_lines() {
+    let script = draft(
+        r#"
+import requests
+
+class Pipe:
+    def pipe(self, body):
+        answer = requests.post("https://one.example/chat", json=body, stream=True)
+        for line in answer.iter_lines():
+            text, sources = self.read(line)
+            yield text
+
+    def read(self, line):
+        return line, []
+"#,
+    );
+    assert!(script.contains("send_line(text);"), "{script}");
+}
+
+#[test]
+fn attributes_with_objects_and_times_are_read_where_they_are_stored() {
+    let script = draft(
+        r#"
+from datetime import datetime
+
+class Counter:
+    def __init__(self):
+        self.count = 0
+
+    def add(self):
+        self.count += 1
+
+class Filter:
+    def __init__(self):
+        self._counter = Counter()
+        self._started = datetime.now()
+
+    def inlet(self, body):
+        self._counter.add()
+        body["year"] = self._started.year
+        return body
+"#,
+    );
+    assert!(script.contains("state.ensure(\"counter\", new_counter())"), "{script}");
+    assert!(script.contains("state.counter.counter_add();"), "{script}");
+    assert!(script.contains("state.started") && !script.contains("started.year"), "{script}");
+}

@@ -30,6 +30,12 @@ impl Translator<'_> {
         if let Some(name) = name {
             self.note_live(name, value);
         }
+        if self.reads_line(value) {
+            for target in targets {
+                target
+                    .walk(&mut |inner| self.scope.line_variables.extend(inner.as_name().map(str::to_owned)));
+            }
+        }
         match targets {
             [target] => self.assign_to(stmt, target, code),
             _ => {
@@ -46,6 +52,16 @@ impl Translator<'_> {
                 targets.iter().try_for_each(|target| self.assign_to(stmt, target, code.clone()))
             }
         }
+    }
+
+    /// Returns `true` for a call that receives a line of a streamed response, which its result may contain.
+    fn reads_line(&self, value: &Expr) -> bool {
+        let ExprKind::Call(..) = &value.awaited().kind else { return false };
+        let mut found = false;
+        value.walk(&mut |inner| {
+            found |= inner.as_name().is_some_and(|name| self.scope.line_variables.contains(name));
+        });
+        found
     }
 
     /// Translates `a, b = c, d`.

@@ -218,8 +218,8 @@ impl<'a> Translator<'a> {
                     if kind.is_ghost() || kind == Type::Pattern {
                         return self.nested(|translator| translator.expr(value));
                     }
-                    if let Type::Object(_) = kind {
-                        return Ok(Code::atom(format!("state.{}", names::variable(name)), kind));
+                    if matches!(kind, Type::Object(_) | Type::Time) {
+                        return Ok(Code::atom(format!("state.{}", state_key(name)), kind));
                     }
                 }
                 Ok(Code::atom(format!("state.{}", state_key(name)), Type::Unknown))

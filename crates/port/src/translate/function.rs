@@ -155,7 +155,9 @@ impl<'a> Translator<'a> {
                 Some(Value::None) => continue,
                 Some(value) => value.code(),
                 None => match self.expr(value) {
-                    Ok(code) if !code.kind.is_ghost() && code.text != "()" => code.text,
+                    Ok(code) if !code.kind.is_ghost() && code.kind != Type::Pattern && code.text != "()" => {
+                        code.text
+                    }
                     _ => continue,
                 },
             };

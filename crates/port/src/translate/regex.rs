@@ -5,7 +5,7 @@ use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::names;
-use crate::python::{BinaryOp, Expr, ExprKind};
+use crate::python::{BinaryOp, Expr, ExprKind, FormatPart};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
@@ -133,13 +133,26 @@ impl Translator<'_> {
                 })?;
                 format!("|{code}| {}", body.text)
             }
+            ExprKind::Format(parts)
+                if parts.iter().any(|part| matches!(part, FormatPart::Text(text) if text.contains('\\'))) =>
+            {
+                return Hindrance::err(NoteKind::Pattern, "a computed replacement with references to groups");
+            }
             _ => {
                 let code = self.expr(replacement)?;
+                let constant = crate::value::Value::of(replacement, &self.plugin.constants);
                 match code.kind {
+                    Type::Text if let Some(crate::value::Value::Text(text)) = &constant => {
+                        names::quoted(&references(text))
+                    }
                     Type::Closure if !code.text.starts_with('|') => {
                         format!("|groups| {}", as_call(&code.text))
                     }
-                    _ => code.text,
+                    Type::Closure => code.text,
+                    _ if code.text.starts_with('"') => code.text,
+                    // The text is not a template: its `$` stays.
+                    _ if code.is_simple() => format!("|_groups| {}", code.text),
+                    _ => format!("text::replace({}, \"$\", \"$$\")", code.text),
                 }
             }
         };
