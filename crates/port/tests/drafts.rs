@@ -532,3 +532,30 @@ class Filter:
     assert!(script.contains("state.counter.counter_add();"), "{script}");
     assert!(script.contains("state.started") && !script.contains("started.year"), "{script}");
 }
+
+#[test]
+fn a_helper_that_changes_a_list_of_its_caller_is_left() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body):
+        seen = []
+        self.collect(seen, body["id"])
+        names = []
+        names = self.collected(names, body["id"])
+        self.collect(body["list"], body["id"])
+        body["seen"] = seen + names
+        return body
+
+    def collect(self, into, one):
+        into.append(one)
+
+    def collected(self, into, one):
+        into.append(one)
+        return into
+"#,
+    );
+    assert!(script.contains("TODO `collect` changes its copy of `seen`"), "{script}");
+    assert!(script.contains("names = collected(names, body.id);"), "{script}");
+    assert!(script.contains("    collect(body.list, body.id);"), "{script}");
+}
