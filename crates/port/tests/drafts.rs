@@ -559,3 +559,21 @@ class Filter:
     assert!(script.contains("names = collected(names, body.id);"), "{script}");
     assert!(script.contains("    collect(body.list, body.id);"), "{script}");
 }
+
+#[test]
+fn a_variable_of_a_loop_that_is_left_is_declared_again_after_it() {
+    let script = draft(
+        r#"
+import os
+
+class Filter:
+    def inlet(self, body):
+        for one in os.listdir("folder"):
+            body["a"] = one
+        with open("file") as one:
+            body["b"] = one
+        return body
+"#,
+    );
+    assert_eq!(script.matches("let one = ();").count(), 2, "{script}");
+}

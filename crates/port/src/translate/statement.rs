@@ -90,12 +90,9 @@ impl<'a> Translator<'a> {
         self.leave(stmt, blocked);
         let place = scope::place(stmt);
         for name in self.scope.declarations.at.get(&place).cloned().unwrap_or_default() {
+            let declaration = format!("let {} ", names::variable(&name));
             if !self.scope.variables.contains_key(&name)
-                || !self
-                    .scope
-                    .out
-                    .iter()
-                    .any(|line| line.contains(&format!("let {} ", names::variable(&name))))
+                || !self.scope.out.iter().any(|line| line.contains(&declaration))
             {
                 self.declare(&name);
             }
@@ -107,6 +104,7 @@ impl<'a> Translator<'a> {
             }
             StmtKind::With { body, .. } => self.block(body),
             StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
+                let known: Vec<String> = self.scope.variables.keys().cloned().collect();
                 self.emit("if false {");
                 if let StmtKind::For { target, .. } = &stmt.kind {
                     self.scope.indent += 1;
@@ -120,6 +118,10 @@ impl<'a> Translator<'a> {
                 self.emit("        break;");
                 self.emit("    }");
                 self.emit("}");
+                // The variables of the loop end with it.
+                self.scope
+                    .variables
+                    .retain(|name, variable| known.contains(name) || variable.kind.is_ghost());
             }
             StmtKind::Function(_) | StmtKind::Match { .. } => {
                 for block in stmt.blocks() {
