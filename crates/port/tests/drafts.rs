@@ -577,3 +577,17 @@ class Filter:
     );
     assert_eq!(script.matches("let one = ();").count(), 2, "{script}");
 }
+
+#[test]
+fn a_finally_that_a_return_skips_is_noted() {
+    let with = |inside: &str| {
+        let source = format!(
+            "class Filter:\n    def inlet(self, body):\n        try:\n            {inside}\n        except Exception:\n            pass\n        finally:\n            body[\"seen\"] = True\n        return body\n"
+        );
+        port(&source, "plugin").unwrap().notes
+    };
+    let is_noted =
+        |inside: &str| with(inside).iter().any(|note| note.line == 8 && note.text.contains("`finally`"));
+    assert!(is_noted("return body[\"a\"]"));
+    assert!(!is_noted("body[\"a\"] = 1"));
+}

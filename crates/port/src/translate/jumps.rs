@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::kinds::Type;
 use crate::names;
 use crate::plugin::PluginKind;
-use crate::python::{Expr, ExprKind, Handler, Stmt};
+use crate::python::{Expr, ExprKind, Handler, Stmt, StmtKind};
 use crate::report::NoteKind;
 use crate::text::last_name;
 
@@ -106,7 +106,17 @@ impl<'a> Translator<'a> {
             // The body is empty, so there is nothing to catch.
             self.scope.out.truncate(start);
         }
+        let end = self.scope.out.len();
         self.block(finally);
+        let runs_code = self.scope.out.iter().skip(end).any(|line| !line.trim_start().starts_with("//"));
+        let blocks =
+            [body, otherwise].into_iter().chain(handlers.iter().map(|handler| handler.body.as_slice()));
+        if let Some(first) = finally.first().filter(|_| runs_code)
+            && blocks.flatten().any(returns)
+        {
+            let text = "`finally`: its lines do not run after a `return` within `try`";
+            self.note(NoteKind::Python, text, first.line);
+        }
     }
 
     fn leave_scope(&mut self, known: std::collections::BTreeMap<String, Variable>) {
@@ -207,4 +217,11 @@ pub(super) fn condition(types: &Expr, variable: &str) -> Option<String> {
         }
     }
     (!parts.is_empty()).then(|| parts.join(" || "))
+}
+
+/// Returns `true` if a statement returns from its function.
+fn returns(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.walk(&mut |inner| found |= matches!(inner.kind, StmtKind::Return(_)));
+    found
 }
