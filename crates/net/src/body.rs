@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderMap;
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -156,9 +157,13 @@ impl Response {
     }
 
     /// Returns the `content-type` without parameters in lower case; "" if there is none.
-    pub fn media_type(&self) -> String {
+    pub fn media_type(&self) -> Cow<'_, str> {
         let value = self.header("content-type").unwrap_or("");
-        value.split_once(';').map_or(value, |(media, _)| media).trim().to_ascii_lowercase()
+        let media = value.split_once(';').map_or(value, |(media, _)| media).trim();
+        if media.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Cow::Owned(media.to_ascii_lowercase());
+        }
+        Cow::Borrowed(media)
     }
 
     /// Returns the body as a stream, decompressed.

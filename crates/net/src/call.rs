@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use hyper::Uri;
 use reqwest::Method;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,6 +114,14 @@ impl HttpCall {
     #[must_use]
     pub fn header(self, name: &str, value: &str) -> Self {
         self.add(name, HeaderValue::from_str(value).ok())
+    }
+
+    /// Adds `content-type: application/json` for the body, and the media type that is expected as `accept`.
+    #[must_use]
+    pub fn json(mut self, accepted: &'static str) -> Self {
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.headers.insert(ACCEPT, HeaderValue::from_static(accepted));
+        self
     }
 
     /// Adds a header whose value is redacted in debug output.

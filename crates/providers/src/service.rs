@@ -147,9 +147,9 @@ impl Service {
 
     /// Returns the error for an answer of an unexpected kind.
     pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Error {
-        let kind = match response.media_type() {
-            kind if kind.is_empty() => "a response without a content-type".to_owned(),
-            kind => kind,
+        let kind = match &*response.media_type() {
+            "" => "a response without a content-type".to_owned(),
+            kind => kind.to_owned(),
         };
         let (start, _) = response.start(4096).await.unwrap_or_default();
         let start = self.origin.excerpt(&start);

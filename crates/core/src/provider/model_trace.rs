@@ -24,7 +24,7 @@ impl TracedCall {
     ) -> Self {
         let step = trace.map(|trace| {
             let request = if trace.keeps(None) { request() } else { Json::Null };
-            trace.begin_lasting(What::Model(&format!("{provider}/{model}")), &request)
+            trace.begin_lasting(What::Model(&[provider, "/", model].concat()), &request)
         });
         Self { step, span: spans::model_call(provider, model) }
     }

@@ -87,9 +87,7 @@ impl Anthropic {
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let AnthropicRequest { body, beta } = anthropic::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
-        let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?)
-            .header("content-type", "application/json")
-            .header("accept", accept);
+        let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?).json(accept);
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let beta = betas(beta, exchange);
         let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };

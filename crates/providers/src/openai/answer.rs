@@ -31,7 +31,7 @@ impl OpenAi {
         }
         let kind = response.media_type();
         let is_json = kind == "application/json" || kind.ends_with("+json");
-        Ok(match (kind.as_str(), guess(&start)) {
+        Ok(match (&*kind, guess(&start)) {
             (EVENTS, Shape::Other) => Shape::Events,
             (_, Shape::Other) if is_json => Shape::Json,
             (EVENTS | "" | "text/plain" | "application/octet-stream", found) => found,

@@ -71,10 +71,7 @@ impl OpenAi {
         exchange: Option<&Exchange>,
     ) -> Result<Response, Error> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
-        let call = HttpCall::post(self.chat.clone(), body)
-            .header("content-type", "application/json")
-            .header("accept", accept);
-        self.send(call, exchange).await
+        self.send(HttpCall::post(self.chat.clone(), body).json(accept), exchange).await
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {

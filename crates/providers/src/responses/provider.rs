@@ -55,9 +55,7 @@ impl OpenAiResponses {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let body = ask::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
-        let call = HttpCall::post(self.responses.clone(), encoded(&body)?)
-            .header("content-type", "application/json")
-            .header("accept", accept);
+        let call = HttpCall::post(self.responses.clone(), encoded(&body)?).json(accept);
         let mut response = self.openai.send(call, exchange).await?;
         match shape_of(&mut response).await? {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
