@@ -41,7 +41,7 @@ async fn run() -> Result<(), BoxError> {
     }
     assert_eq!(text, "GOOD DAY");
     std::fs::write(&script, "fn stream(event) { event.text += \"!\"; event }")?;
-    host.host.reload().await;
+    host.reload().await;
     assert!(host.chat("helper", "hello").await?.text().ends_with('!'));
     eprintln!("{:?}", recorder.0.lock().map_err(|poisoned| poisoned.to_string())?);
     host.close().await;

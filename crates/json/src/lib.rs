@@ -1,8 +1,8 @@
 //! A JSON value shared by the host and scripts.
 //!
 //! Arrays and objects are *shared*: a clone is another handle of the same container, so a change by one filter
-//! is visible to all, as in Python. Key order and the spelling of numbers are preserved. `copy` creates an
-//! independent value.
+//! is visible to all, as in Python. Key order and the spelling of numbers are preserved.
+//! [`Json::deep_clone`] creates an independent value.
 //!
 //! ```
 //! use valvehouse_json::Json;

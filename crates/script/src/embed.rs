@@ -9,6 +9,7 @@ use super::tool::ScriptedTool;
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 use valvehouse_config::Grants;
+use valvehouse_core::error::{Error, PluginError};
 use valvehouse_core::executor::STACK;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
@@ -18,6 +19,14 @@ use valvehouse_core::text::did_you_mean;
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<String>())]
 pub struct NotLoaded(pub Vec<Diagnostic>);
+
+/// Converts to the error type of turns: a failure of the first script that does not load.
+impl From<NotLoaded> for Error {
+    fn from(error: NotLoaded) -> Self {
+        let plugin = error.0.first().map_or("script", |problem| problem.id.as_str()).to_owned();
+        Self::Broken(PluginError { plugin, hook: "load".into(), ..PluginError::of(error.into()) })
+    }
+}
 
 /// Compiles the text of a filter with its default valves, no grants and the default budgets.
 ///

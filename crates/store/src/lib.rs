@@ -45,7 +45,7 @@ pub use history::{
     hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
-pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without, open_to_read};
+pub use open::{forget_valves, migrate, missing_steps, open, open_file, open_or_start_without, open_to_read};
 pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 pub use record::{

@@ -7,6 +7,7 @@ use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
 use crate::temporary::TemporaryFolder;
+use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
@@ -16,6 +17,14 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 /// Returns an error if the database cannot be opened or migrated, or if the key of the store is missing or wrong.
 pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(open_sql(settings).await?))
+}
+
+/// Opens the SQLite store in a file, which is created if it does not exist.
+///
+/// # Errors
+/// Returns the errors of [`open`].
+pub async fn open_file(file: impl Into<PathBuf>) -> Result<Arc<dyn Store>, StoreError> {
+    open(&StoreSettings::at(StoreAddress::Sqlite(file.into()), None)).await
 }
 
 /// Opens the configured store for a caller that only reads: a missing file is not created. In its place, an empty store is

@@ -167,6 +167,17 @@ pub trait Observer: Send + Sync {
     fn notice(&self, notice: Notice);
 }
 
+/// A shared observer, of which the program keeps a handle.
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn kinds(&self) -> NoticeKinds {
+        (**self).kinds()
+    }
+
+    fn notice(&self, notice: Notice) {
+        (**self).notice(notice);
+    }
+}
+
 /// The observers of a turn.
 #[derive(Default)]
 pub(super) struct Observers {

@@ -1,5 +1,6 @@
 //! The error of a host that cannot be opened.
 
+use valvehouse_core::error::Error;
 use valvehouse_store as store;
 
 /// The error of a host that cannot be opened.
@@ -12,4 +13,14 @@ pub enum OpenError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] store::StoreError),
+}
+
+/// Converts to the error type of turns, which has the responsible party and tells whether to try again.
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Config(message) => Self::Host(message),
+            OpenError::Store(error) => error.into(),
+        }
+    }
 }

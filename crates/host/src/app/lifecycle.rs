@@ -13,6 +13,7 @@ use crate::otlp::Exporter;
 use crate::plan::{ModelPlan, Plan, ProviderPlan};
 use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
+use crate::snapshot::Snapshot;
 use crate::subscriptions::ResourceSubscriptions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -260,6 +261,11 @@ impl App {
             }
             Err(why) => tracing::error!("cannot export traces: {why}"),
         }
+    }
+
+    /// Loads changed scripts now; see [`Host::reload`].
+    pub async fn reload(&self) -> Arc<Snapshot> {
+        self.host.reload().await
     }
 
     /// Rejects new requests from now on, and returns when the requests in progress are finished.
