@@ -459,3 +459,14 @@ async fn the_model_receives_the_error_of_a_tool() {
     let error = kernel.invoke("fails", value!({}), &Context::default()).await.unwrap_err();
     assert!(matches!(error, Error::Rejected(_)), "{error}");
 }
+
+#[tokio::test]
+async fn a_filter_closure_returns_any_error_and_its_source_is_kept() {
+    let reads = valvehouse::filter::FilterEntry::closure("reads", Hook::Inlet, |_| {
+        "many".parse::<u8>()?;
+        Ok(Verdict::Continue)
+    });
+    let error = crate::kernel::chat(&crate::kernel::answering("hi", [reads]), "hello").await.unwrap_err();
+    let source = std::error::Error::source(&error).expect("a source").to_string();
+    assert!(source.contains("invalid digit") && error.to_string().contains("reads"), "{error}: {source}");
+}

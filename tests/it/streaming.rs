@@ -474,7 +474,7 @@ async fn an_early_rejection_precedes_any_chunk() {
 async fn a_failed_stream_keeps_sent_chunks_and_has_no_end() {
     let at_b = |what: &str| format!("fn stream(event) {{ if event.text == \"b\" {{ {what} }} }}");
     let broken = FilterEntry::closure("broken", Hook::Stream, |ctx| match &*event::text(&ctx.value) {
-        "b" => Err(PluginError::new("bug")),
+        "b" => Err(PluginError::new("bug").into()),
         _ => Ok(Continue),
     });
     for filter in both(broken, &at_b("event.no.such.key")) {

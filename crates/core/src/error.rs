@@ -144,11 +144,9 @@ impl fmt::Display for PluginError {
     }
 }
 
-/// Converts any error of Rust code, so that `?` works in a filter's closure. This conversion is why a plugin error
-/// does not implement [`std::error::Error`] itself; [`Error`] does.
-impl<E: StdError> From<E> for PluginError {
-    fn from(error: E) -> Self {
-        Self::new(with_sources(&error))
+impl StdError for PluginError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }
 
@@ -165,10 +163,13 @@ impl PluginError {
         }
     }
 
-    /// Creates a plugin error from the error of a plugin in Rust, which becomes its source.
+    /// Creates a plugin error from the error of a plugin in Rust, which becomes its source. A plugin error is returned
+    /// unchanged.
     pub fn of(error: BoxError) -> Self {
-        let cause = with_sources(&*error);
-        Self { source: Some(error.into()), ..Self::new(cause) }
+        match error.downcast::<Self>() {
+            Ok(failure) => *failure,
+            Err(error) => Self { cause: with_sources(&*error), source: Some(error.into()), ..Self::new("") },
+        }
     }
 }
 
@@ -328,9 +329,7 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Broken(failure) => {
-                failure.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-            }
+            Self::Broken(failure) => failure.source(),
             _ => None,
         }
     }
@@ -338,6 +337,7 @@ impl StdError for Error {
 
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RequestErrorKind {
     /// A malformed request (status 400).
     Invalid,

@@ -4,7 +4,7 @@ use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
-use crate::error::{PluginError, Rejection};
+use crate::error::{BoxError, PluginError, Rejection};
 use crate::executor::Workload;
 use crate::metrics::{PromptCacheCount, PromptCacheCounter};
 use futures_util::future::BoxFuture;
@@ -284,16 +284,13 @@ impl std::fmt::Debug for FilterEntry {
 }
 
 /// A closure that implements a hook.
-pub trait HookClosure:
-    Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static
-{
-}
-impl<F: Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static> HookClosure for F {}
+pub trait HookClosure: Fn(&mut FilterContext) -> Result<Verdict, BoxError> + Send + Sync + 'static {}
+impl<F: Fn(&mut FilterContext) -> Result<Verdict, BoxError> + Send + Sync + 'static> HookClosure for F {}
 
 struct Closure<F>(F);
 
 impl<F: HookClosure> HookRunner for Closure<F> {
     fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
-        (self.0)(ctx)
+        (self.0)(ctx).map_err(PluginError::of)
     }
 }

@@ -28,7 +28,7 @@ pub(in crate::middleware) fn middleware(options: &Json, _: &Parts) -> Result<Mid
     let settings = Arc::new(Settings { strategy, kinds, key });
     let of = |part: &'static str| {
         let settings = settings.clone();
-        move |ctx: &mut FilterContext| settings.look_through(ctx, part)
+        move |ctx: &mut FilterContext| Ok(settings.look_through(ctx, part)?)
     };
     let filters = [
         FilterEntry::closure(NAME, Hook::PreChat, of("messages")).priority(BEFORE_MODELS),
