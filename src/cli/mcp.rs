@@ -53,7 +53,7 @@ pub(super) async fn run(
     };
     drop(mounts);
     app.close().await;
-    served.map(|()| Exit::Done).map_err(|error| CommandError::new(Exit::Unavailable, error))
+    served.map(|()| Exit::Done).map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))
 }
 
 /// Returns the caller, who is the user that started this process.

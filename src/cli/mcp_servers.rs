@@ -8,7 +8,7 @@ use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{
-    Difference, Mounts, PartKind, PinStatus, Pins, PinsError, ServerOffer, ServerScan, look,
+    Difference, McpError, Mounts, PartKind, PinStatus, Pins, ServerOffer, ServerScan, look,
 };
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
@@ -101,10 +101,10 @@ fn change(
 /// The reason for rejecting a change.
 struct ChangeError(CommandError);
 
-impl From<PinsError> for ChangeError {
-    fn from(error: PinsError) -> Self {
+impl From<McpError> for ChangeError {
+    fn from(error: McpError) -> Self {
         Self(match &error {
-            PinsError::Unwritable { .. } => CommandError::new(Exit::Internal, error.to_string()),
+            McpError::Unwritable { .. } => CommandError::new(Exit::Internal, error.to_string()),
             _ => CommandError::data(error.to_string()),
         })
     }
@@ -200,7 +200,10 @@ pub(super) async fn login(
     let done = valvehouse_mcp::login(server, &store, Box::new(announce)).await;
     store.close().await;
     let scopes = done.map_err(|why| {
-        CommandError::new(Exit::Unavailable, format!("cannot log in to `{name}`: {}", clean(&why)))
+        CommandError::new(
+            Exit::Unavailable,
+            format!("cannot log in to `{name}`: {}", clean(&why.to_string())),
+        )
     })?;
     if out.is_json() {
         let scopes: Vec<Json> = scopes.iter().map(|scope| scope.as_str().into()).collect();

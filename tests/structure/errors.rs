@@ -7,12 +7,15 @@ use crate::silences;
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{Attribute, GenericArgument, ImplItemFn, ItemFn, ItemMod, PathArguments, ReturnType, Signature};
-use syn::{TraitItemFn, Type, Visibility};
+use syn::{TraitItemFn, Type, TypeParamBound, Visibility};
 
 /// The number of public functions whose error is a text.
 pub(crate) const TEXT_ERROR: &str = "text-error";
 /// The number of public fallible functions without `# Errors`.
 pub(crate) const ERRORS_DOC: &str = "errors-doc";
+
+/// The number of public enums of errors that cannot get variants.
+pub(crate) const CLOSED_ERROR: &str = "closed-error";
 
 #[derive(Debug, Default, PartialEq)]
 struct Findings {
@@ -37,6 +40,33 @@ fn public_functions_document_their_errors() {
 }
 
 #[test]
+fn error_enums_can_get_variants_without_breaking_programs() {
+    silences::check_counts(CLOSED_ERROR, "add `#[non_exhaustive]` to public enums of errors", |text| {
+        closed_enums(text).len()
+    });
+}
+
+#[test]
+fn closed_error_enums_are_found() {
+    let text = "pub enum AError { B } #[non_exhaustive] pub enum CError { D } enum EError { F } pub enum GErrorKind { H } \
+                pub enum Either<E> { I(E) } pub enum JError<E> { K(E) }";
+    assert_eq!(closed_enums(text), ["AError", "GErrorKind"]);
+}
+
+/// Returns the public enums of errors that are not marked `#[non_exhaustive]`. Generic ones wrap the error of a caller,
+/// who handles each variant.
+fn closed_enums(text: &str) -> Vec<String> {
+    let items = syn::parse_file(text).unwrap().items.into_iter();
+    let enums = items.filter_map(|item| match item {
+        syn::Item::Enum(found) if is_public(&found.vis) && found.generics.params.is_empty() => Some(found),
+        _ => None,
+    });
+    let closed = enums.filter(|found| !found.attrs.iter().any(|attr| attr.path().is_ident("non_exhaustive")));
+    let names = closed.map(|found| found.ident.to_string());
+    names.filter(|name| name.ends_with("Error") || name.ends_with("ErrorKind")).collect()
+}
+
+#[test]
 fn errors_are_found_in_public_functions() {
     let text = r#"
         pub fn one() -> Result<(), String> {}
@@ -55,12 +85,16 @@ fn errors_are_found_in_public_functions() {
         pub trait B { fn seven(&self) -> Result<(), String>; }
         trait Own { fn eight(&self) -> Result<(), String>; }
         pub fn nine() -> fmt::Result {}
+        pub fn eleven() -> BoxFuture<'static, Result<(), String>> {}
+        pub fn twelve() -> impl Future<Output = Result<(), String>> + Send {}
+        pub fn thirteen() -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {}
+        pub fn fourteen() -> Box<dyn Fn()> {}
         #[cfg(test)]
         mod tests { pub fn ten() -> Result<(), String> {} }
     "#;
     let Findings { text_errors, undocumented } = found(text);
-    assert_eq!(text_errors, ["one", "two", "four", "seven"]);
-    assert_eq!(undocumented, ["one", "four", "seven", "nine"]);
+    assert_eq!(text_errors, ["one", "two", "four", "seven", "eleven", "twelve"]);
+    assert_eq!(undocumented, ["one", "four", "seven", "nine", "eleven", "twelve", "thirteen"]);
 }
 
 fn found(text: &str) -> Findings {
@@ -127,16 +161,46 @@ impl<'ast> Visit<'ast> for Finder {
     }
 }
 
-/// Returns the error type of a `Result`, `Some(None)` for an alias that hides it.
+/// Returns the error type of a `Result`, also of a future's; `Some(None)` for an alias that hides it.
 fn error_of(returned: &Type) -> Option<Option<&Type>> {
-    let Type::Path(path) = returned else { return None };
-    let last = path.path.segments.last()?;
+    let path = match returned {
+        Type::Path(path) => &path.path,
+        Type::ImplTrait(of) => return of.bounds.iter().find_map(of_future),
+        Type::TraitObject(of) => return of.bounds.iter().find_map(of_future),
+        _ => return None,
+    };
+    let last = path.segments.last()?;
+    if ["BoxFuture", "LocalBoxFuture", "Pin", "Box"].iter().any(|future| last.ident == future) {
+        return types_in(&last.arguments).next_back().and_then(error_of);
+    }
     if last.ident != "Result" {
         return None;
     }
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Some(None) };
     Some(match arguments.args.iter().nth(1) {
         Some(GenericArgument::Type(error)) => Some(error),
+        _ => None,
+    })
+}
+
+/// Returns the error type of `Future<Output = Result<..>>`.
+fn of_future(bound: &TypeParamBound) -> Option<Option<&Type>> {
+    let TypeParamBound::Trait(bound) = bound else { return None };
+    let last = bound.path.segments.last().filter(|last| last.ident == "Future")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(output) => error_of(&output.ty),
+        _ => None,
+    })
+}
+
+fn types_in(arguments: &PathArguments) -> impl DoubleEndedIterator<Item = &Type> {
+    let arguments = match arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    };
+    arguments.into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(one) => Some(one),
         _ => None,
     })
 }

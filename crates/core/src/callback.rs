@@ -1,6 +1,7 @@
 //! The events of an agent's run for which plugins and Rust code can register callbacks.
 
 use crate::context::Turn;
+use crate::error::BoxError;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -144,11 +145,14 @@ pub trait Listener: Send + Sync {
 
     /// Handles a callback. `event` is a copy for this listener, whose field `event` is the first name; `state` is its scratch map for the run. `turn`
     /// is separate from the turn of the run, which may be over.
+    ///
+    /// # Errors
+    /// Returns any error, which is logged; the run continues.
     fn on_event(
         &self,
         callback: Callback,
         event: Json,
         state: Json,
         turn: Turn,
-    ) -> BoxFuture<'_, Result<(), String>>;
+    ) -> BoxFuture<'_, Result<(), BoxError>>;
 }

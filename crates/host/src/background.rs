@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
+use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_script::{Background, Work};
 
@@ -134,12 +135,12 @@ impl AfterAnswers {
         let result = work.run(trace).await;
         drop(running);
         pending.ends(result.is_ok());
-        if let Err(why) = &result {
-            tracing::error!(plugin = &*plugin, hook = what, "a background task failed: {why}");
+        if let Err(PluginError { cause, .. }) = &result {
+            tracing::error!(plugin = &*plugin, hook = what, "a background task failed: {cause}");
         }
         if let Some(mut recording) = recording {
-            if let Err(why) = &result {
-                recording.failed(why);
+            if let Err(PluginError { cause, .. }) = &result {
+                recording.failed(cause);
             }
             recording.answered(if result.is_ok() { 200 } else { 500 });
             recording.done();

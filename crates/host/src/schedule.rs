@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
+use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_json::Json;
 use valvehouse_script::{ScheduledCall, Script};
@@ -256,10 +257,10 @@ impl Schedule {
                 recording.answered(200);
                 Some(next)
             }
-            Err(why) => {
+            Err(PluginError { cause, .. }) => {
                 self.failed.fetch_add(1, SeqCst);
-                tracing::error!(plugin = &**id, hook = what.as_str(), "a background call failed: {why}");
-                recording.failed(why);
+                tracing::error!(plugin = &**id, hook = what.as_str(), "a background call failed: {cause}");
+                recording.failed(cause);
                 recording.answered(500);
                 (*what == ScheduledCall::Tick).then_some(next)
             }
@@ -274,7 +275,7 @@ impl Schedule {
         } else if let Ok(list) = &result {
             self.keep(&name_of(id, *what, job.incarnation), list).await;
         }
-        self.host.set_list(id, *what, result).await;
+        self.host.set_list(id, *what, result.map_err(|failure| failure.cause)).await;
         CallEnd { key: job.key, version: job.version, pause }
     }
 

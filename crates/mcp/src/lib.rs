@@ -8,11 +8,13 @@
     reason = "MCP 2026-07-28 deprecates logging, sampling and roots, which clients of the eras before it use"
 )]
 
+mod error;
 mod mount;
 mod pins;
 mod server;
 mod template;
 
-pub use mount::{ApprovalError, Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
-pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, PinsError, ToolParts, path};
+pub use error::McpError;
+pub use mount::{Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
+pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};

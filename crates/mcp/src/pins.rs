@@ -6,6 +6,7 @@
 //!
 //! This module also has the canonical JSON text for hashes, which does not depend on the order of keys.
 
+use crate::error::McpError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -216,14 +217,14 @@ impl Pins {
     /// # Errors
     /// Returns the error of `change`, or an error if the file cannot be read or written; nothing is changed
     /// then.
-    pub fn change<T, E: From<PinsError>>(
+    pub fn change<T, E: From<McpError>>(
         project: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<(T, Self), E> {
-        let unwritable = |error| PinsError::Unwritable { file: path(project), error };
+        let unwritable = |error| McpError::Unwritable { file: path(project), error };
         // The lock is held until it is dropped.
         let _lock = locked(project).map_err(unwritable)?;
-        let before = Self::read(project).map_err(PinsError::Unreadable)?;
+        let before = Self::read(project).map_err(McpError::Unreadable)?;
         let mut pins = before.clone();
         let changed = change(&mut pins)?;
         if pins != before {
@@ -268,22 +269,6 @@ impl Pins {
     pub fn forget(&mut self, server: &str, tool: &str) -> bool {
         self.servers.get_mut(server).is_some_and(|tools| tools.remove(tool).is_some())
     }
-}
-
-/// The error of changing the file of approvals.
-#[derive(Debug, thiserror::Error)]
-pub enum PinsError {
-    /// The file cannot be read.
-    #[error("{0}; correct the file, or delete it and approve the tools again")]
-    Unreadable(io::Error),
-    /// The file cannot be written.
-    #[error("cannot write {}: {error}; allow this process to write there, and to .valvehouse next to it", file.display())]
-    Unwritable {
-        /// Its path.
-        file: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
 }
 
 /// Waits for the lock of a project's file, which is held until the returned file is dropped or the process
@@ -359,7 +344,7 @@ mod tests {
             let tool = ToolParts { name: format!("pay{number}"), ..seen() };
             Pins::change(folder.path(), |pins| {
                 pins.approve(&own, &tool);
-                Ok::<_, PinsError>(())
+                Ok::<_, McpError>(())
             })
             .unwrap();
         };
@@ -371,7 +356,7 @@ mod tests {
         assert_eq!(Pins::read(folder.path()).unwrap().servers["shop"].len(), 80);
         let refused = Pins::change(folder.path(), |pins| {
             pins.forget("shop", "pay1");
-            Err::<(), _>(PinsError::Unreadable(io::Error::other("no")))
+            Err::<(), _>(McpError::Unreadable(io::Error::other("no")))
         });
         assert!(refused.is_err() && Pins::read(folder.path()).unwrap().of("shop", "pay1").is_some());
     }

@@ -97,6 +97,9 @@ impl Client {
     /// Sends a call and returns its response, whatever the status.
     ///
     /// The future is boxed, so that HTTP is compiled here and not again in every dependent package.
+    ///
+    /// # Errors
+    /// Returns an error if the call is invalid, the service cannot be reached, or a time limit is reached.
     pub fn send(&self, call: HttpCall) -> BoxFuture<'_, Result<Response, Error>> {
         Box::pin(self.send_unboxed(call))
     }

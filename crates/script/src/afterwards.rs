@@ -9,6 +9,7 @@ use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
 use valvehouse_core::context::{FinishedChat, NotLeft, Turn};
+use valvehouse_core::error::PluginError;
 use valvehouse_json::Json;
 
 /// A piece of such work.
@@ -62,7 +63,7 @@ impl Script {
     }
 
     /// Does a piece of work.
-    async fn work(self: Arc<Self>, job: Job, turn: Turn) -> Result<(), String> {
+    async fn work(self: Arc<Self>, job: Job, turn: Turn) -> Result<(), PluginError> {
         let (name, budget) = (job.name(), self.budget_behind());
         let input = match &job {
             Job::Done(body, _) => Some(body.clone()),

@@ -15,6 +15,7 @@ use rhai::{AST, EvalAltResult};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::{Turn, TurnFacts};
+use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 
@@ -44,12 +45,12 @@ impl Script {
     /// Returns the list; null for `tick()`.
     ///
     /// # Errors
-    /// Returns the reason if the call failed or its list is invalid.
+    /// Returns an error if the call failed or its list is invalid.
     pub fn run_scheduled(
         self: &Arc<Self>,
         what: ScheduledCall,
         trace: Option<Arc<Trace>>,
-    ) -> BoxFuture<'static, Result<Json, String>> {
+    ) -> BoxFuture<'static, Result<Json, PluginError>> {
         let turn =
             Turn::new(TurnFacts { trace, ..TurnFacts::default() }, Default::default(), Default::default());
         // Nobody receives its events, and it cannot leave background work.
@@ -62,7 +63,7 @@ impl Script {
         self: &Arc<Self>,
         what: ScheduledCall,
         turn: Turn,
-    ) -> BoxFuture<'static, Result<Json, String>> {
+    ) -> BoxFuture<'static, Result<Json, PluginError>> {
         let (this, own) = (self.clone(), turn.clone());
         let work =
             this.call_in_background(what.as_str(), self.budget_of(what), own, None, move |script, turn| {

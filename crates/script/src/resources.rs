@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::{Capability, Grant};
 use valvehouse_core::context::Turn;
+use valvehouse_core::error::PluginError;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Tool, ToolSpec};
@@ -66,6 +67,9 @@ impl Clock {
 pub trait Models: Send + Sync + std::fmt::Debug {
     /// Calls a model with the filters of that model, except those of the calling plugin. The answer has the keys
     /// `content`, `tool_calls`, `finish_reason`, `usage`, `model` and `id`.
+    ///
+    /// # Errors
+    /// Returns an error if the request is invalid, a filter rejects it, or the model fails.
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>>;
 
     /// Calls a model like [`Models::chat`] and returns the events of its stream.
@@ -73,6 +77,9 @@ pub trait Models: Send + Sync + std::fmt::Debug {
 
     /// Returns the vectors of texts, with the filters of the endpoint `embeddings` except those of the calling
     /// plugin. The default implementation uses the built-in embedding, which needs no model.
+    ///
+    /// # Errors
+    /// Returns an error if the request is invalid, a filter rejects it, or the model fails.
     fn embed(
         &self,
         plugin: String,
@@ -138,6 +145,9 @@ impl Embeddings {
 /// Reads the stored conversations of a verified user.
 pub trait Chats: Send + Sync + std::fmt::Debug {
     /// Returns the conversations of a user that changed before this time in milliseconds, the newest first.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     fn list(
         &self,
         user: String,
@@ -146,6 +156,9 @@ pub trait Chats: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>>;
 
     /// Returns the messages of a range of a conversation; `None` if the user has no conversation with this id.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
     fn messages(
         &self,
         user: String,
@@ -192,11 +205,14 @@ pub struct Work {
 }
 
 pub(crate) type RunWork =
-    Box<dyn FnOnce(Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> + Send>;
+    Box<dyn FnOnce(Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), PluginError>> + Send>;
 
 impl Work {
-    /// Does the work. The steps are recorded in the trace. Fails with the reason.
-    pub fn run(self, trace: Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), String>> {
+    /// Does the work. The steps are recorded in the trace.
+    ///
+    /// # Errors
+    /// Returns an error if the work failed or its time limit was reached.
+    pub fn run(self, trace: Option<Arc<Trace>>) -> BoxFuture<'static, Result<(), PluginError>> {
         (self.run)(trace)
     }
 }

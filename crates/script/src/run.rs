@@ -244,13 +244,18 @@ impl Script {
         turn: Turn,
         input: Option<Json>,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, PluginError> {
+        let failed = |failure: PluginError| PluginError {
+            plugin: self.caller.plugin.to_string(),
+            hook: name.to_owned(),
+            ..failure
+        };
         let call_metrics = self.metrics().of(name);
         let breaker = self.behind.breaker.clone();
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
             call_metrics.record_skipped();
-            return Err(breaker.rejection(rest).message);
+            return Err(failed(PluginError::new(breaker.rejection(rest).message)));
         }
         let workload = if call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.caller.plugin.clone();
@@ -262,10 +267,9 @@ impl Script {
         }
         let worked = worked.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
         breaker.record(admission, worked.as_ref().err());
-        let worked = worked.map_err(|failure| failure.cause);
         // Values stored with `durable` are on disk before the work counts as done.
-        let flushed = turn.flush().await.map_err(|error| error.to_string());
-        worked.and_then(|value| flushed.map(|()| value))
+        let flushed = turn.flush().await.map_err(|error| PluginError::new(error.to_string()));
+        worked.and_then(|value| flushed.map(|()| value)).map_err(failed)
     }
 
     fn do_job<T>(

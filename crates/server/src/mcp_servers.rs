@@ -13,7 +13,7 @@ use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin;
 use valvehouse_host::app::App;
-use valvehouse_mcp::{ApprovalError, Approvals, Difference, PinStatus, ServerOffer, Status};
+use valvehouse_mcp::{Approvals, Difference, McpError, PinStatus, ServerOffer, Status};
 
 /// Returns the routes, which are for operators.
 pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
@@ -161,12 +161,12 @@ async fn forget(
     Ok(Reply(McpChanged { server: name, changed }))
 }
 
-fn refused(error: ApprovalError) -> ApiError {
+fn refused(error: McpError) -> ApiError {
     let (kind, code) = match error {
-        ApprovalError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
-        ApprovalError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),
-        ApprovalError::Away(_) => (RequestErrorKind::Conflict, "mcp_server_away"),
-        ApprovalError::File(_) => (RequestErrorKind::Conflict, "approvals_not_writable"),
+        McpError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
+        McpError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),
+        McpError::Away(_) => (RequestErrorKind::Conflict, "mcp_server_away"),
+        _ => (RequestErrorKind::Conflict, "approvals_not_writable"),
     };
     Error::Request { message: error.to_string(), param: None, code: Some(code), kind }.into()
 }

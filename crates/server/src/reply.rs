@@ -92,6 +92,7 @@ pub fn status(error: &Error) -> u16 {
             RequestErrorKind::TooLarge => 413,
             RequestErrorKind::Conflict => 409,
             RequestErrorKind::Unusable => 422,
+            _ => 400,
         },
         Error::TooOften { .. } => 429,
         Error::Rejected(rejection) => rejection.status,

@@ -11,6 +11,7 @@ use valvehouse_core::error::{Error, Explanation};
 
 /// The kind of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreErrorKind {
     /// The database cannot be written.
     ReadOnly,

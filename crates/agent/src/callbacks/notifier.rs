@@ -3,6 +3,7 @@
 use super::event::{CallbackEvent, Who};
 use super::handlers::Callbacks;
 use parking_lot::Mutex;
+use std::error::Error;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -391,7 +392,7 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
                     let outcome =
                         listener.on_event(event.callback, event.to_json(), state.clone(), turn.clone());
                     if let Err(why) = outcome.await {
-                        failed(&**listener, event.callback, &why);
+                        failed(&**listener, event.callback, &*why);
                     }
                 }
             }
@@ -401,6 +402,6 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
     }
 }
 
-fn failed(listener: &dyn Listener, callback: Callback, why: &str) {
+fn failed(listener: &dyn Listener, callback: Callback, why: &dyn Error) {
     tracing::warn!(plugin = listener.name(), "{callback} failed: {why}");
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Events, Notice, NoticeKind, Observer, ToolCalled, Turn};
+use valvehouse_core::error::BoxError;
 use valvehouse_core::filter::{Chain, ChainOutcome as Done, Hook};
 use valvehouse_json::Json;
 
@@ -245,7 +246,7 @@ impl Listener for Slow {
         event: Json,
         state: Json,
         turn: Turn,
-    ) -> BoxFuture<'_, Result<(), String>> {
+    ) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
             tokio::time::sleep(self.pause).await;
             let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or_default() + 1;

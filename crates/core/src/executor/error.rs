@@ -8,6 +8,7 @@ use std::fmt;
 pub(super) const MAX_WAITING: usize = 20_000;
 /// The reason why a piece of work returned no value.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ExecutorError {
     /// Too many pieces of work are waiting.
     Full,

@@ -1,7 +1,8 @@
 //! Approvals of MCP tools by operators of a running host, bound to the tools that they were shown.
 
 use super::mounts::{Board, Mounts, Status};
-use crate::pins::{PinStatus, Pins, PinsError};
+use crate::error::McpError;
+use crate::pins::{PinStatus, Pins};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::McpServer;
@@ -11,29 +12,6 @@ use valvehouse_core::text::did_you_mean;
 #[derive(Clone)]
 pub struct Approvals {
     board: Arc<Board>,
-}
-
-/// The reason for rejecting a change of approvals; nothing is changed.
-#[derive(Debug, thiserror::Error)]
-pub enum ApprovalError {
-    /// The server, tool or approval is unknown.
-    #[error("{0}")]
-    Unknown(String),
-    /// The tool or its approval differs from the one that was shown.
-    #[error("{0}")]
-    Changed(String),
-    /// The server is not connected.
-    #[error("{0}")]
-    Away(String),
-    /// The file of approvals cannot be read or written.
-    #[error("{0}")]
-    File(String),
-}
-
-impl From<PinsError> for ApprovalError {
-    fn from(error: PinsError) -> Self {
-        Self::File(error.to_string())
-    }
 }
 
 impl Approvals {
@@ -57,12 +35,12 @@ impl Approvals {
         &self,
         name: &str,
         shown: &BTreeMap<String, String>,
-    ) -> Result<Vec<String>, ApprovalError> {
+    ) -> Result<Vec<String>, McpError> {
         let (server, status) = self.named(name)?;
         if let (Some(why), _) | (None, Some(why)) =
             (status.error.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
         {
-            return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
+            return Err(McpError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }
         let there = || status.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
         let mut selected = Vec::new();
@@ -71,12 +49,12 @@ impl Approvals {
             let mut same = there().filter(|one| one.seen.name == *tool).peekable();
             if same.peek().is_none() {
                 let near = did_you_mean(tool, there().map(|one| one.seen.name.as_str()));
-                return Err(ApprovalError::Unknown(format!(
+                return Err(McpError::Unknown(format!(
                     "cannot approve `{tool}`: `{name}` has no such tool{near}"
                 )));
             }
             let as_shown = same.find(|one| one.seen.hash(&server) == *hash).ok_or_else(|| {
-                ApprovalError::Changed(format!(
+                McpError::Changed(format!(
                     "cannot approve `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
                 ))
             })?;
@@ -100,7 +78,7 @@ impl Approvals {
         &self,
         name: &str,
         shown: &BTreeMap<String, String>,
-    ) -> Result<Vec<String>, ApprovalError> {
+    ) -> Result<Vec<String>, McpError> {
         let (server, _) = self.named(name)?;
         let shown = shown.clone();
         self.change(move |pins| {
@@ -109,12 +87,12 @@ impl Approvals {
                 let pin = pins.of(name, tool).ok_or_else(|| {
                     let approved = pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.as_str());
                     let near = did_you_mean(tool, approved);
-                    ApprovalError::Unknown(format!(
+                    McpError::Unknown(format!(
                         "cannot revoke an approval: `{tool}` of `{name}` has none{near}"
                     ))
                 })?;
                 if pin.hash != *hash {
-                    return Err(ApprovalError::Changed(format!(
+                    return Err(McpError::Changed(format!(
                         "cannot revoke the approval of `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
                     )));
                 }
@@ -127,13 +105,13 @@ impl Approvals {
         .await
     }
 
-    fn named(&self, name: &str) -> Result<(McpServer, Status), ApprovalError> {
+    fn named(&self, name: &str) -> Result<(McpServer, Status), McpError> {
         let mut servers = self.board.servers();
         match servers.iter().position(|(server, _)| server.name == name) {
             Some(place) => Ok(servers.swap_remove(place)),
             None => {
                 let near = did_you_mean(name, servers.iter().map(|(server, _)| server.name.as_str()));
-                Err(ApprovalError::Unknown(format!("unknown MCP server `{name}`{near}")))
+                Err(McpError::Unknown(format!("unknown MCP server `{name}`{near}")))
             }
         }
     }
@@ -141,12 +119,12 @@ impl Approvals {
     /// Changes the file of approvals, and applies it on this host.
     async fn change(
         &self,
-        change: impl FnOnce(&mut Pins) -> Result<Vec<String>, ApprovalError> + Send + 'static,
-    ) -> Result<Vec<String>, ApprovalError> {
+        change: impl FnOnce(&mut Pins) -> Result<Vec<String>, McpError> + Send + 'static,
+    ) -> Result<Vec<String>, McpError> {
         let _one_at_a_time = self.board.changing.lock().await;
         let project = self.board.project.clone();
         let changing = tokio::task::spawn_blocking(move || Pins::change(&project, change));
-        let (names, pins) = changing.await.map_err(|error| ApprovalError::File(error.to_string()))??;
+        let (names, pins) = changing.await.map_err(|error| McpError::Unreadable(error.into()))??;
         self.board.follow(pins);
         Ok(names)
     }

@@ -3,8 +3,9 @@
 use super::connection::{Connection, parts};
 use super::link::Link;
 use super::oauth::{ClientIdentity, Vault, config, plain};
-use futures::FutureExt as _;
+use crate::error::McpError;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +29,15 @@ const CALLBACK: &str = "/callback";
 /// The tokens replace those of an earlier login in the store; hosts use them within seconds.
 ///
 /// # Errors
-/// Returns the reason as a text: the server's `auth` is not a login, a server cannot be reached or rejects a
+/// Returns [`McpError::Login`] if the server's `auth` is not a login, a server cannot be reached or rejects a
 /// request, or no user logged in within ten minutes.
 // Boxed, so that the library's login is compiled here and not in the dependent packages.
 pub fn login<'a>(
     server: &'a McpServer,
     store: &'a Arc<dyn Store>,
     announce: Box<dyn FnOnce(&str) + Send + 'a>,
-) -> BoxFuture<'a, Result<Vec<String>, String>> {
-    logged_in(server, store, announce).boxed()
+) -> BoxFuture<'a, Result<Vec<String>, McpError>> {
+    logged_in(server, store, announce).map_err(McpError::Login).boxed()
 }
 
 async fn logged_in(
@@ -96,9 +97,9 @@ async fn logged_in(
 /// Deletes the tokens of a server. Returns `true` if there were any.
 ///
 /// # Errors
-/// Returns the reason as a text: the server's `auth` is not a login, or the store cannot be written.
-pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, String>> {
-    async { oauth_of(server, store)?.2.forget().await }.boxed()
+/// Returns [`McpError::Login`] if the server's `auth` is not a login, or the store cannot be written.
+pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, McpError>> {
+    async { oauth_of(server, store)?.2.forget().await }.map_err(McpError::Login).boxed()
 }
 
 fn oauth_of<'s>(

@@ -15,7 +15,7 @@ mod prompt_call;
 mod subscriptions;
 mod tool;
 
-pub use approvals::{ApprovalError, Approvals};
+pub use approvals::Approvals;
 pub use login::{login, logout};
 pub use mounts::{Mounts, Status};
 pub use server_scan::{ServerOffer, ServerScan, look};

@@ -6,6 +6,7 @@ use super::handler::SharedParts;
 use super::interceptors::InterceptorBreakers;
 use super::limits::MessageHead;
 use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};
+use crate::error::McpError;
 
 use super::sessions::StoredSessions;
 use super::tokens::HeldToken;
@@ -287,18 +288,18 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the client does not speak the protocol.
-    pub fn serve_stdio(&self, caller: Caller) -> BoxFuture<'static, Result<(), String>> {
+    pub fn serve_stdio(&self, caller: Caller) -> BoxFuture<'static, Result<(), McpError>> {
         let handler = Handler::new(self.shared.clone(), Some(caller));
         let served = async move {
-            let running = handler
-                .serve((tokio::io::stdin(), tokio::io::stdout()))
-                .await
-                .map_err(|error| format!("cannot start a session with the client: {error}"))?;
+            let running =
+                handler.serve((tokio::io::stdin(), tokio::io::stdout())).await.map_err(|error| {
+                    McpError::Session(format!("cannot start a session with the client: {error}"))
+                })?;
             running
                 .waiting()
                 .await
                 .map(drop)
-                .map_err(|error| format!("the client's connection failed: {error}"))
+                .map_err(|error| McpError::Session(format!("the client's connection failed: {error}")))
         };
         served.boxed()
     }

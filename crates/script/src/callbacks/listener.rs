@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
+use valvehouse_core::error::BoxError;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
@@ -62,14 +63,14 @@ impl ScriptCallbacks {
     /// circuit breaker of the callbacks is open.
     ///
     /// # Errors
-    /// Returns the reason if the callback failed.
+    /// Returns an error if the callback failed.
     pub(super) async fn run(
         &self,
         callback: Callback,
         event: Json,
         state: Json,
         turn: Turn,
-    ) -> Result<(), String> {
+    ) -> Result<(), BoxError> {
         let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
         let admission = breaker.admit();
@@ -88,7 +89,7 @@ impl ScriptCallbacks {
         }
         let result = apart.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
         breaker.record(admission, result.as_ref().err());
-        result.map_err(|failure| failure.cause)
+        result.map_err(|failure| failure.cause.into())
     }
 
     fn call(&self, place: usize, event: &Json, state: &Json, turn: &Turn) -> Result<(), PluginError> {
@@ -144,7 +145,7 @@ impl Listener for ScriptCallbacks {
         event: Json,
         state: Json,
         turn: Turn,
-    ) -> BoxFuture<'_, Result<(), String>> {
+    ) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(ScriptCallbacks::run(self, callback, event, state, turn))
     }
 }

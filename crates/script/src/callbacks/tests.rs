@@ -30,7 +30,8 @@ async fn called(text: &str, event: &str) -> (Result<(), String>, Json) {
     let event = Json::parse(event.as_bytes()).unwrap();
     let facts = TurnFacts { chat_id: "c-1".into(), ..TurnFacts::default() };
     let turn = Turn::new(facts, Context::default(), Events::default());
-    (callbacks.run(Callback::ToolStart, event, state.clone(), turn).await, state)
+    let outcome = callbacks.run(Callback::ToolStart, event, state.clone(), turn).await;
+    (outcome.map_err(|error| error.to_string()), state)
 }
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn repeated_callback_failures_open_a_breaker_that_does_not_affect_hooks() 
     let callbacks = script.clone().into_callbacks(Arc::default()).unwrap();
     let call = || callbacks.run(Callback::Text, Json::object(), Json::object(), Turn::default());
     assert!(call().await.is_err() && call().await.is_err());
-    assert_eq!(call().await, Ok(()));
+    assert!(call().await.is_ok());
     assert_eq!(script.metrics().sums()[0].1.calls, 2);
     assert!(script.breaker.open().is_none());
 }

@@ -16,6 +16,7 @@ pub const MAX_TRIES: usize = 1_000;
 
 /// The reason for rejecting a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum KvError {
     /// The length of the key in bytes is out of range.
     #[error("a key must have 1 to {MAX_KEY_BYTES} bytes, and this one has {0}")]

@@ -18,7 +18,7 @@ pub(super) async fn run(
     let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
         Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), error: None },
-        Err(why) => DryRunOutcome::failed(Error::Broken(PluginError::new(why))),
+        Err(failure) => DryRunOutcome::failed(Error::Broken(PluginError::new(failure.cause))),
     };
     let trace = outcome::ended(recording, &came);
     match (options.print, &came.value) {

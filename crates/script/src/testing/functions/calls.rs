@@ -226,7 +226,7 @@ fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
         return Err(error(format!("{word}: the script has no `fn {name}()` with `const {constant}`")));
     }
     let work = made.own.script.run_scheduled_in(what, environment.same_turn());
-    let list = budget::wait(&environment.turn(), work)?.map_err(error)?;
+    let list = budget::wait(&environment.turn(), work)?.map_err(|failure| error(failure.cause))?;
     if what != ScheduledCall::Tick {
         environment.set_list(what, list.clone());
     }
