@@ -24,7 +24,7 @@ pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -
     }
     let function = if function.starts_with("anon$") { "a closure" } else { function };
     text.push_str(&format!(", in {}", rename::as_written(function)));
-    if let Some(help) = help_for(root) {
+    if let Some(help) = help_for(root, &source.text) {
         text.push_str(&format!(" (help: {help})"));
     }
     if !calls.is_empty() {
@@ -49,14 +49,17 @@ pub(crate) fn at_run(
     };
     let message = if calls.is_empty() { message } else { format!("{message} ({})", calls.join(", ")) };
     let problem = Diagnostic::new(code, id, &source.path, message).at(&source.text, position);
-    match help_for(error.unwrap_inner()) {
+    match help_for(error.unwrap_inner(), &source.text) {
         Some(help) => problem.help(help),
         None => problem,
     }
 }
 
-fn help_for(error: &EvalAltResult) -> Option<String> {
-    help_for_run(error).map(str::to_owned).or_else(|| forms::fitting(error))
+fn help_for(error: &EvalAltResult, source: &str) -> Option<String> {
+    help_for_run(error)
+        .map(str::to_owned)
+        .or_else(|| forms::fitting(error))
+        .or_else(|| forms::call_of_parameter(error, source))
 }
 
 /// The position of a run-time error, and the calls that led to it, outermost first.

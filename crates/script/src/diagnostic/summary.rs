@@ -22,6 +22,10 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             Some(thrown) => thrown.rejection.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
+        EvalAltResult::ErrorFunctionNotFound(signature, _) if operands(signature).is_some() => {
+            let (operator, [first, second]) = operands(signature).expect("checked above");
+            format!("`{operator}` cannot be applied to {} and {}", with_article(first), with_article(second))
+        }
         EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(
             &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
         )),
@@ -33,6 +37,22 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
         | EvalAltResult::ErrorMismatchDataType(..) => shown(&with_kinds(&without_place(&error.to_string()))),
         // The caller adds the position and the file.
         other => shown(&without_place(&other.to_string())),
+    }
+}
+
+/// Returns the operator and the kinds of its two values, if a missing function is an operator.
+fn operands(signature: &str) -> Option<(&str, [&str; 2])> {
+    const OPERATORS: [&str; 11] = ["+", "-", "*", "/", "%", "**", "&", "|", "^", "<<", ">>"];
+    let (operator, kinds) = signature.split_once(" (")?;
+    let (first, second) = kinds.strip_suffix(')')?.split_once(", ")?;
+    OPERATORS.contains(&operator).then(|| (operator, [first, second].map(kind_in_words)))
+}
+
+fn with_article(kind: &str) -> String {
+    match kind {
+        "()" => kind.to_owned(),
+        _ if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => format!("an {kind}"),
+        _ => format!("a {kind}"),
     }
 }
 
@@ -93,6 +113,20 @@ fn cut_place(text: &str) -> &str {
     }
 }
 
+/// Returns the way to do what an operator does for values of these kinds in other languages.
+fn help_for_operator((operator, [first, second]): (&str, [&str; 2])) -> &'static str {
+    match (operator, first, second) {
+        ("+", "array", _) => "append one value with `list.push(value)`, or a list with `list + [value]`",
+        ("+", "map", _) | ("|", "map", "map") => "add the keys of another map with `map + other`",
+        ("-", "array", _) => "keep the other values: `list.filter(|one| one != value)`",
+        ("-", "string", _) | (_, "string", "integer" | "float") | (_, "integer" | "float", "string") => {
+            "convert the text to a number first: `parse_int(text)` or `parse_float(text)`"
+        }
+        (_, "bool", _) | (_, _, "bool") => "choose a number: `if value { 1 } else { 0 }`",
+        _ => "convert one of the values, such as with `parse_int(text)` or `to_string(value)`",
+    }
+}
+
 /// Returns a hint for code that works in Python or JavaScript.
 pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
     match error {
@@ -110,7 +144,7 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                 _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
                     Some("one of the values is `()`; write a default with `??`, such as `value ?? 0`")
                 }
-                _ => foreign::function(name),
+                _ => foreign::function(name).or_else(|| operands(signature).map(help_for_operator)),
             }
         }
         EvalAltResult::ErrorFor(_) => Some(

@@ -22,6 +22,9 @@ enum Handle {
     Message,
     Event,
     Ctx,
+    /// `ctx` in `post_chat`, whose result is an answer.
+    AnsweredCtx,
+    Answer,
     User,
     Model,
     Request,
@@ -35,7 +38,7 @@ impl Handle {
             Self::Messages => ("messages", &["len", "is_empty"]),
             Self::Message => ("message", &["id"]),
             Self::Event => ("event", &["delta", "error", "event", "role"]),
-            Self::Ctx => (
+            Self::Ctx | Self::AnsweredCtx => (
                 "ctx",
                 &[
                     "filters",
@@ -53,6 +56,9 @@ impl Handle {
                     "variables",
                 ],
             ),
+            Self::Answer => {
+                ("result", &["annotations", "audio", "logprobs", "reasoning", "reasoning_content", "refusal"])
+            }
             Self::User => ("__user__", &["profile_image_url", "timezone"]),
             Self::Model => ("__model__", &["info"]),
             Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
@@ -63,7 +69,7 @@ impl Handle {
     /// keys.
     const fn min_written(self) -> usize {
         match self {
-            Self::Event | Self::Message => 3,
+            Self::Event | Self::Message | Self::Answer => 3,
             _ => 6,
         }
     }
@@ -79,7 +85,8 @@ impl Handle {
     /// Returns the kind of the value under a key.
     fn below(self, word: &str) -> Option<Self> {
         match (self, word) {
-            (Self::Body | Self::Ctx, "messages") => Some(Self::Messages),
+            (Self::Body | Self::Ctx | Self::AnsweredCtx, "messages") => Some(Self::Messages),
+            (Self::AnsweredCtx, "result") => Some(Self::Answer),
             _ => None,
         }
     }
@@ -171,6 +178,7 @@ fn names_in(function: &Body) -> BTreeMap<String, Handle> {
         let handle = match (param.as_str(), Hook::from_name(&function.name)) {
             ("body", _) => Handle::Body,
             ("event", Some(Hook::Stream)) => Handle::Event,
+            ("ctx", Some(Hook::PostChat)) => Handle::AnsweredCtx,
             ("ctx", Some(_)) => Handle::Ctx,
             ("__user__", _) => Handle::User,
             ("__model__", _) => Handle::Model,

@@ -83,6 +83,12 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
+        ("fn post_chat(ctx) { ctx.result.contnet = \"x\"; }", Code::UnknownProperty, "did you mean `content`?"),
+        (
+            "fn post_chat(ctx) { let answer = ctx.result; print(answer.finish_reson); }",
+            Code::UnknownProperty,
+            "did you mean `finish_reason`?",
+        ),
         (
             "const Valves = #{ limit: 1, other: 2 };\nfn inlet(body, valves) { body.x = valves.limit; }",
             Code::UnusedValve,

@@ -665,6 +665,11 @@ async fn runtime_errors_use_script_terms() {
         ),
         ("let x = body.a; x.get(\"b\");", &["get ((), string)", "write `?.` to call only on a value"]),
         ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
+        ("body.x = [1] + 2;", &["`+` cannot be applied to an array and an integer", "`list.push(value)`"]),
+        ("body.x = #{} + 3;", &["`+` cannot be applied to a map and an integer"]),
+        ("body.x = true + 1;", &["a bool and an integer", "`if value { 1 } else { 0 }`"]),
+        ("body.x = \"a\" - 1;", &["`-` cannot be applied to a string and an integer", "`parse_int(text)`"]),
+        ("report(|x| x); } fn report(sink) { sink(1);", &["sink (integer)", "with `sink.call(…)`"]),
     ] {
         let error = run(&format!("fn inlet(body) {{ {code} }}")).await.expect_err(code);
         let report = format!("{error:?}");
