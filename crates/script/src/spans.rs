@@ -16,6 +16,32 @@ pub(super) enum SpanKind {
     Backticks,
 }
 
+/// Returns `true` for a letter of names and numbers.
+pub(crate) fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// Returns the length of the name at the beginning of a text.
+pub(crate) fn word(text: &str) -> usize {
+    text.find(|letter| !is_part(letter)).unwrap_or(text.len())
+}
+
+/// Returns the length of a number: `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
+pub(crate) fn number(text: &str) -> usize {
+    let mut end = word(text);
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    if let Some(digits) = text[end..].strip_prefix('.').filter(|digits| digits.starts_with(is_digit)) {
+        end += 1 + word(digits);
+    }
+    let is_exponent = text[..end].ends_with(['e', 'E']) && !text.starts_with("0x") && !text.starts_with("0X");
+    if let Some(digits) =
+        text[end..].strip_prefix(['+', '-']).filter(|digits| is_exponent && digits.starts_with(is_digit))
+    {
+        end += 1 + word(digits);
+    }
+    end
+}
+
 /// Returns the spans of a script in order; each byte belongs to one of them.
 pub(super) fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
     let mut cutter = Cutter::new(source);

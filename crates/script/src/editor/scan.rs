@@ -62,25 +62,10 @@ impl Scan<'_> {
     fn next(&mut self, end: usize) {
         let rest = &self.text[self.at..end];
         let Some(letter) = rest.chars().next() else { return };
-        let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
         match letter {
             _ if letter.is_whitespace() || letter == '\u{feff}' => self.at += letter.len_utf8(),
-            _ if letter.is_ascii_digit() => {
-                // `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
-                let whole = rest.find(|letter: char| !is_word(letter)).unwrap_or(rest.len());
-                let behind = &rest[whole..];
-                let digits = behind
-                    .strip_prefix('.')
-                    .filter(|behind| behind.starts_with(|digit: char| digit.is_ascii_digit()));
-                let point = digits.map_or(0, |digits| {
-                    1 + digits.find(|letter: char| !is_word(letter)).unwrap_or(digits.len())
-                });
-                self.push(Kind::Number, whole + point);
-            }
-            _ if is_word(letter) => {
-                let length = rest.find(|letter: char| !is_word(letter)).unwrap_or(rest.len());
-                self.push(Kind::Word, length);
-            }
+            _ if letter.is_ascii_digit() => self.push(Kind::Number, spans::number(rest)),
+            _ if spans::is_part(letter) => self.push(Kind::Word, spans::word(rest)),
             _ => self.sign(rest, letter),
         }
     }

@@ -143,6 +143,16 @@ fn the_opening_comment_is_completed() {
 }
 
 #[test]
+fn a_number_with_an_exponent_is_one_token() {
+    for number in ["1e-5", "2.5E+3", "1_000", "0xe", "7"] {
+        let kinds: Vec<_> =
+            super::scan::tokens(&format!("x = {number} - y")).into_iter().map(|token| token.kind).collect();
+        use super::scan::Kind::{Number, Sign, Word};
+        assert_eq!(kinds, [Word, Sign, Number, Sign, Word], "{number}");
+    }
+}
+
+#[test]
 fn hovering_shows_signature_and_documentation() {
     assert!(
         hover("fn f() { regex::fi‸nd(x, y) }")

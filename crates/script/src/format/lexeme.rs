@@ -1,6 +1,6 @@
 //! Splits a script's text into the tokens that the formatter moves; only whitespace is dropped.
 
-use crate::spans;
+use crate::spans::{self, is_part, number, word};
 
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,14 +78,6 @@ pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
         end = at;
     }
     Ok(lexemes)
-}
-
-fn is_part(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
-}
-
-fn word(text: &str) -> usize {
-    text.find(|letter| !is_part(letter)).unwrap_or(text.len())
 }
 
 /// Returns the length of a line comment, without a carriage return.
@@ -171,22 +163,6 @@ fn raw(text: &str) -> Option<usize> {
     let end = format!("\"{}", &text[..hashes]);
     let inner = &text[hashes + 1..];
     inner.find(&end).map(|at| hashes + 1 + at + end.len())
-}
-
-/// Returns the length of a number: `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
-fn number(text: &str) -> usize {
-    let mut end = word(text);
-    let is_digit = |letter: char| letter.is_ascii_digit();
-    if let Some(digits) = text[end..].strip_prefix('.').filter(|digits| digits.starts_with(is_digit)) {
-        end += 1 + word(digits);
-    }
-    let is_exponent = text[..end].ends_with(['e', 'E']) && !text.starts_with("0x") && !text.starts_with("0X");
-    if let Some(digits) =
-        text[end..].strip_prefix(['+', '-']).filter(|digits| is_exponent && digits.starts_with(is_digit))
-    {
-        end += 1 + word(digits);
-    }
-    end
 }
 
 fn sign(text: &str, letter: char) -> usize {
