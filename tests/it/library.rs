@@ -296,7 +296,7 @@ async fn the_context_names_the_run_of_an_agent() {
         }"#,
     )]);
     let agent = Agent::builder().id("a-7").provider(CannedProvider::new(["hello"])).filter(filter);
-    let variables = Json::from([("agent_id", "forged".into())]);
+    let variables = value!({"agent_id": "forged"});
     let mut agent = agent.scripts(scripts.path()).unwrap().variables(variables).build().unwrap();
     agent.run("hi").await.unwrap();
     let run = agent.state().run_id.clone().unwrap();

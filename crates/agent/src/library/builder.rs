@@ -98,10 +98,10 @@ impl AgentBuilder {
         self.change(|state| state.system_prompt = text.to_owned())
     }
 
-    /// Sets `model` and other fields of each request.
+    /// Sets `model` and other fields of each request, such as `serde_json::json!({"model": "big"})`.
     #[must_use]
-    pub fn llm_config(self, config: Json) -> Self {
-        self.change(|state| state.llm_config = config)
+    pub fn llm_config(self, config: impl Into<Json>) -> Self {
+        self.change(|state| state.llm_config = config.into())
     }
 
     /// Adds a tool.
@@ -175,8 +175,8 @@ impl AgentBuilder {
 
     /// Sets the `response_format` of answers.
     #[must_use]
-    pub fn response_format(self, format: Json) -> Self {
-        self.change(|state| state.response_format = Some(format))
+    pub fn response_format(self, format: impl Into<Json>) -> Self {
+        self.change(|state| state.response_format = Some(format.into()))
     }
 
     /// Sets the window over the messages with which a run starts; see [`AgentState::buffer_config`].
@@ -206,8 +206,8 @@ impl AgentBuilder {
 
     /// Sets the initial variables.
     #[must_use]
-    pub fn variables(mut self, variables: Json) -> Self {
-        self.variables = variables;
+    pub fn variables(mut self, variables: impl Into<Json>) -> Self {
+        self.variables = variables.into();
         self
     }
 
