@@ -9,7 +9,7 @@ use valvehouse_core::context::{Notice, NoticeKind};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
-use valvehouse_schema::Schema;
+use valvehouse_json_schema::Schema;
 
 /// The start of the field in an unparsed body.
 const FIELD: &str = "\"response_format\"";
