@@ -357,6 +357,22 @@ pub enum RequestErrorKind {
     Unusable,
 }
 
+impl RequestErrorKind {
+    /// Returns the HTTP status.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Invalid => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::Method => 405,
+            Self::Conflict => 409,
+            Self::TooLarge => 413,
+            Self::Unusable => 422,
+        }
+    }
+}
+
 impl Error {
     /// Creates an error for a malformed request; `param` is the invalid field.
     pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {

@@ -83,17 +83,7 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
 /// Returns the HTTP status for an error.
 pub fn status(error: &Error) -> u16 {
     match error {
-        Error::Request { kind, .. } => match kind {
-            RequestErrorKind::Invalid => 400,
-            RequestErrorKind::Unauthenticated => 401,
-            RequestErrorKind::Forbidden => 403,
-            RequestErrorKind::NotFound => 404,
-            RequestErrorKind::Method => 405,
-            RequestErrorKind::TooLarge => 413,
-            RequestErrorKind::Conflict => 409,
-            RequestErrorKind::Unusable => 422,
-            _ => 400,
-        },
+        Error::Request { kind, .. } => kind.status(),
         Error::TooOften { .. } => 429,
         Error::Rejected(rejection) => rejection.status,
         Error::Unguarded { .. } => 503,
