@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_lint_reports_its_code_and_suggests_a_fix() {
-    let cases: [(&str, Code, &str); 53] = [
+    let cases: [(&str, Code, &str); 55] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -83,7 +83,11 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
-        ("fn post_chat(ctx) { ctx.result.contnet = \"x\"; }", Code::UnknownProperty, "did you mean `content`?"),
+        (
+            "fn post_chat(ctx) { ctx.result.contnet = \"x\"; }",
+            Code::UnknownProperty,
+            "did you mean `content`?",
+        ),
         (
             "fn post_chat(ctx) { let answer = ctx.result; print(answer.finish_reson); }",
             Code::UnknownProperty,
