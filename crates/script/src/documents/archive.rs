@@ -3,12 +3,14 @@
 use super::error::DocumentError;
 use flate2::read::DeflateDecoder;
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::Read;
 
 /// The maximum number of files in an archive.
 const MAX_FILES: usize = 4_096;
 /// The maximum number of bytes that the read files unpack to in total.
 const MAX_UNPACKED: usize = 64 << 20;
+/// The number of unpacked bytes between two checks of `is_stopped`.
+const CHECK_EVERY: u64 = 64 << 10;
 /// The maximum length of the end record with its comment, in bytes.
 const MAX_END: usize = 65_535 + END;
 /// The sizes of the end record, of a directory entry and of a file header, in bytes.
@@ -77,8 +79,15 @@ impl<'a> Archive<'a> {
         self.files.keys().filter(|name| name.starts_with(beginning)).cloned().collect()
     }
 
-    /// Unpacks a file.
-    pub(crate) fn file(&mut self, name: &str) -> Result<String, DocumentError> {
+    /// Unpacks a file. `is_stopped` is called often, and ends the work when it returns `true`.
+    ///
+    /// # Errors
+    /// Returns an error if the file is missing, damaged or encrypted, exceeds the limit, or is stopped.
+    pub(crate) fn file(
+        &mut self,
+        name: &str,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<String, DocumentError> {
         const DAMAGED: DocumentError = DocumentError::Damaged("a file of the archive is cut off");
         let packed =
             self.files.get(name).ok_or(DocumentError::Damaged("a file of the archive is missing"))?;
@@ -89,17 +98,21 @@ impl<'a> Archive<'a> {
         let extra = number(self.bytes, packed.head + 28, 2).ok_or(DAMAGED)?;
         let start = packed.head + HEAD + name + extra;
         let content = self.bytes.get(start..start.saturating_add(packed.size)).ok_or(DAMAGED)?;
-        let mut unpacked = Vec::new();
-        let most = self.left as u64 + 1;
-        let read = match packed.is_deflated {
-            true => DeflateDecoder::new(content).take(most).read_to_end(&mut unpacked),
-            false => content.take(most).read_to_end(&mut unpacked),
+        let mut source: Box<dyn Read + '_> = match packed.is_deflated {
+            true => Box::new(DeflateDecoder::new(content)),
+            false => Box::new(content),
         };
-        read.map_err(|_| DAMAGED)?;
-        self.left = self
-            .left
-            .checked_sub(unpacked.len())
-            .ok_or(DocumentError::TooLarge { what: "XML", limit_mb: MAX_UNPACKED >> 20 })?;
-        Ok(String::from_utf8_lossy(&unpacked).into_owned())
+        let mut unpacked = Vec::new();
+        while source.by_ref().take(CHECK_EVERY).read_to_end(&mut unpacked).map_err(|_| DAMAGED)? > 0 {
+            if unpacked.len() > self.left {
+                return Err(DocumentError::TooLarge { what: "XML", limit_mb: MAX_UNPACKED >> 20 });
+            }
+            if is_stopped() {
+                return Err(DocumentError::Stopped);
+            }
+        }
+        self.left -= unpacked.len();
+        Ok(String::from_utf8(unpacked)
+            .unwrap_or_else(|invalid| String::from_utf8_lossy(invalid.as_bytes()).into_owned()))
     }
 }

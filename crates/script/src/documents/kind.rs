@@ -18,14 +18,13 @@ impl Kind {
         if office::is_office(bytes) { Some(Self::Office) } else { pdf::is_pdf(bytes).then_some(Self::Pdf) }
     }
 
-    /// Returns the text of a document. `is_stopped` is called often while a PDF is read, and ends the reading when it
-    /// returns `true`.
+    /// Returns the text of a document. `is_stopped` is called often, and ends the reading when it returns `true`.
     ///
     /// # Errors
-    /// Returns an error if the document is damaged or encrypted, has no text, or exceeds a limit.
+    /// Returns an error if the document is damaged or encrypted, has no text, exceeds a limit, or is stopped.
     pub(crate) fn text(self, bytes: &[u8], is_stopped: &dyn Fn() -> bool) -> Result<String, DocumentError> {
         match self {
-            Self::Office => office::text(bytes),
+            Self::Office => office::text(bytes, is_stopped),
             Self::Pdf => pdf::text(bytes, is_stopped),
         }
     }

@@ -1,5 +1,11 @@
 //! Reads XML tag by tag, without building a tree.
 
+use super::error::DocumentError;
+use super::limits::bounded;
+
+/// The maximum length of an entity's name, in bytes.
+const MAX_NAME: usize = 10;
+
 /// A part of an XML document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
@@ -71,12 +77,17 @@ pub(crate) fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> 
 }
 
 /// Appends a text with its entities resolved.
-pub(crate) fn decode(text: &str, to: &mut String) {
+///
+/// # Errors
+/// Returns an error if the whole text exceeds the limit of documents.
+pub(crate) fn decode(text: &str, to: &mut String) -> Result<(), DocumentError> {
     let mut rest = text;
     while let Some((before, entity)) = rest.split_once('&') {
         to.push_str(before);
-        let known = entity.split_once(';').filter(|(name, _)| name.len() <= 10);
-        let decoded = known.and_then(|(name, behind)| Some((character(name)?, behind)));
+        bounded(to)?;
+        // Not `split_once`: a text of many `&` would be searched to its end for each of them.
+        let end = entity.bytes().take(MAX_NAME + 1).position(|byte| byte == b';');
+        let decoded = end.and_then(|end| Some((character(&entity[..end])?, &entity[end + 1..])));
         match decoded {
             Some((character, behind)) => {
                 to.push(character);
@@ -89,6 +100,7 @@ pub(crate) fn decode(text: &str, to: &mut String) {
         }
     }
     to.push_str(rest);
+    bounded(to)
 }
 
 fn character(name: &str) -> Option<char> {
@@ -125,7 +137,7 @@ mod tests {
             parts(broken).for_each(drop);
         }
         let mut text = String::new();
-        decode("&lt;&#228;&#x1F980;&nope;&", &mut text);
-        assert_eq!(text, "<ä🦀&nope;&");
+        decode("&lt;&#228;&#x1F980;&nope;&&#x000001F980;&é;", &mut text).unwrap();
+        assert_eq!(text, "<ä🦀&nope;&&#x000001F980;&é;");
     }
 }
