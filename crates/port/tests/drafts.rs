@@ -8,6 +8,13 @@ fn draft(source: &str) -> String {
     port(source, "plugin").unwrap().script
 }
 
+#[track_caller]
+fn assert_parts(script: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(script.contains(part), "no {part} in:\n{script}");
+    }
+}
+
 #[test]
 fn helper_methods_receive_the_user_whose_settings_they_read() {
     let script = draft(
@@ -29,15 +36,16 @@ class Filter:
         return self.user_valves.loud
 "#,
     );
-    for part in [
-        "fn outlet(body, __user__)",
-        "finish(body, __user__)",
-        "is_loud(__user__)",
-        "fn is_loud(__user__)",
-        "__user__.valves.loud",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "fn outlet(body, __user__)",
+            "finish(body, __user__)",
+            "is_loud(__user__)",
+            "fn is_loud(__user__)",
+            "__user__.valves.loud",
+        ],
+    );
 }
 
 #[test]
@@ -147,13 +155,14 @@ class Filter:
         raise ValueError(body["id"])
 "#,
     );
-    for part in [
-        "body.any = true;",
-        "body.late = error.message.contains(\"time\");",
-        "TODO `isinstance` of `PermissionError`",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "body.any = true;",
+            "body.late = error.message.contains(\"time\");",
+            "TODO `isinstance` of `PermissionError`",
+        ],
+    );
 }
 
 #[test]
@@ -198,17 +207,18 @@ class Filter:
         return body
 "#,
     );
-    for part in [
-        "let made = #{ started: time::unix(), unit: \"letters\" };",
-        "made.mixin(new_counter(limit) + #{ unit: \"letters\" });",
-        "`${this.limit} ${this.unit}`",
-        "body.label = strict.strict_label();",
-        "\"at most \" + this.counter_describe()",
-        "let made = #{ unit: \"words\", started: time::unix() };",
-        "new_plain(4).plain_describe()",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "let made = #{ started: time::unix(), unit: \"letters\" };",
+            "made.mixin(new_counter(limit) + #{ unit: \"letters\" });",
+            "`${this.limit} ${this.unit}`",
+            "body.label = strict.strict_label();",
+            "\"at most \" + this.counter_describe()",
+            "let made = #{ unit: \"words\", started: time::unix() };",
+            "new_plain(4).plain_describe()",
+        ],
+    );
     assert!(!script.contains("TODO"), "{script}");
 }
 
@@ -302,16 +312,17 @@ class Tools:
         return first.text + other.text + second + third.text
 "#,
     );
-    for part in [
-        "http::get(\"https://one.example/a\", #{ timeout: 5_000 })",
-        "http::get(\"https://one.example/b\", #{ timeout: 9_000 })",
-        "let limit = Valves.seconds;",
-        "http::get(\"https://two.example/c\", #{ timeout: limit * 1_000 })",
-        "http::get(\"https://three.example\" + `/${args.name}`, #{ timeout: 7_000 })",
-        "allow_hosts: one.example, three.example, two.example",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "http::get(\"https://one.example/a\", #{ timeout: 5_000 })",
+            "http::get(\"https://one.example/b\", #{ timeout: 9_000 })",
+            "let limit = Valves.seconds;",
+            "http::get(\"https://two.example/c\", #{ timeout: limit * 1_000 })",
+            "http::get(\"https://three.example\" + `/${args.name}`, #{ timeout: 7_000 })",
+            "allow_hosts: one.example, three.example, two.example",
+        ],
+    );
 }
 
 #[test]
@@ -388,14 +399,15 @@ class Tools:
         return name
 "#,
     );
-    for part in [
-        "place: #{ type: \"integer\", required: true, description: \"Where to begin\" }",
-        "count: #{ type: \"integer\", \"default\": 5, description: \"How many\" }",
-        "unit: #{ type: \"string\", \"default\": \"line\" }",
-        "name: #{ type: \"string\", required: true, description: \"Of the file\" }",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "place: #{ type: \"integer\", required: true, description: \"Where to begin\" }",
+            "count: #{ type: \"integer\", \"default\": 5, description: \"How many\" }",
+            "unit: #{ type: \"string\", \"default\": \"line\" }",
+            "name: #{ type: \"string\", required: true, description: \"Of the file\" }",
+        ],
+    );
 }
 
 #[test]
@@ -475,13 +487,14 @@ class Filter:
         return body
 "#,
     );
-    for part in [
-        "regex::replace(body.a, \"[0-9]+\", |_groups| price)",
-        "text::replace(`${price}!`, \"$\", \"$$\")",
-        "regex::replace(body.c, \"([0-9]+)\", \"$$${1}\")",
-    ] {
-        assert!(script.contains(part), "no {part} in:\n{script}");
-    }
+    assert_parts(
+        &script,
+        &[
+            "regex::replace(body.a, \"[0-9]+\", |_groups| price)",
+            "text::replace(`${price}!`, \"$\", \"$$\")",
+            "regex::replace(body.c, \"([0-9]+)\", \"$$${1}\")",
+        ],
+    );
 }
 
 #[test]

@@ -233,7 +233,6 @@ pub(crate) enum StmtKind {
     },
     Delete(Vec<Expr>),
     Assert(Expr, Option<Expr>),
-    /// `global` and `nonlocal`.
     /// `global` or `nonlocal` with its names.
     Outer(Vec<String>),
     /// `type X = …`.
