@@ -22,13 +22,18 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             Some(thrown) => thrown.rejection.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },
-        EvalAltResult::ErrorFunctionNotFound(signature, _) if operands(signature).is_some() => {
-            let (operator, [first, second]) = operands(signature).expect("checked above");
-            format!("`{operator}` cannot be applied to {} and {}", with_article(first), with_article(second))
-        }
-        EvalAltResult::ErrorFunctionNotFound(signature, _) => shown(&without_place(
-            &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
-        )),
+        EvalAltResult::ErrorFunctionNotFound(signature, _) => match operands(signature) {
+            Some((operator, [first, second])) => {
+                format!(
+                    "`{operator}` cannot be applied to {} and {}",
+                    with_article(first),
+                    with_article(second)
+                )
+            }
+            None => shown(&without_place(
+                &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
+            )),
+        },
         EvalAltResult::ErrorMismatchDataType(expected, given, _) if expected == "bool" => {
             format!("invalid condition: expected true or false, got {}", kind_in_words(given))
         }
