@@ -25,6 +25,8 @@ pub(crate) struct Caller {
     pub(super) breaker: Arc<Breaker>,
     /// The version to which a crash is attributed.
     pub(super) version: RunVersion,
+    /// `true` for a guard, which must not pass what it misunderstands.
+    pub(super) is_guard: bool,
     /// Redacts the values of its secret valves in its output and errors.
     pub(super) secrets: Redactor,
 }
@@ -181,6 +183,11 @@ pub(super) fn go_on(call: Option<Call>) {
 /// Returns the id of the running plugin; "" outside of a call.
 pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
+}
+
+/// Returns `true` if the running call is that of a guard.
+pub(crate) fn is_of_guard() -> bool {
+    CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.caller.is_guard))
 }
 
 /// Returns `true` if the turn of the running call has ended.

@@ -155,13 +155,8 @@ impl Script {
             constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
         values.insert("Valves".into(), linked.orders.dynamic_of(&valves));
         values.extend(names::functions_as_values(&plain));
-        let beside = Beside {
-            coverage,
-            valves: Some(&valves),
-            as_written: Some(&as_written),
-            is_guard,
-            ..Beside::default()
-        };
+        let beside =
+            Beside { coverage, valves: Some(&valves), as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
@@ -256,6 +251,7 @@ impl Script {
                 script: OnceLock::new(),
                 breaker: breaker.clone(),
                 version: RunVersion::of(&file.id, &file.hash()),
+                is_guard: file.kind == Kind::Filter && manifest.security,
                 secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
             })
         };

@@ -80,8 +80,6 @@ pub(super) struct Beside<'a> {
     pub(super) coverage: Option<&'a Arc<Coverage>>,
     /// The effective valves.
     pub(super) valves: Option<&'a Json>,
-    /// `true` for a guard.
-    pub(super) is_guard: bool,
     /// The syntax tree of the file without folded constants.
     pub(super) as_written: Option<&'a AST>,
 }
@@ -135,8 +133,8 @@ pub(super) fn folded(
     let valves = beside.valves.unwrap_or(&none);
     let literals = Literals::of(beside.as_written.into_iter().chain(&linked.as_written), &linked.orders);
     let coverage = beside.coverage.map(|coverage| &**coverage);
-    let own = instrumented.add(ast.clone(), valves, &literals, beside.is_guard, coverage)?;
-    let of_modules = instrumented.add(linked.functions.clone(), &none, &literals, beside.is_guard, None)?;
+    let own = instrumented.add(ast.clone(), valves, &literals, coverage)?;
+    let of_modules = instrumented.add(linked.functions.clone(), &none, &literals, None)?;
     let cheap = Hook::ALL.into_iter().filter(|hook| bounded_call::is_bounded(&ast, hook.name())).collect();
     ast.combine(linked.functions.clone());
     values.extend(linked.values.clone());

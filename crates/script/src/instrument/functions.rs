@@ -47,7 +47,6 @@ impl InstrumentedBodies {
         functions: AST,
         valves: &Json,
         literals: &Literals,
-        is_guard: bool,
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
         if coverage.is_none() && !is_needed(&functions, literals) {
@@ -61,7 +60,7 @@ impl InstrumentedBodies {
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
-            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, is_guard, has_changed: false };
+            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, has_changed: false };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);

@@ -287,3 +287,89 @@ fn live_and_plain_values_extend_blobs_the_same_way() {
     let (live, own) = (outcome(&script, blob(), live), outcome(&script, blob(), own));
     assert_eq!(live.is_ok(), own.is_ok(), "{live:?} {own:?}");
 }
+
+/// Pairs of values that read the same without being equal.
+fn pairs_that_read_alike() -> Vec<(Json, Json)> {
+    let pairs: [(Json, Json); 9] = [
+        (5i64.into(), "5".into()),
+        (5i64.into(), " 5 ".into()),
+        (5i64.into(), "5.0".into()),
+        (1.5.into(), "1.5".into()),
+        (1.5.into(), "15e-1".into()),
+        (true.into(), "true".into()),
+        (false.into(), "False".into()),
+        (1i64.into(), true.into()),
+        (0i64.into(), false.into()),
+    ];
+    pairs.into_iter().flat_map(|(a, b)| [(a.clone(), b.clone()), (b, a)]).collect()
+}
+
+/// Code that tests `a` and `b` for equality, and its result for unequal values.
+const TESTS: [(&str, &str); 11] = [
+    ("a == b", "false"),
+    ("a != b", "true"),
+    ("one(a) == one(b)", "false"),
+    ("#{ x: a }.x == b", "false"),
+    ("a in [b]", "false"),
+    ("[\"?\", b].contains(a)", "false"),
+    ("[b].index_of(a)", "-1"),
+    ("[1, 2].some(|i| a == b)", "false"),
+    ("__metadata__.list.contains(a)", "false"),
+    ("a in __metadata__.list", "false"),
+    ("__metadata__.list.index_of(a)", "-1"),
+];
+
+fn comparing(test: &str, header: &str) -> Script {
+    let text = format!(
+        "/*\n{header}*/\nfn one(x) {{ x }}\nfn inlet(body, state, __metadata__) {{ let a = body; let b = state; __metadata__.list = [b];\n\
+         __metadata__.out = {test}; }}"
+    );
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
+    Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
+}
+
+#[test]
+fn a_guard_fails_where_values_of_two_types_read_the_same() {
+    for (test, _) in TESTS {
+        let script = comparing(test, "security: true\n");
+        for (first, second) in pairs_that_read_alike() {
+            for (a, b) in both(&first).iter().flat_map(|a| both(&second).map(|b| (a.clone(), b))) {
+                let failed = outcome(&script, a, b).expect_err(&format!("{test} of {first} and {second}"));
+                assert!(failed.contains("that reads the same"), "{failed}");
+                // A function of native arrays that a live one borrows does not know its line.
+                let has_line = failed.contains("x.rhai:6:");
+                assert!(has_line || test.contains("list.index_of"), "{failed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_scripts_find_them_unequal_as_before() {
+    for (test, unequal) in TESTS {
+        let script = comparing(test, "title: x\n");
+        for (first, second) in pairs_that_read_alike() {
+            for (a, b) in both(&first).iter().flat_map(|a| both(&second).map(|b| (a.clone(), b))) {
+                let found = outcome(&script, a, b).map(|found| found.to_string());
+                assert_eq!(found.as_deref(), Ok(unequal), "{test} of {first} and {second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guard_compares_values_that_do_not_read_the_same() {
+    let texts = ["", "x", "6", "1", "tru", "nan", "inf", "5 5", "0x5"];
+    let others: [Json; 5] = [5i64.into(), true.into(), Json::Null, Json::array(), Json::object()];
+    for (test, unequal) in TESTS {
+        let script = comparing(test, "security: true\n");
+        for (first, second) in texts.iter().flat_map(|text| others.iter().map(move |other| (*text, other))) {
+            let found = outcome(&script, first.into(), dynamic_of(second)).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), Ok(unequal), "{test} of {first:?} and {second}");
+        }
+    }
+    // What is found needs no second look.
+    let script =
+        comparing("[1, \"5\", 5].contains(a) && a in __metadata__.list && a == b", "security: true\n");
+    assert_eq!(outcome(&script, 5i64.into(), 5i64.into()).unwrap().to_string(), "true");
+}

@@ -5,7 +5,7 @@
 //! of the operands, a step replaces the operator.
 
 use super::kinds::{Kinds, ValueKind};
-use crate::value::{List, error};
+use crate::value::{List, error, may_read_like, report_pair};
 use crate::{budget, thrown::ThrownError};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
@@ -21,17 +21,37 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 const ELEMENTS: usize = 16;
 /// Operators that compare the order of two values.
 const ORDERING: [&str; 4] = ["<", "<=", ">", ">="];
+/// All operators that compare two values.
+const COMPARING: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
-/// Returns `true` if a call compares the order of operands that may not be ordered.
+/// Returns `true` if a call compares the order of operands that may not be ordered, or the equality of operands that
+/// may read the same without being equal.
 pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
-    if call.op_token.is_none() || !ORDERING.contains(&call.name.as_str()) {
+    if !is_comparison(call) {
         return false;
     }
     let [first, second] = call.args.as_slice() else { return false };
+    let is_ordering = ORDERING.contains(&call.name.as_str());
     match (kinds.kind_of(first), kinds.kind_of(second)) {
-        (Some(first), Some(second)) => first != second || !first.is_ordered(),
-        _ => true,
+        (Some(first), Some(second)) if is_ordering => first != second || !first.is_ordered(),
+        (Some(first), Some(second)) => first != second && first.is_ordered() && second.is_ordered(),
+        (Some(kind), None) | (None, Some(kind)) => is_ordering || kind.is_ordered(),
+        (None, None) => true,
     }
+}
+
+/// Returns `true` if a call compares two values, neither of which is a constant that equals no value of another type
+/// anyway: `role == "user"` does not.
+pub(super) fn is_comparison(call: &FnCallExpr) -> bool {
+    let is_plain = |operand: &Expr| match operand {
+        Expr::StringConstant(text, _) => !may_read_like(text),
+        Expr::Unit(_) | Expr::InterpolatedString(..) => true,
+        _ => false,
+    };
+    let name = call.name.as_str();
+    call.op_token.is_some()
+        && COMPARING.contains(&name)
+        && (ORDERING.contains(&name) || !call.args.iter().any(is_plain))
 }
 
 /// Returns `true` if `target += value` may add a live array to a native array.
@@ -98,7 +118,7 @@ pub(crate) fn keep_unordered(engine: &mut Engine) {
 
 /// Encodes the operator and its position in one number, as the state of a step.
 pub(super) fn state_of(operator: &str, position: Position) -> Dynamic {
-    let operator = ORDERING.iter().position(|name| *name == operator).unwrap_or_default();
+    let operator = COMPARING.iter().position(|name| *name == operator).unwrap_or_default();
     let (line, column) = (position.line().unwrap_or(0), position.position().unwrap_or(0));
     let number = (line << 20) | (column.min(0xFFFF) << 4) | operator;
     (number as i64).into()
@@ -106,7 +126,7 @@ pub(super) fn state_of(operator: &str, position: Position) -> Dynamic {
 
 fn operator_of(state: &Dynamic) -> (&'static str, Position) {
     let number = state.as_int().ok().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
-    let operator = ORDERING.get(number & 0xF).copied().unwrap_or("<");
+    let operator = COMPARING.get(number & 0xF).copied().unwrap_or("<");
     let (line, column) = (u16::try_from(number >> 20), u16::try_from(number >> 4 & 0xFFFF));
     let position = match (line, column) {
         (Ok(line), Ok(column)) if line > 0 => Position::new(line, column),
@@ -115,11 +135,12 @@ fn operator_of(state: &Dynamic) -> (&'static str, Position) {
     (operator, position)
 }
 
-/// Compares the order of two values.
+/// Compares two values.
 ///
 /// # Errors
 ///
-/// Returns an error that names both types if the values are not ordered.
+/// Returns an error that names both types if the values are not ordered, and in a guard if they are not equal but read
+/// the same.
 pub(super) fn compare(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
     inputs: &[Expression<'_>],
@@ -131,6 +152,9 @@ pub(super) fn compare(
     let (operator, position) = operator_of(state);
     if let (Ok(first), Ok(second)) = (first.as_int(), second.as_int()) {
         return Ok(holds(operator, first.cmp(&second)).into());
+    }
+    if !ORDERING.contains(&operator) {
+        return equality(context, first, second, operator, position);
     }
     match order(&first, &second) {
         Order::Is(order) => Ok(holds(operator, order).into()),
@@ -152,6 +176,36 @@ pub(super) fn compare(
             Err(unordered(operator, names, position))
         }
     }
+}
+
+/// Tests two values for equality like Rhai, and reports those that read the same.
+fn equality(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    first: Dynamic,
+    second: Dynamic,
+    operator: &str,
+    position: Position,
+) -> Answer<Dynamic> {
+    if let (Some(first_kind), Some(second_kind)) = (ValueKind::of(&first), ValueKind::of(&second))
+        && first_kind != second_kind
+    {
+        report_pair(&first, &second, operator, position)?;
+        return Ok((operator == "!=").into());
+    }
+    if first.is_unit() && second.is_unit() {
+        return Ok((operator == "==").into());
+    }
+    if let Order::Is(order) = order(&first, &second) {
+        return Ok(holds(operator, order).into());
+    }
+    let mut args = [first, second];
+    let [first, second] = &mut args;
+    context.call_native_fn_raw(operator, false, &mut [first, second]).or_else(|failed| match &*failed {
+        EvalAltResult::ErrorFunctionNotFound(..) if args[0].type_id() != args[1].type_id() => {
+            Ok((operator == "!=").into())
+        }
+        _ => Err(failed),
+    })
 }
 
 /// The order of two values.
@@ -202,7 +256,9 @@ fn holds(operator: &str, order: Ordering) -> bool {
         "<" => order.is_lt(),
         "<=" => order.is_le(),
         ">" => order.is_gt(),
-        _ => order.is_ge(),
+        ">=" => order.is_ge(),
+        "==" => order.is_eq(),
+        _ => order.is_ne(),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
             !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
-            !call.name.starts_with(['<', '>'])
+            !operators::is_comparison(call)
         }
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
@@ -30,8 +30,6 @@ pub(super) struct Rewrite<'a> {
     pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
-    /// `true` if an ignored assignment is an error.
-    pub(super) is_guard: bool,
     /// `true` if the body was changed.
     pub(super) has_changed: bool,
 }
@@ -67,7 +65,7 @@ impl Rewrite<'_> {
             {
                 self.has_changed = true;
                 let position = parts.1.lhs.start_position();
-                let state = writes::state_of(&source, position, self.is_guard);
+                let state = writes::state_of(&source, position);
                 block.statements_mut().push(Stmt::Expr(custom_at(SOURCE, [source], state, position).into()));
             }
             block.statements_mut().push(statement);
@@ -190,7 +188,7 @@ pub(super) const PROBE: &str = "probe";
 pub(super) const CAPTURE: &str = "capture";
 /// Measures the subject of a `switch`.
 pub(super) const SUBJECT: &str = "subject";
-/// Compares the order of two values.
+/// Compares two values.
 pub(super) const COMPARE: &str = "compare";
 /// Checks the value before the `?.` of an assignment.
 pub(super) const SOURCE: &str = "source";

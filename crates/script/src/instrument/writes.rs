@@ -2,8 +2,8 @@
 
 use super::kinds::Kinds;
 use super::operators::is_place;
-use crate::log;
 use crate::thrown::ThrownError;
+use crate::{call, log};
 use rhai::{ASTFlags, Dynamic, EvalAltResult, Expr, Position};
 
 /// The maximum number of characters of a name in a message.
@@ -49,19 +49,17 @@ fn before_last(chain: &Expr) -> Option<Expr> {
 struct Target {
     name: String,
     position: Position,
-    /// `true` if an ignored assignment is an error.
-    is_guard: bool,
 }
 
 /// Returns the state of the step that checks a source before an assignment.
-pub(super) fn state_of(source: &Expr, position: Position, is_guard: bool) -> Dynamic {
+pub(super) fn state_of(source: &Expr, position: Position) -> Dynamic {
     let mut name = String::new();
     show(source, &mut name);
     if let Some((cut, _)) = name.char_indices().nth(MAX_NAME) {
         name.truncate(cut);
         name.push('…');
     }
-    Dynamic::from(Target { name, position, is_guard })
+    Dynamic::from(Target { name, position })
 }
 
 /// Appends the text of a chain, with `…` for the parts that do not name a value.
@@ -103,9 +101,9 @@ fn show(chain: &Expr, text: &mut String) {
 /// Returns an error in a guard.
 pub(super) fn look(source: &Dynamic, state: &Dynamic) -> Result<(), Box<EvalAltResult>> {
     let Some(target) = state.read_lock::<Target>().filter(|_| source.is_unit()) else { return Ok(()) };
-    let Target { name, position, is_guard } = &*target;
+    let Target { name, position } = &*target;
     let message = format!("cannot assign through `?.`: `{name}` is ()");
-    if *is_guard {
+    if call::is_of_guard() {
         let help =
             "a guard must not lose an assignment; test the value first, or set a default with `ensure`";
         return Err(ThrownError::bug(format!("{message}; {help}"), position.line()).into_error(*position));

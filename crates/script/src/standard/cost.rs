@@ -16,6 +16,8 @@ pub(super) enum Cost {
     Counted,
     /// Copies or compares everything its arguments reference: they are measured first.
     Measured,
+    /// Searches an array for a value: measured first. An element of another type that reads the same is reported.
+    Search,
     /// Converts its arguments to text: a value counts each time it is referenced.
     Text,
     /// Converts its arguments to text, with strings as literals.
@@ -86,8 +88,8 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
         "order" | "order_by" => OrderingBy,
         "dedup" => Deduplication,
         "==" | "!=" | "+" | "+=" | "append" if starts(array) || starts(map) => Measured,
-        "extract" | "splice" | "split" | "values" | "mixin" | "fill_with" | "index_of" | "contains"
-        | "zip"
+        "index_of" | "contains" if starts(array) => Search,
+        "extract" | "splice" | "split" | "values" | "mixin" | "fill_with" | "contains" | "zip"
             if starts(array) || starts(map) =>
         {
             Measured

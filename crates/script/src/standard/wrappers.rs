@@ -4,7 +4,7 @@ use super::cost::{Cost, cost};
 use super::measure::{self, Live, Scale, Size, TooLarge};
 use super::sorting::{self, Comparer};
 use crate::budget::{self, ExceededLimit};
-use crate::value::{in_order_of, json_text_of};
+use crate::value::{in_order_of, json_text_of, report_element};
 use rhai::packages::{Package, StandardPackage};
 use rhai::{
     Array, Blob, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, FnNamespace, FnPtr,
@@ -63,6 +63,7 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
     let ordered = KeyOrder::of(function, cost);
+    let name = function.name.clone();
     let is_form = matches!(cost, Cost::Text | Cost::Escaped) && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
@@ -71,6 +72,7 @@ fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: 
         match called_instead(cost, &context, args) {
             Some(answer) => answer,
             None => match before(cost, context.engine(), args) {
+                Ok(()) if cost == Cost::Search => searched(&name, &original, context, args),
                 Ok(()) => ordered.call(&original, context, args),
                 Err(_) if is_form => Ok(without_form(args)),
                 Err(error) => Err(error),
@@ -135,6 +137,28 @@ impl KeyOrder {
             _ => Ok(result),
         }
     }
+}
+
+/// Searches an array for a value. If it is not found, an element of another type that reads the same is reported.
+fn searched(
+    name: &str,
+    original: &RhaiFunc,
+    context: NativeCallContext<'_>,
+    args: &mut [&mut Dynamic],
+) -> Answer<Dynamic> {
+    let position = context.call_position();
+    // The search consumes it.
+    let is_single = |value: &&&mut Dynamic| !(value.is_array() || value.is_map() || value.is_blob());
+    let value = args.get(1).filter(is_single).map(|value| (**value).clone());
+    let found = call_original(original, Some(context), args)?;
+    let is_missing = found.as_bool().is_ok_and(|is_there| !is_there) || found.as_int().is_ok_and(|at| at < 0);
+    if is_missing
+        && let Some(value) = value
+        && let Some(array) = args.first().and_then(|array| array.as_array_ref().ok())
+    {
+        report_element(array.iter(), &value, name, position)?;
+    }
+    Ok(found)
 }
 
 fn call_original(
@@ -212,7 +236,7 @@ fn replace_array(args: &mut [&mut Dynamic], array: Array) {
 /// Charges, reserves and checks the work of a call in advance.
 fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> {
     match cost {
-        Cost::Measured => {
+        Cost::Measured | Cost::Search => {
             let size = size(engine, args, Live::Reference).map_err(TooLarge::into_error)?;
             charge(size.elements / ELEMENTS + size.bytes / BYTES)
         }

@@ -1,10 +1,11 @@
 //! Methods of live arrays that the host implements itself; `delegate` provides all others.
 
+use super::alike::report_item;
 use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::handle::{List, Shape, method, pure};
 use super::map::{AT, COPIES, COPY, FINDS};
 use crate::budget;
-use rhai::{Dynamic, EvalAltResult, INT, Module};
+use rhai::{Dynamic, EvalAltResult, INT, Module, NativeCallContext};
 use std::ops::{Range, RangeInclusive};
 use valvehouse_json::{Array, Json};
 
@@ -107,10 +108,18 @@ pub(super) fn register(module: &mut Module) {
     pure("clear").set_into_module(module, |list: &mut List| -> Answer<()> {
         list.array.replace(Vec::new()).map_err(misplaced)
     });
-    pure("contains").set_into_module(module, |list: &mut List, value: Dynamic| -> Answer<bool> {
-        let value = json_of(&value)?;
-        Ok(list.array.items().contains(&value))
-    });
+    pure("contains").set_into_module(
+        module,
+        |context: NativeCallContext<'_>, list: &mut List, value: Dynamic| -> Answer<bool> {
+            let value = json_of(&value)?;
+            let items = list.array.items();
+            let is_there = items.contains(&value);
+            if !is_there {
+                report_item(&items, &value, "contains", context.call_position())?;
+            }
+            Ok(is_there)
+        },
+    );
 
     pure("==").set_into_module(module, |a: &mut List, b: List| Json::from(a.array.clone()) == b.array.into());
     pure("!=").set_into_module(module, |a: &mut List, b: List| Json::from(a.array.clone()) != b.array.into());

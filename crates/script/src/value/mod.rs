@@ -5,6 +5,7 @@
 //! Rhai. A [`Shape`] is the role of a container and determines its additional properties and methods: a message has
 //! `text`, messages have `last(role)`.
 
+mod alike;
 mod bytes;
 mod convert;
 mod delegate;
@@ -15,6 +16,7 @@ mod map;
 mod message;
 mod order;
 
+pub(crate) use alike::{may_read_like, report_element, report_pair};
 pub(crate) use bytes::register as register_bytes;
 pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, live};
 pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions, names_of};

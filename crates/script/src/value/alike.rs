@@ -1,0 +1,137 @@
+//! Values of different types that read the same: `5` and `"5"`, `true` and `"true"`, `1` and `true`.
+//!
+//! Rhai holds them for unequal without a word. A script that expects the one and receives the other would take the
+//! wrong branch, and a guard would let a request pass.
+
+use super::dynamic_of;
+use crate::thrown::ThrownError;
+use crate::{call, log};
+use rhai::{Dynamic, EvalAltResult, Position};
+use valvehouse_json::Json;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// A longer text is not read as a number, in bytes.
+const MAX_NUMBER: usize = 32;
+
+/// A value that may read the same as one of another type.
+#[derive(PartialEq)]
+enum Reading {
+    Number(f64),
+    Boolean(bool),
+    /// A text, as the number or the boolean that it spells.
+    Text(Option<f64>, Option<bool>),
+}
+
+impl Reading {
+    /// Reads a value; `None` if no value of another type reads the same.
+    fn of(value: &Dynamic) -> Option<Self> {
+        if let Ok(number) = value.as_int() {
+            return Some(Self::Number(number as f64));
+        }
+        if let Ok(number) = value.as_float() {
+            return Some(Self::Number(number));
+        }
+        if let Ok(boolean) = value.as_bool() {
+            return Some(Self::Boolean(boolean));
+        }
+        match value.as_char() {
+            Ok(character) => Self::of_text(character.encode_utf8(&mut [0; 4])),
+            Err(_) => value.as_immutable_string_ref().ok().and_then(|text| Self::of_text(&text)),
+        }
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > MAX_NUMBER {
+            return None;
+        }
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+        let boolean = [true, false].into_iter().find(|word| text.eq_ignore_ascii_case(&word.to_string()));
+        (number.is_some() || boolean.is_some()).then_some(Self::Text(number, boolean))
+    }
+
+    /// Returns `true` if the other value has another type and reads the same.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(number), Self::Text(text, _)) | (Self::Text(text, _), Self::Number(number)) => {
+                *text == Some(*number)
+            }
+            (Self::Boolean(boolean), Self::Text(_, text)) | (Self::Text(_, text), Self::Boolean(boolean)) => {
+                *text == Some(*boolean)
+            }
+            (Self::Number(number), Self::Boolean(boolean))
+            | (Self::Boolean(boolean), Self::Number(number)) => *number == f64::from(u8::from(*boolean)),
+            _ => false,
+        }
+    }
+}
+
+/// Returns `true` if a value of another type may read the same as this text.
+pub(crate) fn may_read_like(text: &str) -> bool {
+    Reading::of_text(text).is_some()
+}
+
+/// Reports two values of different types that read the same and were found unequal.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_pair(first: &Dynamic, second: &Dynamic, operator: &str, at: Position) -> Answer<()> {
+    let (Some(first), Some(second)) = (Reading::of(first), Reading::of(second)) else { return Ok(()) };
+    match first.is_like(&second) {
+        true => report([&first, &second], operator, at),
+        false => Ok(()),
+    }
+}
+
+/// Reports an element that reads the same as a value of another type that the list was found not to contain.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_element<'a>(
+    elements: impl IntoIterator<Item = &'a Dynamic>,
+    value: &Dynamic,
+    function: &str,
+    at: Position,
+) -> Answer<()> {
+    let Some(value) = Reading::of(value) else { return Ok(()) };
+    let element = elements.into_iter().filter_map(Reading::of).find(|element| element.is_like(&value));
+    element.map_or(Ok(()), |element| report([&element, &value], function, at))
+}
+
+/// Reports an element of a live list as [`report_element`] does.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_item(items: &[Json], value: &Json, function: &str, at: Position) -> Answer<()> {
+    let is_single = |value: &Json| value.as_array().is_none() && value.as_object().is_none();
+    if !is_single(value) || Reading::of(&dynamic_of(value)).is_none() {
+        return Ok(());
+    }
+    let items: Vec<Dynamic> = items.iter().filter(|item| is_single(item)).map(dynamic_of).collect();
+    report_element(&items, &dynamic_of(value), function, at)
+}
+
+fn report([first, second]: [&Reading; 2], operator: &str, at: Position) -> Answer<()> {
+    let name = |value: &Reading| match value {
+        Reading::Number(_) => "a number",
+        Reading::Boolean(_) => "a boolean",
+        Reading::Text(..) => "a string",
+    };
+    let message = format!(
+        "`{operator}` compares {} with {} that reads the same, but the two are never equal",
+        name(first),
+        name(second)
+    );
+    let help = "convert one of them first, with `parse_int(text)` or `value.to_string()`";
+    if call::is_of_guard() {
+        let message = format!("{message}; {help}: a guard must not miss a value because of its type");
+        return Err(ThrownError::bug(message, at.line()).into_error(at));
+    }
+    let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
+    log::log(tracing::Level::WARN, &format!("{line}{message}; {help}"));
+    Ok(())
+}
