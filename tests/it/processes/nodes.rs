@@ -323,7 +323,8 @@ async fn hosts_share_the_request_limit_of_a_client() {
     let load = servers.iter().map(async |server| {
         let (mut refused, mut waits, mut first) = (0, Vec::new(), None);
         let mut passed = 0;
-        while refused < 40 {
+        // A busy machine may exchange the last counts later than that.
+        while refused < 40 || waits.last() == Some(&1) && begun.elapsed() < Duration::from_secs(30) {
             let request = client.post(format!("{}/v1/chat/completions", server.url())).json(&body);
             let answer = request.send().await.unwrap();
             if answer.status() == 200 {
