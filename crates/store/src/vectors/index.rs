@@ -367,7 +367,7 @@ fn size_of(space: &VectorSpace) -> usize {
 }
 
 fn without_direction(doing: &str) -> StoreError {
-    let cause = "a vector must have finite components, and not only zeros";
+    let cause = "the components of a vector must be within ±3.4e38, and not all of them zero";
     refused(doing, cause.to_owned())
 }
 
