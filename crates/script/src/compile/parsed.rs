@@ -7,7 +7,7 @@ use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
 use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded_call, engine, folding, literal, manifest};
+use crate::{bounded_call, engine, folding, lint, literal, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -148,7 +148,9 @@ pub(super) fn folded(
         // Unpacking the tables takes longer than a hook may run.
         std::thread::spawn(valvehouse_tokens::prepare);
     }
-    engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
+    let properties = || names.properties.iter().map(String::as_str);
+    let misspelt = lint::misspelt_once(source, properties());
+    engine.register_global_module(property_accessors(properties(), &misspelt).into());
     values.retain(|name, _| names.variables.contains(name));
     engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
     Ok(FoldedFunctions { engine, ast, names, orders: linked.orders.clone(), cheap })

@@ -16,3 +16,5 @@ mod returns;
 mod tree;
 mod valves;
 mod properties;
+
+pub(crate) use properties::misspelt_once;

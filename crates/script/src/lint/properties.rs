@@ -5,6 +5,7 @@ use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::reference::{self, Form};
+use crate::value::{Misspelt, Shape};
 use rhai::{Expr, Stmt};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
@@ -28,6 +29,8 @@ enum Handle {
     User,
     Model,
     Request,
+    /// The turn's map, in which scripts keep values of their own.
+    Metadata,
 }
 
 impl Handle {
@@ -62,6 +65,25 @@ impl Handle {
             Self::User => ("__user__", &["profile_image_url", "timezone"]),
             Self::Model => ("__model__", &["info"]),
             Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
+            Self::Metadata => (
+                "__metadata__",
+                &[
+                    "chat_id",
+                    "message_id",
+                    "session_id",
+                    "variables",
+                    "features",
+                    "files",
+                    "tool_ids",
+                    "tool_servers",
+                    "filter_ids",
+                    "user_id",
+                    "user_message_id",
+                    "parent_message_id",
+                    "interface",
+                    "function_calling",
+                ],
+            ),
         }
     }
 
@@ -70,6 +92,7 @@ impl Handle {
     const fn min_written(self) -> usize {
         match self {
             Self::Event | Self::Message | Self::Answer => 3,
+            Self::Metadata => usize::MAX,
             _ => 6,
         }
     }
@@ -124,6 +147,31 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
+/// Returns the properties among these that are written and named only once in a source, and that are almost a key of a
+/// value of the host: each with the shapes of such values, and the key that was probably meant.
+pub(crate) fn misspelt_once<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Misspelt {
+    let handles = [
+        (Shape::Body, &[Handle::Body][..]),
+        (Shape::Message, &[Handle::Message, Handle::Answer]),
+        (Shape::Event, &[Handle::Event]),
+    ];
+    let named_once = LazyCell::new(|| named_once(source));
+    let meant = |name: &str| -> Vec<(Shape, &'static str)> {
+        if !named_once.contains(name) {
+            return Vec::new();
+        }
+        let of_shape = |(shape, handles): (Shape, &[Handle])| {
+            let is_key = handles
+                .iter()
+                .any(|handle| name.len() < handle.min_written() || handle.words().any(|word| word == name));
+            let near = handles.iter().find_map(|handle| near(*handle, name)).filter(|_| !is_key);
+            near.map(|near| (shape, near))
+        };
+        handles.into_iter().filter_map(of_shape).collect()
+    };
+    names.map(|name| (name.to_owned(), meant(name))).filter(|(_, meant)| !meant.is_empty()).collect()
+}
+
 /// Returns the key that was probably meant.
 fn misspelt<'a>(
     view: &View<'a>,
@@ -135,9 +183,11 @@ fn misspelt<'a>(
         || name.len() < 3
         || view.written.contains(name) && (name.len() < handle.min_written() || !named_once.contains(name))
         || view.texts.contains(name);
-    if is_known {
-        return None;
-    }
+    if is_known { None } else { near(handle, name) }
+}
+
+/// Returns the key of a value that is almost this one.
+fn near(handle: Handle, name: &str) -> Option<&'static str> {
     nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
         // `tool` and `tools`, or `file` and `files`, may be two different keys.
         name.len() >= MIN_SINGULAR || near.trim_end_matches('s') != name.trim_end_matches('s')
@@ -183,6 +233,7 @@ fn names_in(function: &Body) -> BTreeMap<String, Handle> {
             ("__user__", _) => Handle::User,
             ("__model__", _) => Handle::Model,
             ("__request__", _) => Handle::Request,
+            ("__metadata__", _) => Handle::Metadata,
             _ => continue,
         };
         names.insert(param.clone(), handle);

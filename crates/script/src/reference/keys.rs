@@ -74,13 +74,6 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Any,
                 "The tool that the model must call, or a mode such as `\"auto\"`.",
             ),
-            writable("stop", Type::Any, "A text or a list of texts before which the answer ends."),
-            writable("tools", Type::Array, "The tools that the client defines in the request."),
-            writable(
-                "tool_choice",
-                Type::Any,
-                "The tool choice: \"auto\", \"none\", \"required\" or a tool.",
-            ),
             writable(
                 "response_format",
                 Type::Map,
@@ -105,9 +98,6 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Text,
                 "The id of the message that is being answered; `()` if there is none.",
             ),
-            writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
-            writable("session_id", Type::Text, "The client's session; `()` if it sends none."),
-            writable("id", Type::Text, "The id of the message that is being answered, or `()`."),
             writable(
                 "user",
                 Type::Any,

@@ -14,7 +14,7 @@ use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::script::Script;
 use crate::thrown::ThrownError;
-use crate::value::{Shape, json_of, live, property_accessors};
+use crate::value::{Misspelt, Shape, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -175,7 +175,7 @@ impl Repl {
         let ast = engine.compile_with_scope(&known, line).map_err(wrong)?;
         let names = Names::of(&self.script.ast.merge(&self.own).merge(&as_written));
         let properties = names.properties.iter().map(String::as_str);
-        engine.register_global_module(property_accessors(properties).into());
+        engine.register_global_module(property_accessors(properties, &Misspelt::default()).into());
         engine::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
         budget::limit(&mut engine);
         Ok((engine, ast))

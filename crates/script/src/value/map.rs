@@ -4,10 +4,14 @@ use super::convert::{copied, error, json_of, live, misplaced, written};
 use super::handle::{KernelHandle, Map, Shape, method, pure};
 use super::message::Property;
 use super::order;
+use crate::thrown::ThrownError;
+use crate::{call, log};
 use rhai::{
-    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, RhaiFunc, Shared,
+    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position, RhaiFunc,
+    Shared,
 };
 use std::any::TypeId;
+use std::collections::HashMap;
 use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -61,9 +65,13 @@ fn own_id(map: &Map, key: &str) -> Option<Dynamic> {
     (is_id && map.object.contains(key)).then(|| map.field(key))
 }
 
+/// Properties that are probably misspelt: the shapes of values without them, and the keys that were meant.
+pub(crate) type Misspelt = HashMap<String, Vec<(Shape, &'static str)>>;
+
 /// Creates getters and setters for the properties that a script uses. They are found directly, whereas an index
-/// lookup happens only after a failed property lookup.
-pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Module {
+/// lookup happens only after a failed property lookup. A new key that is probably misspelt is reported: as an error in a
+/// guard, which would lose a change.
+pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>, misspelt: &Misspelt) -> Module {
     let mut module = Module::new();
     for name in names {
         let special = Property::from_name(name);
@@ -75,6 +83,17 @@ pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Mo
             }
         });
         let key = name.to_owned();
+        if let Some(meant) = misspelt.get(name).cloned() {
+            let set = move |context: NativeCallContext<'_>, map: &mut Map, value: Dynamic| -> Answer<()> {
+                let meant = meant.iter().find(|(shape, _)| *shape == map.shape);
+                if let Some((_, meant)) = meant.filter(|_| !map.object.contains(&key)) {
+                    report_misspelt(&key, meant, context.call_position())?;
+                }
+                map.set_field(&key, &value)
+            };
+            register(&mut module, format!("set${name}"), set);
+            continue;
+        }
         let special = Property::from_name(name);
         register(&mut module, format!("set${name}"), move |map: &mut Map, value: Dynamic| -> Answer<()> {
             match special.filter(|special| special.stands_for(&key, map)) {
@@ -95,6 +114,17 @@ pub(crate) fn property_accessors<'a>(names: impl Iterator<Item = &'a str>) -> Mo
             .with_namespace(FnNamespace::Global)
             .set_into_module(module, function);
     }
+}
+
+fn report_misspelt(key: &str, meant: &str, at: Position) -> Answer<()> {
+    let message = format!("unknown key `{key}`: nothing reads it; did you mean `{meant}`?");
+    if call::is_of_guard() {
+        let message = format!("{message} A guard must not lose a change");
+        return Err(ThrownError::bug(message, at.line()).into_error(at));
+    }
+    let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
+    log::log(tracing::Level::WARN, &format!("{line}{message}"));
+    Ok(())
 }
 
 pub(super) fn register(module: &mut Module) {
@@ -259,4 +289,58 @@ fn mix_in(object: &Object, entries: Vec<(compact_str::CompactString, Json)>) -> 
 
 fn equals(map: &Map, other: rhai::Map) -> bool {
     json_of(&other.into()).is_ok_and(|other| other == map.json())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::value::{self, Shape};
+    use crate::{Kind, Script, Settings, SourceFile};
+    use valvehouse_core::context::Turn;
+    use valvehouse_core::filter::Hook;
+    use valvehouse_json::Json;
+
+    /// Runs code on a request; returns the changed request, or the error.
+    fn run(header: &str, code: &str) -> Result<String, String> {
+        let text = format!("/*\n{header}\n*/\nfn inlet(body) {{\n{code}\n}}");
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
+        let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let message = Json::from([("role", "user".into()), ("content", "hello".into())]);
+        let body = Json::from([("messages", vec![message].into()), ("contnet", "theirs".into())]);
+        match script.call(Hook::Inlet, vec![value::live(&body, Shape::Body)], &Turn::default()).0 {
+            Ok(_) => Ok(body.to_string()),
+            Err(crate::run::CallEnd::Broken { failure, .. }) => Err(failure.to_string()),
+            Err(_) => Err("refused".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_guard_fails_when_it_writes_a_misspelt_key() {
+        for code in [
+            "body.messages[0].contnet = \"x\";",
+            "let m = body.messages.last(\"user\"); m.contnet = \"x\";",
+            "for m in body.messages { m.contnet = \"x\"; }",
+            "body.messages.map(|m| { m.contnet = \"x\"; m });",
+        ] {
+            let failed = run("security: true", code).unwrap_err();
+            assert!(failed.contains("did you mean `content`?") && failed.contains("x.rhai:5:"), "{failed}");
+            assert!(run("title: x", code).unwrap().contains(r#""contnet":"x""#), "{code}");
+        }
+        let failed = run("security: true", "body.mesages = [];").unwrap_err();
+        assert!(failed.contains("did you mean `messages`?"), "{failed}");
+    }
+
+    #[test]
+    fn a_guard_may_write_keys_of_its_own() {
+        for code in [
+            // It is read, or the client has sent it.
+            "body.mesages = 1; body.x = body.mesages;",
+            "body.contnet = \"x\";",
+            // It is like none, or known, or on a map of the script.
+            "body.reviewed_by = 1; body.messages[0].checked = true;",
+            "body.messages[0].content = \"x\"; body.messages[0].name = \"a\";",
+            "let m = #{ role: \"user\" }; m.contnet = 1;",
+        ] {
+            assert!(run("security: true", code).is_ok(), "{code}: {:?}", run("security: true", code));
+        }
+    }
 }

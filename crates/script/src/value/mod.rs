@@ -22,6 +22,6 @@ pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, 
 pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions, names_of};
 pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape};
 pub use kind::Type;
-pub(crate) use map::property_accessors;
+pub(crate) use map::{Misspelt, property_accessors};
 pub(crate) use message::{BODY, PROPERTIES};
 pub(crate) use order::{KeyOrders, in_order_of, set as set_order};

@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_lint_reports_its_code_and_suggests_a_fix() {
-    let cases: [(&str, Code, &str); 55] = [
+    let cases: [(&str, Code, &str); 56] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -80,6 +80,11 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
             "fn outlet(body) { let answer = body.messages.last(); answer.contnet = \"x\"; }",
             Code::UnknownProperty,
             "unknown key `contnet`: nothing reads it",
+        ),
+        (
+            "fn inlet(body, __metadata__) { body.x = __metadata__.chatid; }",
+            Code::UnknownProperty,
+            "did you mean `chat_id`?",
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
@@ -228,6 +233,7 @@ fn plausible_code_has_no_lints() {
         "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8); debug(); }",
         // Open maps.
         "fn inlet(body) { body.modle = 1; body.x = body.modle; }",
+        "fn inlet(body, __metadata__) { __metadata__.chatid = 1; body.x = __metadata__.chats; }",
         "fn inlet(body) { body.x = body.custom_key; body.y = body.tool; }",
         "fn inlet(body) { let m = #{ contnet: 1 }; body.x = m.contnet; }",
         "fn stream(event, state) { state.txt = (state.txt ?? \"\") + event.text; }",
