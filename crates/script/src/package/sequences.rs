@@ -2,7 +2,7 @@
 
 use super::argument::{AnyArray, RhaiResultOf};
 use crate::budget;
-use crate::value::{List, error};
+use crate::value::{List, error, numbers_of};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, INT};
 use std::cmp::Ordering;
@@ -15,7 +15,8 @@ const COMPARED_BYTES: usize = 1_024;
 
 #[export_module]
 pub(super) mod functions {
-    /// Returns the numbers from 0 to `count - 1`, as `0..count`: `for i in range(3) { … }`.
+    /// Returns the numbers from 0 to `count - 1`, as `0..count`: `for i in range(3) { … }`. A range also has the
+    /// functions of arrays: `range(3).map(|i| i * 2)`.
     #[rhai_fn(global)]
     pub fn range(count: i64) -> Range<i64> {
         Range { start: 0, end: count }
@@ -23,32 +24,35 @@ pub(super) mod functions {
 
     /// Returns the sum of a list of numbers; 0 if it is empty.
     #[rhai_fn(global, return_raw)]
-    pub fn sum(list: AnyArray) -> RhaiResultOf<Dynamic> {
-        total(&list)
+    pub fn sum(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
+        total(&context, &list)
     }
 
     /// Returns the largest number or text of a list. Fails if the list is empty.
     #[rhai_fn(global, name = "max", return_raw)]
-    pub fn max_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
-        extreme("max", &list, Ordering::Greater)
+    pub fn max_of(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
+        extreme(&context, "max", &list, Ordering::Greater)
     }
 
     /// Returns the smallest number or text of a list. Fails if the list is empty.
     #[rhai_fn(global, name = "min", return_raw)]
-    pub fn min_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
-        extreme("min", &list, Ordering::Less)
+    pub fn min_of(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
+        extreme(&context, "min", &list, Ordering::Less)
     }
 
     /// Returns a sorted copy of a list of numbers or texts, like `list.order()`.
     #[rhai_fn(global, return_raw)]
     pub fn sorted(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
-        let mut items = Dynamic::from(elements("sorted", &list)?);
+        let mut items = Dynamic::from(elements(&context, "sorted", &list)?);
         context.call_native_fn_raw("order", true, &mut [&mut items])
     }
 }
 
-/// Returns the elements of a list, native or live.
-fn elements(name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
+/// Returns the elements of a list, native or live, or of a range.
+fn elements(context: &NativeCallContext<'_>, name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
+    if let Some(numbers) = numbers_of(list, context.engine())? {
+        return Ok(numbers);
+    }
     let items = match (list.as_array_ref(), list.read_lock::<List>()) {
         (Ok(array), _) => array.to_vec(),
         (_, Some(list)) => list.elements(),
@@ -58,9 +62,9 @@ fn elements(name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
     Ok(items)
 }
 
-fn total(list: &Dynamic) -> RhaiResultOf<Dynamic> {
+fn total(context: &NativeCallContext<'_>, list: &Dynamic) -> RhaiResultOf<Dynamic> {
     let (mut whole, mut broken, mut is_whole): (INT, FLOAT, bool) = (0, 0.0, true);
-    for (index, item) in elements("sum", list)?.iter().enumerate() {
+    for (index, item) in elements(context, "sum", list)?.iter().enumerate() {
         if let Ok(number) = item.as_int() {
             whole =
                 whole.checked_add(number).ok_or_else(|| error("sum: the sum is too large for an integer"))?;
@@ -77,8 +81,13 @@ fn total(list: &Dynamic) -> RhaiResultOf<Dynamic> {
     Ok(if is_whole { whole.into() } else { (whole as FLOAT + broken).into() })
 }
 
-fn extreme(name: &str, list: &Dynamic, ordering: Ordering) -> RhaiResultOf<Dynamic> {
-    let mut items = elements(name, list)?.into_iter();
+fn extreme(
+    context: &NativeCallContext<'_>,
+    name: &str,
+    list: &Dynamic,
+    ordering: Ordering,
+) -> RhaiResultOf<Dynamic> {
+    let mut items = elements(context, name, list)?.into_iter();
     let mut found = items.next().ok_or_else(|| {
         error(format!("{name}: the list is empty; test it first: `if !list.is_empty() {{ … }}`"))
     })?;

@@ -1,17 +1,22 @@
 //! The functions of live values: the host's own, and all of Rhai's array and map functions.
 //!
 //! A function that does not support live values is called with a native array or map of the same live elements; if
-//! it changes its first argument, the change is written back.
+//! it changes its first argument, the change is written back. A range has the functions of an array with its numbers.
 
 use super::convert::{json_of, misplaced};
 use super::handle::{List, Map};
 use super::{list, map, message};
-use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
+use crate::budget;
+use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, INT, Module, Shared};
 use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
 use std::sync::OnceLock;
 use valvehouse_json::Array;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// The number of elements of a range that are charged as one operation.
+const ELEMENTS: usize = 16;
 
 /// Functions that change an array or map in place.
 const CHANGING: [&str; 14] = [
@@ -30,6 +35,10 @@ const CHANGING: [&str; 14] = [
     "splice",
     "truncate",
 ];
+
+/// More of them, which live arrays have themselves. A range has neither, since the change would be lost.
+const CHANGING_ALONE: [&str; 10] =
+    ["+=", "append", "clear", "index$set$", "insert", "pop", "push", "remove", "set", "shift"];
 
 /// Functions that return some of the elements; the result is live if they are.
 const SELECTING: [&str; 4] = ["drain", "extract", "filter", "splice"];
@@ -59,6 +68,58 @@ fn lend(
     args: &mut [&mut Dynamic],
     mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
 ) -> Answer<Option<Dynamic>> {
+    let is_range = |first: &Dynamic| first.is::<Range<INT>>() || first.is::<RangeInclusive<INT>>();
+    let Some(first) = args.first().filter(|first| is_range(first)) else {
+        return lend_live(name, args, context);
+    };
+    if !CHANGING.contains(&name)
+        && !CHANGING_ALONE.contains(&name)
+        && let Some(numbers) = numbers_of(first, context.engine())?
+    {
+        let mut numbers = Dynamic::from(numbers);
+        let mut copies: Vec<Dynamic> = args.iter().skip(1).map(|arg| (**arg).clone()).collect();
+        let mut refs: Vec<&mut Dynamic> = std::iter::once(&mut numbers).chain(&mut copies).collect();
+        return found(name, context.call_native_fn_raw(name, true, &mut refs));
+    }
+    Ok(None)
+}
+
+/// Returns the numbers of a range as an array; `None` for other values.
+///
+/// # Errors
+///
+/// Returns an error if there are more numbers than an array has elements.
+pub(crate) fn numbers_of(value: &Dynamic, engine: &Engine) -> Answer<Option<rhai::Array>> {
+    let exclusive = value.read_lock::<Range<INT>>().map(|range| (range.start, range.end));
+    let inclusive =
+        value.read_lock::<RangeInclusive<INT>>().map(|range| (*range.start(), range.end().saturating_add(1)));
+    let Some((start, end)) = exclusive.or(inclusive) else { return Ok(None) };
+    let count = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+    if count > engine.max_array_size() {
+        return Err(too_many().into());
+    }
+    budget::charge((count / ELEMENTS) as u64).map_err(budget::ended)?;
+    budget::reserve(count * size_of::<Dynamic>()).map_err(budget::ended)?;
+    Ok(Some((start..end).map(Dynamic::from).collect()))
+}
+
+/// Returns the result of a function; `None` if no function fits.
+fn found(name: &str, answer: Answer<Dynamic>) -> Answer<Option<Dynamic>> {
+    answer.map(Some).or_else(|error| match *error {
+        EvalAltResult::ErrorFunctionNotFound(ref signature, _)
+            if signature.split([' ', '(']).next() == Some(name) =>
+        {
+            Ok(None)
+        }
+        _ => Err(error),
+    })
+}
+
+fn lend_live(
+    name: &str,
+    args: &mut [&mut Dynamic],
+    mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
+) -> Answer<Option<Dynamic>> {
     // This runs for every failed call, so functions that the host has itself are excluded.
     if !args.iter().any(|arg| arg.is::<List>() || arg.is::<Map>()) || own_names().contains(name) {
         return Ok(None);
@@ -66,18 +127,8 @@ fn lend(
     let max = context.engine().max_array_size();
     let mut plain = args.iter().map(|arg| plain_of(arg, max)).collect::<Answer<Vec<Dynamic>>>()?;
     let mut refs: Vec<&mut Dynamic> = plain.iter_mut().collect();
-    let answer = match context.call_native_fn_raw(name, true, &mut refs) {
-        Ok(answer) => answer,
-        Err(error) => {
-            return match *error {
-                EvalAltResult::ErrorFunctionNotFound(ref signature, _)
-                    if signature.split([' ', '(']).next() == Some(name) =>
-                {
-                    Ok(None)
-                }
-                _ => Err(error),
-            };
-        }
+    let Some(answer) = found(name, context.call_native_fn_raw(name, true, &mut refs))? else {
+        return Ok(None);
     };
     let list = args.first().and_then(|first| first.read_lock::<List>().map(|list| list.clone()));
     if CHANGING.contains(&name) {
@@ -92,8 +143,11 @@ fn lend(
     }
 }
 
+fn too_many() -> EvalAltResult {
+    EvalAltResult::ErrorDataTooLarge("Size of array/BLOB".into(), rhai::Position::NONE)
+}
+
 fn plain_of(value: &Dynamic, max: usize) -> Answer<Dynamic> {
-    let too_many = || EvalAltResult::ErrorDataTooLarge("Size of array/BLOB".into(), rhai::Position::NONE);
     if let Some(list) = value.read_lock::<List>() {
         if list.array.len() > max {
             return Err(too_many().into());
@@ -161,4 +215,52 @@ pub(crate) fn functions() -> Shared<Module> {
             module.into()
         })
         .clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine;
+    use crate::value::json_of;
+    use rhai::Dynamic;
+
+    #[test]
+    fn ranges_have_the_functions_of_arrays() {
+        let engine = engine::new();
+        for (snippet, expected) in [
+            ("range(3).map(|i| i * 2)", "[0,2,4]"),
+            ("(1..4).filter(|i| i > 1)", "[2,3]"),
+            ("(1..=4).len()", "4"),
+            ("range(-2).len()", "0"),
+            ("(3..=2).map(|i| i)", "[]"),
+            ("range(4).reduce(|sum, i| sum + i, 0)", "6"),
+            ("range(4).some(|i| i == 3)", "true"),
+            ("range(3) + [9]", "[0,1,2,9]"),
+            ("let a = [1, 2, 3, 4]; a.extract(1..3)", "[2,3]"),
+            ("let a = json::parse(\"[1, 2, 3, 4]\"); a.extract(1..3)", "[2,3]"),
+            ("2 in range(3)", "true"),
+            ("sum(1..=4)", "10"),
+            ("max(range(3))", "2"),
+            ("min(5..=7)", "5"),
+            ("sorted(range(3))", "[0,1,2]"),
+        ] {
+            let value = engine.eval::<Dynamic>(snippet).unwrap_or_else(|error| panic!("{snippet}: {error}"));
+            assert_eq!(json_of(&value).unwrap().to_string(), expected, "{snippet}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_neither_changed_nor_listed_beyond_the_size_of_an_array() {
+        let engine = engine::new();
+        for (snippet, words) in [
+            ("range(1_000_000_000).map(|i| i)", "too large"),
+            ("(-9_223_372_036_854_775_807..9_223_372_036_854_775_807).len()", "too large"),
+            ("let r = range(3); r.push(4)", "push"),
+            ("let r = range(3); r.reverse()", "reverse"),
+            ("range(3).unknown()", "unknown"),
+            ("sum(0..9_223_372_036_854_775_807)", "too large"),
+        ] {
+            let error = engine.eval::<Dynamic>(snippet).expect_err(snippet).to_string();
+            assert!(error.contains(words), "{snippet}: {error}");
+        }
+    }
 }

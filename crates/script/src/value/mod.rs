@@ -19,7 +19,9 @@ mod order;
 pub(crate) use alike::{may_read_like, report_element, report_pair};
 pub(crate) use bytes::register as register_bytes;
 pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, live};
-pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions, names_of};
+pub(crate) use delegate::{
+    functions, lend_functions_missing_beside, lend_missing_functions, names_of, numbers_of,
+};
 pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape};
 pub use kind::Type;
 pub(crate) use map::{Misspelt, property_accessors};
