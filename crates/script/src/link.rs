@@ -46,6 +46,19 @@ impl LinkedModules {
             engine.register_static_module(name.as_str(), module.clone());
         }
     }
+
+    /// Registers the modules on the engine that runs the script, with the instrumented functions of all modules.
+    pub(super) fn register_instrumented(&self, engine: &mut Engine, functions: &AST) {
+        for (name, module) in &self.modules {
+            let Some(prefix) = module.id() else { continue };
+            let mut running = public_functions(prefix, functions);
+            for (name, value) in module.iter_var() {
+                running.set_var(name, value.clone());
+            }
+            running.build_index();
+            engine.register_static_module(name.as_str(), running.into());
+        }
+    }
 }
 
 /// Compiles the modules that a script imports.
@@ -300,16 +313,12 @@ fn public_module(
     parsed: &ParsedModule,
     values: &HashMap<String, Dynamic>,
 ) -> Shared<Module> {
-    let mut public = Module::new();
-    public.set_id(prefix);
+    let mut public = public_functions(prefix, ast);
     let mut shown: BTreeSet<&str> = parsed.constants.iter().map(|(name, _)| name.as_str()).collect();
-    for function in ast.iter_fn_def() {
+    for function in ast.iter_fn_def().filter(|function| function.access == FnAccess::Public) {
         let Some(name) = function.name.strip_prefix(prefix) else { continue };
-        if function.access == FnAccess::Public {
-            public.set_script_fn(ScriptFuncDef { name: name.into(), ..(**function).clone() });
-            if let Some((name, _)) = parsed.functions.iter().find(|(known, _)| known == name) {
-                shown.insert(name);
-            }
+        if let Some((name, _)) = parsed.functions.iter().find(|(known, _)| known == name) {
+            shown.insert(name);
         }
     }
     for name in shown {
@@ -319,6 +328,18 @@ fn public_module(
     }
     public.build_index();
     public.into()
+}
+
+/// Builds a module of the public functions with this prefix.
+fn public_functions(prefix: &str, ast: &AST) -> Module {
+    let mut public = Module::new();
+    public.set_id(prefix);
+    for function in ast.iter_fn_def().filter(|function| function.access == FnAccess::Public) {
+        if let Some(name) = function.name.strip_prefix(prefix) {
+            public.set_script_fn(ScriptFuncDef { name: name.into(), ..(**function).clone() });
+        }
+    }
+    public
 }
 
 /// A parsed module.

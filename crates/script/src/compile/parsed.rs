@@ -107,8 +107,7 @@ pub(super) fn folded(
 ) -> Result<FoldedFunctions, ParseError> {
     let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let scope = folding::known_to(&parameters.collect(), &values);
-    let register = |engine: &mut Engine| {
-        linked.register(engine);
+    let register_own = |engine: &mut Engine| {
         if !beside.own.is_empty() {
             lend_functions_missing_beside(engine, beside.own.iter().map(|(_, module)| module));
         }
@@ -120,7 +119,8 @@ pub(super) fn folded(
             }
         }
     };
-    register(&mut engine);
+    linked.register(&mut engine);
+    register_own(&mut engine);
     engine.set_strict_variables(true);
     if beside.coverage.is_some() {
         // A line that is folded completely would never run.
@@ -140,7 +140,8 @@ pub(super) fn folded(
     values.extend(linked.values.clone());
     let names = Names::of(&ast);
     let mut engine = engine::with_modules(|name| names.modules.contains(name));
-    register(&mut engine);
+    linked.register_instrumented(&mut engine, &of_modules);
+    register_own(&mut engine);
     instrumented.register(&mut engine, beside.coverage)?;
     let mut ast = own;
     ast.combine(of_modules);
