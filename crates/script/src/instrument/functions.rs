@@ -3,6 +3,7 @@
 //! A step is an expression of Rhai's "custom syntax". No source text can contain one, because the engine that runs
 //! them parses nothing.
 
+use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
 use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SOURCE, SUBJECT};
@@ -60,7 +61,9 @@ impl InstrumentedBodies {
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
-            let mut rewrite = Rewrite { kinds: &kinds, literals, lines, has_changed: false };
+            let handled = HandledTypes::of(&statements);
+            let mut rewrite =
+                Rewrite { kinds: &kinds, handled: &handled, literals, lines, has_changed: false };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);

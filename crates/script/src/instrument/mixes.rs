@@ -345,6 +345,81 @@ fn a_guard_fails_where_values_of_two_types_read_the_same() {
 }
 
 #[test]
+fn constants_and_valves_that_read_the_same_fail_in_a_guard_too() {
+    for code in [
+        "5 == \"5\"",
+        "\"true\" != true",
+        "Valves.limit == 5",
+        "valves.limit == 5",
+        "Valves.count == \"7\"",
+        "valves.count == \"7\"",
+        "[5].contains(valves.limit)",
+        "body.n == valves.limit",
+    ] {
+        let text = format!(
+            "/*\nsecurity: true\n*/\nconst Valves = #{{ limit: \"5\", count: 7 }};\nfn inlet(body, valves) {{\n body.out = {code}; body\n}}"
+        );
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
+        let script = Script::compile(&file, &Settings::default()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let body = Json::from([("n", 5i64.into())]);
+        let args = vec![value::live(&body, Shape::Body), value::live(&script.valves, Shape::Plain)];
+        let Err(failed) = script.call(Hook::Inlet, args, &Turn::default()).0 else {
+            panic!("{code} gives {}", body.field("out"));
+        };
+        let failed = words_of(failed);
+        assert!(failed.contains("that reads the same") && failed.contains("x.rhai:6:"), "{code}: {failed}");
+    }
+}
+
+#[test]
+fn functions_of_modules_have_the_same_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("filters/lib")).unwrap();
+    let module = "fn is_five(v) { v == \"5\" }\nfn is_more(v, most) { v > most }\nfn inner(v) { is_five(v) }";
+    std::fs::write(folder.path().join("filters/lib/acl.rhai"), module).unwrap();
+    for (code, words) in [
+        ("acl::is_five(body.n)", "acl.rhai:1:"),
+        ("acl::is_more(body.n, \"1\")", "acl.rhai:2:"),
+        ("acl::inner(body.n)", "acl.rhai:1:"),
+        ("[body.n].some(|n| acl::is_five(n))", "acl.rhai:1:"),
+        ("[body.n].map(acl::is_five)", "acl.rhai:1:"),
+    ] {
+        let text = format!(
+            "/*\nsecurity: true\n*/\nimport \"lib/acl\" as acl;\nfn inlet(body) {{ body.out = {code}; body }}"
+        );
+        let root = folder.path().join("filters");
+        let read = crate::read_text(Kind::Filter, &root, &root.join("x.rhai"), &text).unwrap();
+        let script =
+            Script::compile(&read.file, &Settings::default()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let body = Json::from([("n", 5i64.into())]);
+        let Err(failed) = script.call(Hook::Inlet, vec![value::live(&body, Shape::Body)], &Turn::default()).0
+        else {
+            panic!("{code} gives {}", body.field("out"));
+        };
+        let failed = words_of(failed);
+        assert!(failed.contains(words), "{code}: {failed}");
+    }
+}
+
+#[test]
+fn a_guard_that_expects_either_type_compares_both() {
+    for (code, given, expected) in [
+        ("a == true || a == \"true\" || a == 1", "true".into(), "true"),
+        ("a == true || a == \"true\" || a == 1", 1i64.into(), "true"),
+        ("a == true || a == \"true\" || a == 1", "no".into(), "false"),
+        ("5 == a || a == \"5\"", "5".into(), "true"),
+        ("a != 5 && a != \"5\"", "5".into(), "false"),
+    ] {
+        let script = comparing(code, "security: true\n");
+        assert_eq!(
+            outcome(&script, dynamic_of(&given), Dynamic::UNIT).unwrap().to_string(),
+            expected,
+            "{code}"
+        );
+    }
+}
+
+#[test]
 fn other_scripts_find_them_unequal_as_before() {
     for (test, unequal) in TESTS {
         let script = comparing(test, "title: x\n");

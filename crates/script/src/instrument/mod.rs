@@ -6,9 +6,11 @@
 //! runs a changed copy of its body, which is stored separately; all other functions are unchanged.
 
 mod functions;
+mod handled;
 mod kinds;
 mod literals;
 mod operators;
+mod places;
 mod rewrite;
 mod writes;
 

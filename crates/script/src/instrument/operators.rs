@@ -4,6 +4,7 @@
 //! limit never applies, and `[] += live` adds a live array as one element. If the syntax does not prove the kinds
 //! of the operands, a step replaces the operator.
 
+use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
 use crate::value::{List, error, may_read_like, report_pair};
 use crate::{budget, thrown::ThrownError};
@@ -21,13 +22,13 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 const ELEMENTS: usize = 16;
 /// Operators that compare the order of two values.
 const ORDERING: [&str; 4] = ["<", "<=", ">", ">="];
-/// All operators that compare two values.
+/// All operators that compare two values, the ordering ones first.
 const COMPARING: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
 /// Returns `true` if a call compares the order of operands that may not be ordered, or the equality of operands that
 /// may read the same without being equal.
-pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>) -> bool {
-    if !is_comparison(call) {
+pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>, handled: &HandledTypes) -> bool {
+    if !is_comparison(call) || handled.has(call) {
         return false;
     }
     let [first, second] = call.args.as_slice() else { return false };
@@ -59,27 +60,8 @@ pub(super) fn may_nest(target: &Expr, value: &Expr, kinds: &Kinds<'_>) -> bool {
     kinds.kind_of(value).is_none() && kinds.kind_of(target).is_none_or(|kind| kind == ValueKind::Array)
 }
 
-/// Returns `true` if an expression is evaluated without side effects.
-pub(super) fn is_place(expression: &Expr, kinds: &Kinds<'_>) -> bool {
-    match expression {
-        Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
-            is_place(&pair.lhs, kinds) && is_place(&pair.rhs, kinds)
-        }
-        Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
-            (call.op_token.is_some() || kinds.is_counting(call))
-                && call.args.iter().all(|argument| is_place(argument, kinds))
-        }
-        Expr::Variable(..)
-        | Expr::ThisPtr(..)
-        | Expr::Property(..)
-        | Expr::IntegerConstant(..)
-        | Expr::StringConstant(..) => true,
-        _ => false,
-    }
-}
-
-/// Makes an engine evaluate comparisons of unordered constants at run time, where they are reported: Rhai would
-/// replace each by `false`.
+/// Makes an engine evaluate comparisons of constants of two types at run time, where they are reported: Rhai would
+/// replace each by `false` or `true`.
 pub(crate) fn keep_unordered(engine: &mut Engine) {
     static UNORDERED: OnceLock<Shared<Module>> = OnceLock::new();
     let module = UNORDERED.get_or_init(|| {
@@ -97,11 +79,14 @@ pub(crate) fn keep_unordered(engine: &mut Engine) {
         let mut module = Module::new();
         let pairs = types.iter().flat_map(|first| types.iter().map(move |second| (first, second)));
         for (first, second) in pairs.filter(|(first, second)| first.1 != second.1 || first.1 == 3) {
-            for operator in ORDERING {
+            // Numbers, texts and booleans may read the same.
+            let may_be_alike = first.1 < 3 && second.1 < 3;
+            for operator in COMPARING.iter().take(if may_be_alike { COMPARING.len() } else { ORDERING.len() })
+            {
                 let call = |_: Option<NativeCallContext<'_>>, _: &mut [&mut Dynamic]| Ok(Dynamic::FALSE);
                 let func = Shared::new(call);
                 let func = RhaiFunc::Pure { func, has_context: false, is_pure: true, is_volatile: false };
-                FuncRegistration::new(operator).with_namespace(FnNamespace::Global).set_into_module_raw(
+                FuncRegistration::new(*operator).with_namespace(FnNamespace::Global).set_into_module_raw(
                     &mut module,
                     [first.0, second.0],
                     func,

@@ -1,8 +1,9 @@
 //! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
+use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::{operators, writes};
+use super::{operators, places, writes};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
@@ -26,6 +27,8 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
 pub(super) struct Rewrite<'a> {
     /// The kinds of the values in the function.
     pub(super) kinds: &'a Kinds<'a>,
+    /// The comparisons that expect values of several types.
+    pub(super) handled: &'a HandledTypes,
     /// The literals whose keys are not sorted.
     pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
@@ -99,7 +102,7 @@ impl Rewrite<'_> {
                 let (operator, pair) = &mut **parts;
                 let is_sum = operator.get_op_assignment_info().is_some_and(|(.., name)| name == "+");
                 let may_nest = is_sum && operators::may_nest(&pair.lhs, &pair.rhs, self.kinds);
-                let is_place = may_nest && operators::is_place(&pair.lhs, self.kinds);
+                let is_place = may_nest && places::is_place(&pair.lhs, self.kinds);
                 self.expression(&mut pair.lhs);
                 self.expression(&mut pair.rhs);
                 if may_nest {
@@ -110,7 +113,7 @@ impl Rewrite<'_> {
                     self.has_changed = true;
                 }
             }
-            Stmt::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+            Stmt::FnCall(call, position) if operators::is_doubtful(call, self.kinds, self.handled) => {
                 let compared = self.compared(call, *position);
                 *statement = Stmt::Expr(compared.into());
             }
@@ -150,7 +153,7 @@ impl Rewrite<'_> {
                 self.has_changed |= self.literals.order(value, *position);
             }
             Expr::Stmt(block) => self.block(block),
-            Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds) => {
+            Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds, self.handled) => {
                 let compared = self.compared(call, *position);
                 *expression = compared;
             }

@@ -1,7 +1,7 @@
 //! Assignments through `?.`, which Rhai ignores where the value before it is `()`.
 
 use super::kinds::Kinds;
-use super::operators::is_place;
+use super::places::{is_place, show};
 use crate::thrown::ThrownError;
 use crate::{call, log};
 use rhai::{ASTFlags, Dynamic, EvalAltResult, Expr, Position};
@@ -60,38 +60,6 @@ pub(super) fn state_of(source: &Expr, position: Position) -> Dynamic {
         name.push('…');
     }
     Dynamic::from(Target { name, position })
-}
-
-/// Appends the text of a chain, with `…` for the parts that do not name a value.
-fn show(chain: &Expr, text: &mut String) {
-    match chain {
-        Expr::Variable(variable, ..) => text.push_str(&variable.1),
-        Expr::ThisPtr(_) => text.push_str("this"),
-        Expr::Property(property, _) => text.push_str(&property.2),
-        Expr::Dot(pair, flags, _) => {
-            show(&pair.lhs, text);
-            text.push_str(if flags.contains(ASTFlags::NEGATED) { "?." } else { "." });
-            show(&pair.rhs, text);
-        }
-        Expr::Index(pair, flags, _) => {
-            show(&pair.lhs, text);
-            text.push_str(if flags.contains(ASTFlags::NEGATED) { "?[" } else { "[" });
-            match &pair.rhs {
-                Expr::Dot(rest, dot, _) if !flags.contains(ASTFlags::BREAK) => {
-                    show(&rest.lhs, text);
-                    text.push_str(if dot.contains(ASTFlags::NEGATED) { "]?." } else { "]." });
-                    show(&rest.rhs, text);
-                }
-                index => {
-                    show(index, text);
-                    text.push(']');
-                }
-            }
-        }
-        Expr::IntegerConstant(number, _) => text.push_str(&number.to_string()),
-        Expr::StringConstant(word, _) => text.push_str(&format!("{word:?}")),
-        _ => text.push('…'),
-    }
 }
 
 /// Reports an assignment that Rhai ignores because its source is `()`.

@@ -11,6 +11,8 @@ use valvehouse_json::Json;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
+/// The status of a request that a guard cannot judge.
+const UNJUDGED: u16 = 400;
 /// A longer text is not read as a number, in bytes.
 const MAX_NUMBER: usize = 32;
 
@@ -72,6 +74,11 @@ pub(crate) fn may_read_like(text: &str) -> bool {
     Reading::of_text(text).is_some()
 }
 
+/// Returns `true` if two values have different types and read the same.
+pub(crate) fn reads_alike(first: &Dynamic, second: &Dynamic) -> bool {
+    matches!((Reading::of(first), Reading::of(second)), (Some(first), Some(second)) if first.is_like(&second))
+}
+
 /// Reports two values of different types that read the same and were found unequal.
 ///
 /// # Errors
@@ -128,8 +135,9 @@ fn report([first, second]: [&Reading; 2], operator: &str, at: Position) -> Answe
     );
     let help = "convert one of them first, with `parse_int(text)` or `value.to_string()`";
     if call::is_of_guard() {
-        let message = format!("{message}; {help}: a guard must not miss a value because of its type");
-        return Err(ThrownError::bug(message, at.line()).into_error(at));
+        let message = format!("{message}; {help}, or compare with both types");
+        // The value is the client's or the model's, so the guard keeps working for others.
+        return Err(ThrownError::unanswered(message, UNJUDGED).into_error(at));
     }
     let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
     log::log(tracing::Level::WARN, &format!("{line}{message}; {help}"));
