@@ -422,7 +422,14 @@ mod tests {
         assert!(index.held_bytes() > 0 && other.held_bytes() == 0);
         let wrong = index.nearest(&own, vec![1.0, 0.0], 1, -1.0).await.unwrap_err();
         assert!(wrong.cause.contains("expected a vector of 3 dimensions"), "{wrong}");
-        assert!(index.nearest(&own, vec![0.0; 3], 1, -1.0).await.unwrap_err().cause.contains("only zeros"));
+        assert!(
+            index
+                .nearest(&own, vec![0.0; 3], 1, -1.0)
+                .await
+                .unwrap_err()
+                .cause
+                .contains("not all of them zero")
+        );
     }
 
     #[tokio::test]
