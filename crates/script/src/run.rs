@@ -7,6 +7,7 @@ use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
 use super::thrown::ThrownError;
+use super::value::UNJUDGED;
 use super::{answer, diagnostic};
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
@@ -221,7 +222,9 @@ impl Script {
         }
         let cause = redact(diagnostic::of_run(&self.sources, function, error));
         let summary = redact(diagnostic::summary_of_run(error));
-        let failure = PluginError { is_by_request: client.is_some(), ..PluginError::new(cause) };
+        // A request that a guard cannot judge is rejected with the reason.
+        let rejection = client.clone().filter(|client| client.status == UNJUDGED).map(Box::new);
+        let failure = PluginError { is_by_request: client.is_some(), rejection, ..PluginError::new(cause) };
         CallEnd::Broken { failure, summary, limit: ReachedLimit::of(error), client }
     }
 }

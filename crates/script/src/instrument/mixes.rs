@@ -366,6 +366,10 @@ fn constants_and_valves_that_read_the_same_fail_in_a_guard_too() {
         let Err(failed) = script.call(Hook::Inlet, args, &Turn::default()).0 else {
             panic!("{code} gives {}", body.field("out"));
         };
+        // The request is rejected, and does not count against the guard.
+        let CallEnd::Broken { failure, .. } = &failed else { panic!("{code}") };
+        let status = failure.rejection.as_ref().map(|rejection| rejection.status);
+        assert!(failure.is_by_request && status == Some(value::UNJUDGED), "{code}: {failure:?}");
         let failed = words_of(failed);
         assert!(failed.contains("that reads the same") && failed.contains("x.rhai:6:"), "{code}: {failed}");
     }

@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// The status of a request that a guard cannot judge.
-const UNJUDGED: u16 = 400;
+pub(crate) const UNJUDGED: u16 = 422;
 /// A longer text is not read as a number, in bytes.
 const MAX_NUMBER: usize = 32;
 
