@@ -1,6 +1,6 @@
 //! Every other place where a script runs: streams, tools, the hooks around both, and state between calls.
 
-use super::{BUDGET, Comes, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
+use super::{BUDGET, CONTAINERS, Comes, DEEP, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
 use Comes::{Breaks, Ends, Fails, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "laughs deep",
         "fn inlet(body) { let x = body.messages.filter(|m| false); let none = x; for i in 0..50_000 { x = none + [x, x]; } let y = x.copy(); if x == y { body.x = x; } body }",
-        Breaks(&["limit of 128 nested levels", OPERATIONS, TIME, MEMORY]),
+        Breaks(DEEP),
     ),
     (
         "one text a thousand times",
@@ -138,7 +138,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "deep then copied",
         "fn inlet(body) { let m = body; for i in 0..100_000 { m.x = #{}; m = m.x; } let c = body.copy(); if c == body { print(c); } body }",
-        Breaks(BUDGET),
+        Breaks(&[CONTAINERS, OPERATIONS, TIME, MEMORY]),
     ),
     (
         "deep and returned",
