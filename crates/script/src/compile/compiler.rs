@@ -27,6 +27,11 @@ use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Layer, Redactor, ValveSchema};
 use valvehouse_json::Json;
 
+/// Returns `true` for a filter with `security: true`.
+fn is_guard(file: &SourceFile, manifest: &Manifest) -> bool {
+    file.kind == Kind::Filter && manifest.security
+}
+
 impl Script {
     /// Reads, checks and compiles a file. Nothing of a filter runs; of a module of tools, only the functions that
     /// list its tools.
@@ -107,7 +112,8 @@ impl Script {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
             problems.extend(manifest::misplaced_endpoints(&manifest, &hooks, file, source));
         }
-        if file.kind == Kind::Filter && manifest.security {
+        let is_guard = is_guard(file, &manifest);
+        if is_guard {
             as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
@@ -117,7 +123,6 @@ impl Script {
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         // A guard without its configured values may accept everything. A check may run without the secrets.
-        let is_guard = file.kind == Kind::Filter && manifest.security;
         let (configured, unset) = configured(&manifest.valves, settings, file, is_guard);
         let is_fatal =
             |problem: &Diagnostic| is_guard && (settings.is_served || problem.code == Code::UnknownName);
@@ -251,7 +256,7 @@ impl Script {
                 script: OnceLock::new(),
                 breaker: breaker.clone(),
                 version: RunVersion::of(&file.id, &file.hash()),
-                is_guard: file.kind == Kind::Filter && manifest.security,
+                is_guard: is_guard(file, &manifest),
                 secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
             })
         };

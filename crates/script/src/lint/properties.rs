@@ -147,8 +147,8 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     problems
 }
 
-/// Returns the properties among these that are written and named only once in a source, and that are almost a key of a
-/// value of the host: each with the shapes of such values, and the key that was probably meant.
+/// Returns the properties among these that a source names only once, and that are almost a key of a value of the host:
+/// each with the shapes of such values, and the key that was probably meant.
 pub(crate) fn misspelt_once<'a>(source: &str, names: impl Iterator<Item = &'a str>) -> Misspelt {
     let handles = [
         (Shape::Body, &[Handle::Body][..]),

@@ -17,7 +17,6 @@ pub(crate) const UNJUDGED: u16 = 422;
 const MAX_NUMBER: usize = 32;
 
 /// A value that may read the same as one of another type.
-#[derive(PartialEq)]
 enum Reading {
     Number(f64),
     Boolean(bool),
