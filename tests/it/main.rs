@@ -9,6 +9,7 @@
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 mod memory;
+mod memory_limits;
 mod actions;
 mod after_answers;
 mod agent_state;

@@ -81,6 +81,7 @@ impl Config {
             ("server.request_headers", now.request_headers != next.request_headers),
             ("server.response_headers", now.response_headers != next.response_headers),
             ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
+            ("server.max_memory_mb", now.max_memory_mb != next.max_memory_mb),
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
@@ -134,6 +135,8 @@ pub struct Server {
     pub response_headers: Vec<String>,
     /// The largest request, in megabytes.
     pub max_body_mb: u64,
+    /// The most memory of the bodies and answers of all running requests, in megabytes; 0 for half of what there is.
+    pub max_memory_mb: u64,
     /// The longest text that a script may read or build, in megabytes.
     pub max_text_mb: u64,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.

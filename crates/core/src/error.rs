@@ -131,8 +131,8 @@ pub struct PluginError {
     pub cause: String,
     /// The error that the plugin's Rust code returned, if any.
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
-    /// Set if the request caused the failure, for example by its size. The failure does not count for the
-    /// plugin's circuit breaker, which any client could open otherwise.
+    /// Set if the request caused the failure, for example by its size, or the load of the host. The failure does not
+    /// count for the plugin's circuit breaker, which any client could open otherwise.
     pub is_by_request: bool,
     /// The rejection that a client receives instead of the failure, from a hook before a model or tool call.
     pub rejection: Option<Box<Rejection>>,
@@ -299,6 +299,13 @@ pub enum Error {
         /// A machine-readable code, such as `store_full`.
         code: &'static str,
     },
+    /// The host has too much work at the moment.
+    TooBusy {
+        /// The exceeded limit.
+        message: String,
+        /// The time until the next attempt.
+        wait: Duration,
+    },
     /// The host failed.
     Host(String),
 }
@@ -311,6 +318,7 @@ impl fmt::Display for Error {
             | Self::Rejected(Rejection { message, .. })
             | Self::Unguarded { message, .. }
             | Self::Misshapen { message }
+            | Self::TooBusy { message, .. }
             | Self::Host(message) => f.write_str(message),
             Self::Broken(failure) => failure.fmt(f),
             Self::Answered { provider, status, .. } => write!(f, "provider {provider} answered {status}"),
@@ -400,7 +408,11 @@ impl Error {
             | Self::BreakerOpen { .. }
             | Self::Provider { .. }
             | Self::Misshapen { .. } => Blame::Provider,
-            Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,
+            Self::ToolLoop { .. }
+            | Self::Paused
+            | Self::Unstored { .. }
+            | Self::TooBusy { .. }
+            | Self::Host(_) => Blame::Host,
         }
     }
 }
@@ -409,7 +421,10 @@ impl Error {
     /// Returns `true` if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::TooOften { .. } | Self::BreakerOpen { .. } | Self::Unstored { .. } => true,
+            Self::TooOften { .. }
+            | Self::BreakerOpen { .. }
+            | Self::Unstored { .. }
+            | Self::TooBusy { .. } => true,
             Self::Unanswered { sent, .. } => !sent,
             Self::Provider { timeout, .. } => *timeout,
             Self::Rejected(rejection) => rejection.retry_after.is_some() || rejection.status == 429,

@@ -16,27 +16,45 @@ use std::fmt;
 
 /// The error of a parser, with line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError(String);
+pub struct ParseError {
+    message: String,
+    has_too_many_values: bool,
+}
+
+impl ParseError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), has_too_many_values: false }
+    }
+
+    /// Returns `true` if the document has more values than the parser allows.
+    pub fn has_too_many_values(&self) -> bool {
+        self.has_too_many_values
+    }
+}
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for ParseError {}
 
+/// The maximum number of values in a document, unless the caller sets another one. A value takes more memory than its
+/// text: `[]` takes 40 times as much.
+const MAX_VALUES: usize = 2 << 20;
+
 impl Json {
     /// Parses one JSON document.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a JSON document or are nested deeper than [`MAX_DEPTH`].
+    /// Returns an error if the bytes are not a JSON document, are nested deeper than [`MAX_DEPTH`], or have more than
+    /// 2,097,152 values.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        parse(bytes, UNBOUNDED)
+        parse(bytes, MAX_VALUES)
     }
 
-    /// Parses one JSON document with at most this many values. The limit is needed because a value takes more
-    /// memory than its text: `[]` takes 40 times as much.
+    /// Parses one JSON document with at most this many values.
     ///
     /// # Errors
     /// Returns an error if there are more values, and the errors of [`Json::parse`].
@@ -53,29 +71,37 @@ impl Json {
     pub fn parse_shared(document: &Bytes) -> Result<Self, ParseError> {
         parse_shared(document)
     }
+
+    /// Parses one JSON document with at most this many values, as [`Json::parse_shared`] does. Also returns the
+    /// approximate number of its values.
+    ///
+    /// # Errors
+    /// Returns an error if there are more values, and the errors of [`Json::parse`].
+    pub fn parse_shared_within(document: &Bytes, most_values: usize) -> Result<(Self, usize), ParseError> {
+        read(document, most_values, Some(document))
+    }
 }
 
-/// The limit that allows any number of values.
-const UNBOUNDED: usize = usize::MAX - 1;
-
 fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
-    read(bytes, most_values, None)
+    read(bytes, most_values, None).map(|(json, _)| json)
 }
 
 pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
-    read(document, UNBOUNDED, Some(document))
+    read(document, MAX_VALUES, Some(document)).map(|(json, _)| json)
 }
 
-fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<Json, ParseError> {
+fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<(Json, usize), ParseError> {
     let text = std::str::from_utf8(bytes)
-        .map_err(|error| ParseError(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
+        .map_err(|error| ParseError::new(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
     let left = most_values.saturating_add(1);
     let mut parser = Parser { left, shared, ..Parser::new(text, SLOTS) };
-    let value = parser.document();
-    value.map_err(|Invalid| match parser.left {
-        0 => ParseError(format!("more than {most_values} values")),
-        _ => explain(bytes, parser.depth),
-    })
+    match parser.document() {
+        Ok(value) => Ok((value, left - parser.left)),
+        Err(Invalid) if parser.left == 0 => {
+            Err(ParseError { message: format!("more than {most_values} values"), has_too_many_values: true })
+        }
+        Err(Invalid) => Err(explain(bytes, parser.depth)),
+    }
 }
 
 /// Returns the entries of an object that was verified to have plain values.
@@ -88,11 +114,11 @@ pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
 /// Parses again with `serde_json` to determine the error and its position.
 fn explain(bytes: &[u8], depth: usize) -> ParseError {
     if depth > MAX_DEPTH {
-        return ParseError(format!("nested deeper than {MAX_DEPTH} levels"));
+        return ParseError::new(format!("nested deeper than {MAX_DEPTH} levels"));
     }
     match serde_json::from_slice::<serde_json::Value>(bytes) {
-        Err(error) => ParseError(error.to_string()),
-        Ok(_) => ParseError("not a JSON document".into()),
+        Err(error) => ParseError::new(error.to_string()),
+        Ok(_) => ParseError::new("not a JSON document"),
     }
 }
 
@@ -237,6 +263,12 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let found = lazy_object::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
+        if found.is_some() {
+            self.left = self.left.saturating_sub(UNREAD_VALUES);
+            if self.left == 0 {
+                return Err(Invalid);
+            }
+        }
         Ok(found.map(|(length, keys)| {
             let start = self.at;
             self.at += length;
@@ -333,6 +365,9 @@ const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(T
 
 /// The initial number of slots, which suffices for most events.
 const SLOTS: usize = 16;
+
+/// The number of values for which an object counts that stays in its document.
+const UNREAD_VALUES: usize = 4;
 
 /// The minimum length, including quotes, of a string that stays in its document.
 const KEPT: usize = 64;
@@ -457,6 +492,25 @@ mod tests {
         json.set("a", "short").unwrap();
         assert_eq!(raw(&json), format!(r#"{{"a":"short","b":"ä","c":[{long}]}}"#));
         assert_eq!(json.to_string(), format!(r#"{{"a":"short","b":"ä","c":["{text}"]}}"#), "decoded");
+    }
+
+    #[test]
+    fn a_document_with_too_many_values_is_an_error_and_unread_messages_count() {
+        let within =
+            |text: &str, most| Json::parse_shared_within(&Bytes::copy_from_slice(text.as_bytes()), most);
+        assert_eq!(within("[1,2,3]", 4).unwrap().1, 4);
+        let error = within("[1,2,3]", 3).unwrap_err();
+        assert!(error.has_too_many_values() && error.to_string() == "more than 3 values", "{error}");
+        assert!(!within("[1,2,", 100).unwrap_err().has_too_many_values());
+        let message = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(80));
+        let messages = format!("[{message},{message},{message}]");
+        assert_eq!(within(&messages, 100).unwrap().1, 1 + 3 * UNREAD_VALUES);
+        for most in 0..=3 * UNREAD_VALUES {
+            assert!(within(&messages, most).unwrap_err().has_too_many_values(), "{most}");
+        }
+        let many = format!("[{}0]", "0,".repeat(MAX_VALUES));
+        assert!(Json::parse(many.as_bytes()).unwrap_err().has_too_many_values());
+        assert!(shared(&many).unwrap_err().has_too_many_values());
     }
 
     #[test]

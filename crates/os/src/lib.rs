@@ -3,6 +3,7 @@
 
 mod failure;
 mod folders;
+mod memory;
 mod programs;
 mod variables;
 
@@ -11,5 +12,6 @@ pub use folders::{
     CreatedFolder, EntryKind, FileText, FolderEntry, Folders, GlobMatches, GlobQuery, GrepQuery, Lines,
     Listing, Match, Matches, WriteMode, WriteResult,
 };
+pub use memory::available_memory;
 pub use programs::{Command, Options, Output, Programs};
 pub use variables::Variables;

@@ -7,7 +7,9 @@ use futures::StreamExt;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::Read as _;
 use std::time::Duration;
+use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// The maximum number of bytes that are read from an oversized body.
@@ -15,8 +17,47 @@ const MAX_DRAIN: usize = 128 << 20;
 /// The maximum time for which an oversized body is read.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
-/// Reads a complete body of at most `max_mb` MiB, without a byte order mark.
-pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
+/// The size from which a body counts toward the memory of the host, in bytes.
+const COUNTED: usize = 256 << 10;
+/// The number of copies of a body that the host holds at most: as received, and as JSON.
+const COPIES: usize = 2;
+
+/// The limits of a host for bodies.
+#[derive(Clone)]
+pub(crate) struct BodyLimits {
+    /// The maximum size of one body, in MiB.
+    pub(crate) max_mb: u64,
+    /// The memory of all requests.
+    pub(crate) memory: MemoryLimit,
+}
+
+impl BodyLimits {
+    pub(crate) fn of(app: &App) -> Self {
+        Self { max_mb: app.config.server.max_body_mb, memory: app.memory.clone() }
+    }
+}
+
+/// The bytes of a body that count toward the memory of the host until the last part of them is dropped.
+struct CountedBytes {
+    bytes: Bytes,
+    _held: HeldMemory,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a complete body within these limits, without a byte order mark.
+///
+/// # Errors
+/// Returns a request error if the body is too large or ends early, and an error if the requests of the host hold
+/// too much memory.
+pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error> {
+    let max_mb = limits.max_mb;
+    let held = limits.memory.share();
+    let mut counted = COUNTED;
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
@@ -28,6 +69,14 @@ pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
         if first.len() + whole.len() + chunk.len() > limit {
             drain(chunks).await;
             return Err(too_large(max_mb));
+        }
+        if first.len() + whole.len() + chunk.len() > counted {
+            if let Err(error) = held.grow(COPIES * COUNTED.max(chunk.len())) {
+                drop((first, whole));
+                drain(chunks).await;
+                return Err(error);
+            }
+            counted += COUNTED.max(chunk.len());
         }
         // Most bodies arrive in one chunk, which is not copied.
         match (first.is_empty(), whole.is_empty()) {
@@ -41,7 +90,10 @@ pub(crate) async fn read(body: Body, max_mb: u64) -> Result<Bytes, Error> {
             }
         }
     }
-    let bytes = if whole.is_empty() { first } else { whole.freeze() };
+    let mut bytes = if whole.is_empty() { first } else { whole.freeze() };
+    if counted > COUNTED {
+        bytes = Bytes::from_owner(CountedBytes { bytes, _held: held });
+    }
     Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
 }
 
@@ -56,23 +108,25 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
 /// Reads a complete body, and decompresses it if it is compressed with zstd, as Codex does with long bodies.
 ///
 /// # Errors
-/// Returns a request error for any other compression, for invalid zstd, and for a body that is larger than
-/// `max_mb` MiB before or after decompression.
-pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Error> {
+/// Returns a request error for any other compression, for invalid zstd, and for a body that exceeds the limits
+/// before or after decompression.
+pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, limits: &BodyLimits) -> Result<Bytes, Error> {
     if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {
         unpacked(headers)?;
-        return read(body, max_mb).await;
+        return read(body, limits).await;
     }
-    let bytes = read(body, max_mb).await?;
-    let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, max_mb)).await;
+    let bytes = read(body, limits).await?;
+    let limits = limits.clone();
+    let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, &limits)).await;
     unpacked.unwrap_or_else(|error| Err(Error::Host(format!("cannot decompress a request body: {error}"))))
 }
 
 /// Decompresses all zstd frames in a body.
-fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Error> {
+fn unpack(bytes: &[u8], limits: &BodyLimits) -> Result<Bytes, Error> {
     let invalid = |error: &dyn std::fmt::Display| {
         Error::invalid(format!("cannot read the request body as zstd: {error}"), None)
     };
+    let (max_mb, held) = (limits.max_mb, limits.memory.share());
     let limit = max_mb.saturating_mul(1024 * 1024);
     let (mut rest, mut out) = (bytes, Vec::new());
     while !rest.is_empty() {
@@ -83,7 +137,8 @@ fn unpack(bytes: &[u8], max_mb: u64) -> Result<Bytes, Error> {
             return Err(too_large(max_mb));
         }
     }
-    Ok(out.into())
+    held.grow(COPIES * out.len())?;
+    Ok(Bytes::from_owner(CountedBytes { bytes: out.into(), _held: held }))
 }
 
 fn packing(headers: &HeaderMap) -> Option<&str> {
@@ -104,10 +159,43 @@ pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
+/// The maximum number of values in a body.
+const MAX_VALUES: usize = 1 << 20;
+/// The number of values from which they count toward the memory of the host.
+const COUNTED_VALUES: usize = 4096;
+/// The approximate memory of a value and its copies beside its text, in bytes.
+const VALUE: usize = 128;
+
 /// Parses a body as JSON.
+///
+/// # Errors
+/// Returns a request error if it is not valid or has too many values.
 pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Error> {
-    Json::parse_shared(bytes)
-        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}"), None))
+    parse(bytes).map(|(json, _)| json)
+}
+
+/// Parses a body as JSON whose values count toward this memory.
+///
+/// # Errors
+/// Returns the errors of [`parsed`], and an error if the requests of the host hold too much memory.
+pub(crate) fn parsed_within(bytes: &Bytes, memory: &HeldMemory) -> Result<Json, Error> {
+    let (json, values) = parse(bytes)?;
+    if values > COUNTED_VALUES {
+        memory.grow(values * VALUE)?;
+    }
+    Ok(json)
+}
+
+fn parse(bytes: &Bytes) -> Result<(Json, usize), Error> {
+    Json::parse_shared_within(bytes, MAX_VALUES).map_err(|error| match error.has_too_many_values() {
+        true => Error::Request {
+            message: format!("the request body exceeded its limit of {MAX_VALUES} JSON values"),
+            param: None,
+            code: Some("request_too_large"),
+            kind: RequestErrorKind::TooLarge,
+        },
+        false => Error::invalid(format!("the request body is not valid JSON: {error}"), None),
+    })
 }
 
 /// Discards the rest of an oversized body, because a client that is interrupted while it sends never reads

@@ -1,6 +1,6 @@
 //! Extractors for the id in a path, the parameters of a query, and an object in a body.
 
-use crate::body::{parsed, read};
+use crate::body::{BodyLimits, parsed, read};
 use crate::reply::OpenAiError;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
@@ -69,7 +69,7 @@ impl Words {
 
 /// Reads a body as an object. A missing body is an empty object.
 pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Error> {
-    object_of(&read(body, app.config.server.max_body_mb).await?)
+    object_of(&read(body, &BodyLimits::of(app)).await?)
 }
 
 /// Parses bytes as an object. An empty slice is an empty object.

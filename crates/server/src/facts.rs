@@ -105,6 +105,7 @@ pub(crate) fn of_body(
         exchange: Some(Arc::new(exchange::of(app, headers))),
         nesting: None,
         afterwards: None,
+        memory: Arc::new(app.memory.share()),
     }
 }
 

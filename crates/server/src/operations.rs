@@ -3,7 +3,7 @@
 use super::auth;
 use super::reply;
 use crate::api::{AnyObject, ApiError, Callers, JsonOf, Path, Reply, Routes, get, post};
-use crate::body::read;
+use crate::body::{BodyLimits, read};
 use crate::ready;
 use axum::extract::{Request, State};
 use schemars::JsonSchema;
@@ -136,7 +136,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt
         Some(Err(error)) if auth::is_of_page(&parts.headers) => Err(error),
         operator => Ok(operator.is_some_and(|operator| operator.is_ok())),
     };
-    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let bytes = read(body, &BodyLimits::of(app)).await?;
     let answer = Json::parse(&bytes)
         .map_err(|error| Error::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let is_here = app.questions.is_open(id);

@@ -88,7 +88,7 @@ pub fn status(error: &Error) -> u16 {
         Error::Rejected(rejection) => rejection.status,
         Error::Unguarded { .. } => 503,
         Error::Answered { status, .. } => *status,
-        Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
+        Error::BreakerOpen { .. } | Error::Unstored { .. } | Error::TooBusy { .. } => 503,
         Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
         // Among these are a failed plugin and a host error.
@@ -99,7 +99,10 @@ pub fn status(error: &Error) -> u16 {
 /// Logs an error. The addresses of providers and of the store are only logged, and never sent to clients.
 pub(crate) fn log(error: &Error) {
     match error {
-        Error::Provider { .. } | Error::Unanswered { .. } | Error::Unstored { .. } => {
+        Error::Provider { .. }
+        | Error::Unanswered { .. }
+        | Error::Unstored { .. }
+        | Error::TooBusy { .. } => {
             tracing::warn!("a request failed: {error}");
         }
         _ => tracing::debug!("refused: {error}"),
@@ -164,6 +167,9 @@ pub(crate) fn body(error: &Error) -> Json {
         Error::Unstored { message, code } => {
             envelope(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
+        Error::TooBusy { message, .. } => {
+            envelope(message.clone(), "server_error", Json::Null, "host_too_busy".into())
+        }
         Error::Host(message) => envelope(message.clone(), "server_error", Json::Null, Json::Null),
         _ => envelope("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
     }
@@ -195,7 +201,9 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
 pub(crate) fn retry_after(error: &Error) -> Option<HeaderValue> {
     match error {
         Error::Rejected(rejection) => whole_seconds(rejection.retry_after?),
-        Error::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
+        Error::TooOften { wait, .. } | Error::TooBusy { wait, .. } => {
+            whole_seconds(wait.as_secs_f64().max(1.0))
+        }
         Error::BreakerOpen { cool_down, .. } => whole_seconds(cool_down.as_secs_f64().max(1.0)),
         Error::Answered { retry_after, .. } => {
             let given = retry_after.as_deref()?;

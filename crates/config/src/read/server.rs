@@ -38,6 +38,7 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         request_headers: headers(it, "request_headers"),
         response_headers: headers(it, "response_headers"),
         max_body_mb: it.whole("max_body_mb"),
+        max_memory_mb: it.whole("max_memory_mb"),
         max_text_mb: it.whole("max_text_mb"),
         keep_alive_ms: it.whole("keep_alive_ms"),
         hosts: hosts(it),

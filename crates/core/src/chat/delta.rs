@@ -3,8 +3,35 @@
 //! Values grow chunk by chunk; their existing content is not copied.
 
 use super::message::text_part;
+use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
+
+/// The maximum memory of a streamed answer while it is collected, in bytes.
+const MAX_ANSWER: usize = 32 << 20;
+
+/// The approximate size of an entry without its contents, in bytes.
+const ENTRY: usize = 64;
+
+/// Returns the cost of an entry after this many others, in bytes. It grows with their number, because each
+/// event searches them.
+const fn entry_cost(others: usize) -> usize {
+    ENTRY + 16 * others
+}
+
+/// Returns the approximate size of a value that is appended, in bytes.
+fn size_of(value: &Json) -> usize {
+    match value {
+        Json::Text(text) => text.len(),
+        Json::Null => 0,
+        other => other.size_estimate(),
+    }
+}
+
+fn too_long() -> Error {
+    let message = format!("the model's answer exceeded its limit of {} MiB", MAX_ANSWER >> 20);
+    Error::Provider { message: message.into(), timeout: false }
+}
 
 /// Folds `chat.completion.chunk` events into a `chat.completion`.
 ///
@@ -24,6 +51,7 @@ use valvehouse_json::{Json, Object};
 pub struct Fold {
     top: Fields,
     choices: Vec<Choice>,
+    size: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -43,6 +71,19 @@ struct Call {
 }
 
 impl Fold {
+    /// Returns the approximate size of the answer so far, in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Checks the size of the answer so far.
+    ///
+    /// # Errors
+    /// Returns an error if the answer exceeds 32 MiB.
+    pub fn check_size(&self) -> Result<(), Error> {
+        if self.size > MAX_ANSWER { Err(too_long()) } else { Ok(()) }
+    }
+
     /// Adds a chunk. A value that is not an object is ignored.
     pub fn push(&mut self, chunk: &Json) {
         let Json::Object(chunk) = chunk else { return };
@@ -58,7 +99,7 @@ impl Fold {
                 });
             }
             "id" | "created" | "model" => self.top.absorb_first(key, value),
-            _ => self.top.absorb(key, value),
+            _ => self.size += self.top.absorb(key, value),
         });
     }
 
@@ -67,11 +108,12 @@ impl Fold {
         let at = match self.choices.iter().position(|known| known.index == index) {
             Some(at) => at,
             None => {
+                self.size += 4 * entry_cost(self.choices.len());
                 self.choices.push(Choice { index, ..Choice::default() });
                 self.choices.len() - 1
             }
         };
-        self.choices[at].push(choice);
+        self.size += self.choices[at].push(choice);
     }
 
     /// Returns `true` if any choice has a `finish_reason`.
@@ -156,42 +198,50 @@ impl Choice {
         is_reason(self.fields.text("finish_reason"))
     }
 
-    fn push(&mut self, choice: &Json) {
-        let Json::Object(choice) = choice else { return };
+    /// Adds a choice of a chunk. Returns the number of added bytes, as all methods for parts of chunks do.
+    fn push(&mut self, choice: &Json) -> usize {
+        let Json::Object(choice) = choice else { return 0 };
+        let mut added = 0;
         choice.for_each(|key, value| match key {
             "index" => {}
-            "delta" => self.push_delta(value),
+            "delta" => added += self.push_delta(value),
             "message" => self.whole = value.deep_clone(),
-            _ => self.fields.absorb(key, value),
+            _ => added += self.fields.absorb(key, value),
         });
+        added
     }
 
-    fn push_delta(&mut self, delta: &Json) {
-        let Json::Object(delta) = delta else { return };
+    fn push_delta(&mut self, delta: &Json) -> usize {
+        let Json::Object(delta) = delta else { return 0 };
+        let mut added = 0;
         delta.for_each(|key, value| match key {
             "tool_calls" => {
                 for call in value.items() {
                     self.message.absorb_first("tool_calls", &Json::Null);
-                    self.push_call(&call);
+                    added += self.push_call(&call);
                 }
             }
-            _ => self.message.absorb(key, value),
+            _ => added += self.message.absorb(key, value),
         });
+        added
     }
 
-    fn push_call(&mut self, chunk: &Json) {
-        let Json::Object(fields) = chunk else { return };
+    fn push_call(&mut self, chunk: &Json) -> usize {
+        let Json::Object(fields) = chunk else { return 0 };
+        let mut added = 0;
         let index = chunk.get("index").and_then(|index| index.as_i64());
         let at = match self.calls.iter().rposition(|call| index.is_none() || call.index == index) {
             Some(at) if self.calls[at].goes_on_with(chunk) => at,
             _ => {
+                added += entry_cost(self.calls.len());
                 self.calls.push(Call { index, ..Call::default() });
                 self.calls.len() - 1
             }
         };
         for (key, value) in fields.entries().iter().filter(|(key, _)| key != "index") {
-            self.calls[at].fields.absorb(key, value);
+            added += self.calls[at].fields.absorb(key, value);
         }
+        added
     }
 
     fn finish(self) -> Json {
@@ -325,12 +375,20 @@ fn is_same_part(last: &Fields, next: &Json) -> bool {
 
 impl Fields {
     /// Adds the value of a key. Null and "" never replace a value: providers send them for an unchanged one.
-    pub(super) fn absorb(&mut self, key: &str, value: &Json) {
+    /// Returns the approximate number of bytes by which the fields grew.
+    pub(super) fn absorb(&mut self, key: &str, value: &Json) -> usize {
         match self.slot(key) {
-            None => self.0.push((key.into(), PartialValue::of(key, value))),
+            None => {
+                let added = entry_cost(self.0.len()) + key.len() + size_of(value);
+                self.0.push((key.into(), PartialValue::of(key, value)));
+                added
+            }
             Some(slot) if grows(key) => slot.grow(value),
-            Some(_) if value.is_null() || value.as_str() == Some("") => {}
-            Some(slot) => *slot = PartialValue::Plain(value.deep_clone()),
+            Some(_) if value.is_null() || value.as_str() == Some("") => 0,
+            Some(slot) => {
+                *slot = PartialValue::Plain(value.deep_clone());
+                0
+            }
         }
     }
 
@@ -405,10 +463,14 @@ impl PartialValue {
         map
     }
 
-    fn grow(&mut self, more: &Json) {
+    /// Appends a value. Returns the approximate number of added bytes.
+    fn grow(&mut self, more: &Json) -> usize {
         match (&mut *self, more) {
-            (_, Json::Null) => {}
-            (Self::Text(text), Json::Text(more)) => text.push_str(more),
+            (_, Json::Null) => 0,
+            (Self::Text(text), Json::Text(more)) => {
+                text.push_str(more);
+                more.len()
+            }
             (Self::List(items), Json::Text(more)) => add_items(items, &[text_part(more)]),
             (Self::List(items), Json::Array(more)) => add_items(items, &more.items()),
             // The content becomes a list: the existing text is its first part.
@@ -417,15 +479,17 @@ impl PartialValue {
                 if !text.is_empty() {
                     items.push(Self::map_of(&text_part(text)));
                 }
-                add_items(&mut items, &more.items());
+                let added = add_items(&mut items, &more.items());
                 *self = Self::List(items);
+                added
             }
             (Self::Map(fields), Json::Object(more)) => {
-                for (key, value) in more.entries() {
-                    fields.absorb(&key, &value);
-                }
+                more.entries().iter().map(|(key, value)| fields.absorb(key, value)).sum()
             }
-            (_, more) => *self = Self::of("content", more),
+            (_, more) => {
+                *self = Self::of("content", more);
+                size_of(more)
+            }
         }
     }
 
@@ -440,16 +504,23 @@ impl PartialValue {
 }
 
 /// Appends items to a list. Only the first new item can continue the last existing one: items that arrived
-/// together are distinct.
-fn add_items(items: &mut Vec<PartialValue>, more: &[Json]) {
-    let Some((first, others)) = more.split_first() else { return };
+/// together are distinct. Returns the approximate number of added bytes.
+fn add_items(items: &mut Vec<PartialValue>, more: &[Json]) -> usize {
+    let Some((first, others)) = more.split_first() else { return 0 };
     let continued = match items.last() {
         Some(PartialValue::Map(last)) => is_same_part(last, first),
         _ => false,
     };
-    match items.last_mut() {
+    let mut added = match items.last_mut() {
         Some(last) if continued => last.grow(first),
-        _ => items.push(PartialValue::item(first)),
+        _ => {
+            items.push(PartialValue::item(first));
+            first.size_estimate()
+        }
+    };
+    for item in others {
+        added += item.size_estimate();
+        items.push(PartialValue::item(item));
     }
-    items.extend(others.iter().map(PartialValue::item));
+    added
 }

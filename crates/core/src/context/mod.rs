@@ -4,6 +4,7 @@ mod afterwards;
 mod durable;
 mod event;
 mod exchange;
+mod held_memory;
 mod host_calls;
 mod nested_call;
 mod observer;
@@ -18,6 +19,7 @@ pub use event::{
     EmittedEvent, EmittedEvents, Events, HeldQuestion, NewQuestion, NobodyAnswers, QuestionChange, Questions,
 };
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
+pub use held_memory::{HeldMemory, MemoryLimit};
 pub use host_calls::{HostCall, HostResult};
 pub use nested_call::{Claim, Load, LoadExceeded, NestedCall, Share, TooManyCalls};
 pub use observer::{Notice, NoticeKind, NoticeKinds, Observer, ToolCalled};

@@ -4,12 +4,13 @@ use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, UnsentEvent};
 use super::exchange::Exchange;
+use super::held_memory::HeldMemory;
 use super::nested_call::Load;
 use super::nested_call::{NestedCall, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, NoticeKind, NoticeKinds, Observer, Observers};
 use super::pause::Pauses;
 use super::variables::Context;
-use crate::error::Error;
+use crate::error::{Error, PluginError};
 use crate::trace::Trace;
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
@@ -65,6 +66,8 @@ pub struct TurnFacts {
     pub nesting: Option<NestedCall>,
     /// The queue of tasks for the time after the answer, if the endpoint supports it.
     pub afterwards: Option<Afterwards>,
+    /// The memory that the answers of the request hold, together with those of its scripts' model calls.
+    pub memory: Arc<HeldMemory>,
 }
 
 /// The scratch maps of plugins by id. Clones share the maps.
@@ -576,6 +579,15 @@ impl Turn {
     /// Returns `true` if the turn has ended or its client disconnected.
     pub fn is_over(&self) -> bool {
         *self.0.shared.over.borrow()
+    }
+
+    /// Logs the failure of a plugin. A call that was canceled with its turn did not fail.
+    pub fn log_failure(&self, failure: &PluginError) {
+        let PluginError { plugin, hook, cause, .. } = failure;
+        match self.is_over() {
+            true => tracing::debug!(plugin, hook, "canceled with its turn: {cause}"),
+            false => tracing::error!(plugin, hook, "{cause}"),
+        }
     }
 
     /// Waits until the turn has ended or its client disconnected.

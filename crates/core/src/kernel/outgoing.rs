@@ -31,7 +31,12 @@ pub(super) struct AnswerStream {
     sent: BTreeMap<i64, Progress>,
     /// Set if the answer of this model call was streamed.
     streamed: bool,
+    /// The approximate size of `early` and `last`, in bytes.
+    held_size: usize,
 }
+
+/// The maximum memory of events that are held back, in bytes: the end of an answer, and its events before an id.
+const MAX_HELD: usize = 32 << 20;
 
 #[derive(Default)]
 struct Progress {
@@ -58,6 +63,7 @@ impl AnswerStream {
             last: Vec::new(),
             sent: BTreeMap::new(),
             streamed: false,
+            held_size: 0,
         }
     }
 
@@ -85,6 +91,7 @@ impl AnswerStream {
             self.sent(index).ended = Some(why);
         }
         self.last.clear();
+        self.held_size = 0;
         for sent in self.sent.values_mut() {
             let has_text = sent.has_text || !sent.text.is_empty();
             *sent = Progress { ended: sent.ended.take(), has_text, ..Progress::default() };
@@ -132,6 +139,7 @@ impl AnswerStream {
         if ends || (!self.last.is_empty() && !has_content) {
             self.hold_back(chunk, has_content).await
         } else if !self.form.has_id() && parts.choices {
+            self.count_held(&chunk)?;
             self.early.push(chunk);
             Ok(())
         } else {
@@ -141,6 +149,7 @@ impl AnswerStream {
 
     /// Holds back the end of the answer and sends the rest of the event.
     async fn hold_back(&mut self, chunk: StreamChunk, has_content: bool) -> Result<(), Error> {
+        self.count_held(&chunk)?;
         if !has_content {
             self.last.push(chunk);
             return Ok(());
@@ -148,6 +157,18 @@ impl AnswerStream {
         let (ahead, end) = event::without_finish(&chunk.event);
         self.last.push(StreamChunk::new(end));
         self.deliver(StreamChunk::received(bytes::Bytes::new(), ahead, chunk.name)).await
+    }
+
+    fn count_held(&mut self, chunk: &StreamChunk) -> Result<(), Error> {
+        self.held_size += chunk.event.size_estimate();
+        if self.held_size <= MAX_HELD {
+            return Ok(());
+        }
+        let message = format!(
+            "the events at the end of the model's answer exceeded their limit of {} MiB",
+            MAX_HELD >> 20
+        );
+        Err(Error::Provider { message: message.into(), timeout: false })
     }
 
     async fn deliver(&mut self, chunk: StreamChunk) -> Result<(), Error> {

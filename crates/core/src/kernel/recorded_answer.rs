@@ -18,7 +18,12 @@ pub(super) struct Record<'a> {
     whole: Json,
     /// Set once the provider has sent the complete answer.
     is_complete: bool,
+    /// The approximate size of the events, in bytes.
+    size: usize,
 }
+
+/// The maximum size of a recorded answer, in bytes. A longer one is not recorded, and the model is called again.
+const MAX_RECORDED: usize = 32 << 20;
 
 /// Returns the answer recorded before the pause, and a record for a new answer if the step may pause.
 pub(super) fn begin<'a>(
@@ -40,7 +45,7 @@ pub(super) fn begin<'a>(
         HostCall::Known(HostResult::Value(recorded)) => (answer_of(&recorded), None),
         HostCall::New(place) => {
             let (events, whole) = (Vec::new(), Json::Null);
-            (None, Some(Record { pauses, by, place, events, whole, is_complete: false }))
+            (None, Some(Record { pauses, by, place, events, whole, is_complete: false, size: 0 }))
         }
         // A changed request needs another model call.
         _ => (None, None),
@@ -49,8 +54,13 @@ pub(super) fn begin<'a>(
 
 impl Record<'_> {
     pub(super) fn event(&mut self, event: &Json) {
-        if event.as_object().is_some() {
-            self.events.push(event.deep_clone());
+        if event.as_object().is_none() || self.size > MAX_RECORDED {
+            return;
+        }
+        self.size += event.size_estimate();
+        match self.size > MAX_RECORDED {
+            true => self.events = Vec::new(),
+            false => self.events.push(event.deep_clone()),
         }
     }
 
@@ -78,7 +88,8 @@ impl Record<'_> {
 
     /// Stores the answer if the step pauses.
     pub(super) fn end(self, turn: &Turn) {
-        let recorded = (turn.is_paused() && self.is_complete).then(|| {
+        let is_whole = self.is_complete && self.size <= MAX_RECORDED;
+        let recorded = (turn.is_paused() && is_whole).then(|| {
             HostResult::Value(match self.whole {
                 Json::Null => Json::from([("events", self.events.into())]),
                 whole => Json::from([("whole", whole)]),

@@ -247,11 +247,12 @@ impl IntoProvider for Arc<dyn Provider> {
 /// Collects a streamed answer into a `chat.completion`.
 ///
 /// # Errors
-/// Returns the error with which the stream ends.
+/// Returns the error with which the stream ends, and an error if the answer exceeds 32 MiB.
 pub async fn whole(mut chunks: BoxStream<'static, Result<StreamChunk, Error>>) -> Result<Json, Error> {
     let mut fold = Fold::default();
     while let Some(chunk) = chunks.next().await {
         fold.push(&chunk?.event);
+        fold.check_size()?;
     }
     Ok(fold.finish())
 }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config, McpServer};
-use valvehouse_core::context::{HeaderNames, Observer, PartedTurns, Questions};
+use valvehouse_core::context::{HeaderNames, MemoryLimit, Observer, PartedTurns, Questions};
 use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
@@ -63,6 +63,8 @@ pub struct App {
     pub request_headers: HeaderNames,
     /// The headers that are passed from a provider to its client.
     pub response_headers: Arc<HeaderNames>,
+    /// The limit of the memory that all requests hold together.
+    pub memory: MemoryLimit,
     /// The counts and durations of requests, by endpoint.
     pub endpoints: EndpointMetricsMap,
     /// The MCP servers whose tools are mounted, from the current settings.
@@ -133,6 +135,21 @@ impl Drop for TemporaryFolder {
     }
 }
 
+/// Returns the number of bytes of a setting in megabytes.
+fn megabytes(count: u64) -> usize {
+    usize::try_from(count.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX)
+}
+
+/// Returns the maximum memory of all requests in bytes; the setting 0 is half of the available memory.
+fn max_memory(setting: u64) -> usize {
+    const UNKNOWN: u64 = 1 << 30;
+    match setting {
+        0 => usize::try_from(valvehouse_os::available_memory().map_or(UNKNOWN, |all| all / 2))
+            .unwrap_or(usize::MAX),
+        count => megabytes(count),
+    }
+}
+
 impl App {
     /// Opens the store and the folders, and loads everything once. No background task is started.
     ///
@@ -143,8 +160,7 @@ impl App {
     }
 
     pub(super) async fn open_with(config: Config, native: NativeParts) -> Result<Arc<Self>, OpenError> {
-        let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
-        valvehouse_script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
+        valvehouse_script::set_max_text(megabytes(config.server.max_text_mb));
         let plan = native.complete(plan(&config, ProviderKeys::Read)?);
         let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
@@ -171,6 +187,7 @@ impl App {
             schedule,
             request_headers: names(&config.server.request_headers),
             response_headers: Arc::new(names(&config.server.response_headers)),
+            memory: MemoryLimit::new(max_memory(config.server.max_memory_mb)),
             config,
             mcp,
             subscriptions: Arc::default(),

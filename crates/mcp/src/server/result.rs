@@ -146,7 +146,9 @@ pub(super) fn of_resource(
 pub(super) fn words(error: &Error) -> String {
     match error {
         Error::Rejected(rejection) => rejection.message.clone(),
-        Error::Request { message, .. } | Error::TooOften { message, .. } => message.clone(),
+        Error::Request { message, .. } | Error::TooOften { message, .. } | Error::TooBusy { message, .. } => {
+            message.clone()
+        }
         Error::Broken(failure) => {
             format!(
                 "the plugin `{}` failed in its {}; the host's log has the reason",

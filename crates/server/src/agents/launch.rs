@@ -2,7 +2,7 @@
 
 use super::runs::{AgentPath, RunPath, agent};
 use crate::api::{AnyObject, CheckedBody, Path, fits};
-use crate::body::read_plain;
+use crate::body::{BodyLimits, read_plain};
 use crate::extract::object_of;
 use crate::headers::{named, wants_events};
 use crate::openai::chat::{encode_chunk, encode_end};
@@ -55,7 +55,7 @@ pub(super) async fn begin(
     let (parts, body) = request.into_parts();
     let snapshot = app.host.snapshot();
     let begun = async {
-        let bytes = read_plain(&parts.headers, body, app.config.server.max_body_mb).await?;
+        let bytes = read_plain(&parts.headers, body, &BodyLimits::of(&app)).await?;
         serve_turn(&Runs { agent: id }, &Call::new(&app, &snapshot, &parts), &bytes, &Json::Null).await
     };
     named(&snapshot, Box::pin(begun), refused).await

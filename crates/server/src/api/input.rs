@@ -3,7 +3,7 @@
 use super::check::{Diagnostics, ExtraFields, check};
 use super::describe::{Describe, Description};
 use super::schema::{Direction, of};
-use crate::body::{parsed, read};
+use crate::body::{BodyLimits, parsed, read};
 use crate::reply::ErrorForm;
 use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -77,7 +77,7 @@ impl<T: JsonSchema + 'static> FromRequest<Arc<App>> for CheckedBody<T> {
 async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json, Error>), Response> {
     let (parts, body) = request.into_parts();
     let form = ErrorForm::of(&parts);
-    let bytes = read(body, app.config.server.max_body_mb).await.map_err(|error| form.refuse(error))?;
+    let bytes = read(body, &BodyLimits::of(app)).await.map_err(|error| form.refuse(error))?;
     let json = if bytes.is_empty() { Ok(Json::object()) } else { parsed(&bytes) };
     Ok((form, json))
 }

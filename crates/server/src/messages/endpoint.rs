@@ -2,7 +2,6 @@
 
 use super::count;
 use super::rejection::{self, AnthropicError};
-use crate::body::parsed;
 use crate::first_choice;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
@@ -36,7 +35,7 @@ impl Endpoint for Messages {
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Message), Error> {
         let beta = beta(&call.parts.headers);
-        let chat = anthropic::read(&parsed(bytes)?, beta.as_deref())?;
+        let chat = anthropic::read(&call.parse(bytes)?, beta.as_deref())?;
         Ok((ChatRequest::new(chat)?, Message::default()))
     }
 

@@ -100,4 +100,7 @@ async fn store(app: &App, families: &mut Families) {
     families
         .gauge("vector_memory_bytes", "Size of the vectors of scripts and memories that are held in memory.")
         .add(&[], app.host.vectors().held_bytes() as f64);
+    families
+        .gauge("request_memory_bytes", "Memory that the bodies and answers of running requests count for.")
+        .add(&[], app.memory.held() as f64);
 }

@@ -3,7 +3,6 @@
 use super::answer::Writer;
 use super::rejection::{OllamaError, body};
 use super::request::{self, Kind};
-use crate::body::parsed;
 use crate::headers::named;
 use crate::openai::catalog;
 use crate::reply::json_response;
@@ -79,14 +78,15 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     let answer = async {
         let (parts, body) = request.into_parts();
         let (key_user, bytes) = received(&app, &parts, body).await?;
-        let chat_request = request::read(&parsed(&bytes)?, kind)?;
+        let call = Call::new(&app, &snapshot, &parts);
+        let chat_request = request::read(&call.parse(&bytes)?, kind)?;
         if chat_request.is_empty {
             let model = chat_request.body.text_or_empty("model");
             snapshot.ready_for(&model, &facts::requested_filters(&chat_request.body)?)?;
             return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
         }
         let endpoint = Ollama { chat: chat_request.body, kind };
-        serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
+        serve_turn(&endpoint, &call, &bytes, &key_user).await
     };
     named(&snapshot, Box::pin(answer), refused::<Writer>).await
 }

@@ -1,7 +1,6 @@
 //! `POST /v1/chat/completions`, with answers in OpenAI's chat format.
 
 use super::relay;
-use crate::body::parsed;
 use crate::headers::named;
 use crate::reply::{OpenAiError, refused};
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -68,8 +67,8 @@ impl Endpoint for OpenAi {
     const NAME: &'static str = DOOR;
     type Encoder = Completion;
 
-    async fn decode(&self, _: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Error> {
-        Ok((ChatRequest::new(parsed(bytes)?)?, Completion))
+    async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Error> {
+        Ok((ChatRequest::new(call.parse(bytes)?)?, Completion))
     }
 
     /// Returns the context of the turn, whose earlier parts may be requests of an Open WebUI.

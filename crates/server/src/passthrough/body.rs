@@ -1,7 +1,7 @@
 //! The body of a passthrough request: read until its model is known, then streamed.
 
 use super::multipart::{self, Field, Scan};
-use crate::body::{parsed, read, too_large};
+use crate::body::{BodyLimits, parsed, read, too_large};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -56,22 +56,23 @@ impl RequestBody {
     pub(super) async fn read(
         headers: &HeaderMap,
         body: Body,
-        max_mb: u64,
+        limits: &BodyLimits,
         whole: bool,
     ) -> Result<Self, Error> {
+        let max_mb = limits.max_mb;
         let form = Form::of(headers);
         let length = HttpBody::size_hint(&body).exact();
         let mut sent =
             Self { form, begun: Bytes::new(), rest: None, model: None, is_too_large: Arc::default(), length };
         match sent.form.clone() {
             Form::Json => {
-                sent.begun = read(body, max_mb).await?;
+                sent.begun = read(body, limits).await?;
                 if !sent.begun.is_empty() {
                     sent.model = json_model(&sent.begun)?;
                 }
             }
             Form::Multipart(boundary) if whole => {
-                sent.begun = read(body, max_mb).await?;
+                sent.begun = read(body, limits).await?;
                 sent.model = next_model(&mut Scan::new(&boundary), &sent.begun);
             }
             Form::Multipart(boundary) => {

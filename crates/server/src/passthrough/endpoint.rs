@@ -4,7 +4,7 @@
 
 use super::body::RequestBody;
 use super::guard;
-use crate::body::unpacked;
+use crate::body::{BodyLimits, unpacked};
 use crate::headers::named;
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
@@ -89,7 +89,7 @@ async fn answer(
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
-    let mut sent = RequestBody::read(&parts.headers, body, max_mb, has_guards).await?;
+    let mut sent = RequestBody::read(&parts.headers, body, &BodyLimits::of(&app), has_guards).await?;
     let model = model.or_else(|| sent.model());
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
     if parts.method == Method::POST {

@@ -7,7 +7,7 @@
 use super::names::FilterName;
 use super::{names, split_turn};
 use crate::api::{AnyObject, Path};
-use crate::body::{parsed, read};
+use crate::body::{BodyLimits, parsed, read};
 use crate::headers::{EVENTS, GENERATION, events_header};
 use crate::reply::{self, Detail, json_response};
 use crate::{auth, credentials, facts, recording};
@@ -96,7 +96,7 @@ async fn run(
     request: Request,
 ) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
-    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let bytes = read(body, &BodyLimits::of(app)).await?;
     let call = Call::read(app, hook, &parsed(&bytes)?, &parts)?;
     let Some(plugin) = names::filter(snapshot, name) else {
         return call.of_model(app, snapshot, name, &parts);

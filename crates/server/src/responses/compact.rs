@@ -6,7 +6,6 @@ use super::object::{object, put};
 use super::request;
 use super::resource::{now, usage};
 use super::storage;
-use crate::body::parsed;
 use crate::first_choice;
 use crate::reply::OpenAiError;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -44,7 +43,7 @@ impl Endpoint for Compactions {
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Compaction), Error> {
         let (app, headers) = (call.app, &call.parts.headers);
-        let sent = parsed(bytes)?;
+        let sent = call.parse(bytes)?;
         request::check(&sent)?;
         let before = match sent.given("previous_response_id") {
             Some(id) => storage::before(app, call.parts, id.str_or_empty()).await?,

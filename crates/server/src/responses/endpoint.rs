@@ -6,7 +6,6 @@ use super::resource::Resource;
 use super::storage::{self, Keeper};
 use super::writer::Writer;
 use super::{conversations, request};
-use crate::body::parsed;
 use crate::reply::{self, OpenAiError};
 use crate::turn::emitted_event::RenderedText;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -51,7 +50,7 @@ impl Endpoint for Responses {
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Answer), Error> {
         let (app, headers) = (call.app, &call.parts.headers);
-        let sent = parsed(bytes)?;
+        let sent = call.parse(bytes)?;
         request::check(&sent)?;
         if !self.in_background && sent.get("background").and_then(|is| is.as_bool()) == Some(true) {
             return Err(Error::invalid(

@@ -6,6 +6,7 @@
 use super::emitted_event::RenderedText;
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
+use crate::body::parsed_within;
 use crate::facts;
 use crate::headers::{CHAT, wants_events};
 use axum::http::request::Parts;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::context::{Context, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
@@ -33,11 +34,23 @@ pub(crate) struct Call<'a> {
     pub(crate) parts: &'a Parts,
     /// The run that the turn starts, if its model is an agent.
     pub(crate) run: RunSlot,
+    /// The memory that the request and its answers hold.
+    pub(crate) memory: Arc<HeldMemory>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(app: &'a Arc<App>, snapshot: &'a Snapshot, parts: &'a Parts) -> Self {
-        Self { app, snapshot, parts, run: RunSlot::default() }
+        let memory = Arc::new(app.memory.share());
+        Self { app, snapshot, parts, run: RunSlot::default(), memory }
+    }
+
+    /// Parses the body of the request.
+    ///
+    /// # Errors
+    /// Returns a request error if the body is not valid JSON or has too many values, and an error if the requests of
+    /// the host hold too much memory.
+    pub(crate) fn parse(&self, bytes: &Bytes) -> Result<Json, Error> {
+        parsed_within(bytes, &self.memory)
     }
 }
 

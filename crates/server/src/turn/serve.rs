@@ -5,7 +5,7 @@ use super::emitted_event::EventText;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
-use crate::body::read_plain;
+use crate::body::{BodyLimits, read_plain};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
@@ -48,7 +48,7 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 /// zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Error> {
     let key_user = auth::user_of_key(app, parts)?;
-    Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
+    Ok((key_user, read_plain(&parts.headers, body, &BodyLimits::of(app)).await?))
 }
 
 /// Logs an error and returns it in the format of an endpoint.
@@ -68,10 +68,11 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     bytes: &Bytes,
     key_user: &Json,
 ) -> Result<Response, Error> {
-    let Call { app, snapshot, parts, run } = call;
+    let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
+    facts.memory = memory.clone();
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();

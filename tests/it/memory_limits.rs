@@ -1,0 +1,179 @@
+//! The memory of requests is limited: that of one answer, and that of all requests together.
+
+use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::upstream::{Gate, MODEL, Reply, chunk};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
+const HOLDS: &str = "/*\nhold: true\n*/\nfn outlet(body) { body }";
+const SSE: &str = "text/event-stream";
+
+/// Returns events for a reply that repeats them.
+fn endless(events: impl IntoIterator<Item = String>) -> &'static str {
+    Box::leak(events.into_iter().collect::<String>().into_boxed_str())
+}
+
+fn of_choice(index: usize, finish: &Value) -> String {
+    let choice = json!({"index": index, "delta": {"content": "x"}, "finish_reason": finish});
+    format!("data: {}\n\n", json!({"id": "one", "choices": [choice]}))
+}
+
+/// Returns answers without end: each kind of content that a host collects.
+fn answers() -> Vec<(&'static str, &'static str)> {
+    let text = "x".repeat(256 << 10);
+    let many_keys: Value =
+        (0..5_000).map(|key| (format!("key{key}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
+    let call = |index: usize| {
+        let call = json!({"index": index, "id": format!("call_{index}"), "function": {"name": "look", "arguments": "{}"}});
+        chunk(&json!({"tool_calls": [call]}), None)
+    };
+    let arguments = json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]});
+    let parts: Vec<Value> =
+        (0..1_000).map(|_| json!({"type": "image_url", "image_url": {"url": "x"}})).collect();
+    vec![
+        ("text", endless([chunk(&json!({"content": text}), None)])),
+        ("reasoning", endless([chunk(&json!({"reasoning_content": text}), None)])),
+        ("parts", endless([chunk(&json!({"content": parts}), None)])),
+        ("arguments", endless([chunk(&arguments, None)])),
+        ("calls", endless((0..5_000).map(call))),
+        ("choices", endless((0..5_000).map(|index| of_choice(index, &Value::Null)))),
+        ("keys", endless([chunk(&many_keys, None)])),
+    ]
+}
+
+/// Checks that an answer ended with its limit, by its status or within the stream.
+fn is_limited(what: &str, answer: &Answer) {
+    let text = answer.body();
+    assert!(
+        text.contains("exceeded its limit of 32 MiB"),
+        "{what}: {} {}",
+        answer.status,
+        &text[text.len().saturating_sub(400)..]
+    );
+}
+
+#[tokio::test]
+async fn an_endless_answer_ends_at_its_limit_wherever_the_host_collects_it() {
+    let call = json!({"index": 0, "id": "call_0", "function": {"name": "look", "arguments": ""}});
+    let begun = |what: &str| {
+        let begun = Reply::raw(SSE, chunk(&json!({"role": "assistant"}), None));
+        if what == "arguments" { begun.then(chunk(&json!({"tool_calls": [call]}), None)) } else { begun }
+    };
+    for (source, filter) in [("hooks", LOOKS), ("held", HOLDS)] {
+        let host = TestHost::new().filter("looks", filter).start().await;
+        for (what, events) in answers() {
+            for body in [streaming(MODEL, "hi"), chat_body(MODEL, "hi")] {
+                host.upstream.reply(begun(what).then_for_ever(events));
+                is_limited(&format!("{source}, {what}, {}", body["stream"]), &host.chat(&body).await);
+            }
+        }
+        host.upstream.reply(Reply::words(["fine"]));
+        assert!(host.stream("hi").await.body().contains("fine"));
+    }
+}
+
+#[tokio::test]
+async fn an_endless_end_of_an_answer_ends_at_its_limit() {
+    let host = TestHost::new().filter("looks", LOOKS).start().await;
+    let padding = "x".repeat(64 << 10);
+    let last = json!({"id": "one", "padding": padding, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    host.upstream.reply(Reply::begun(["fine"]).then_for_ever(endless([format!("data: {last}\n\n")])));
+    let answer = host.stream("hi").await;
+    let answer = answer.body();
+    assert!(
+        answer.contains("the events at the end of the model's answer exceeded their limit of 32 MiB"),
+        "{}",
+        &answer[answer.len() - 400..]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_without_a_filter_is_passed_on_at_any_length() {
+    let host = TestHost::new().start().await;
+    let text = "x".repeat(1 << 20);
+    let long =
+        (0..40).fold(Reply::begun(["one"]), |reply, _| reply.then(chunk(&json!({"content": text}), None)));
+    host.upstream.reply(long.then(chunk(&json!({}), Some("stop"))).then("data: [DONE]\n\n"));
+    let answer = host.stream("hi").await;
+    let answer = answer.body();
+    assert!(answer.len() > 40 << 20 && answer.ends_with("data: [DONE]\n\n"), "{}", answer.len());
+}
+
+async fn held(host: &TestHost) -> String {
+    let metrics = host.get("/metrics").await;
+    let line =
+        metrics.body().lines().find(|line| line.starts_with("valvehouse_request_memory_bytes ")).unwrap();
+    line.rsplit(' ').next().unwrap().to_owned()
+}
+
+/// Waits until no request holds memory.
+async fn releases_all(host: &TestHost) {
+    let begun = Instant::now();
+    while held(host).await != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(10), "still held: {}", held(host).await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_together_hold_too_much_memory_are_refused_until_others_end() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    let large = chat_body(MODEL, &"y".repeat(20 << 20));
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::text("first").behind(&gate));
+    let first = host.chat(&large);
+    let second = async {
+        host.upstream.wait_for_requests(1).await;
+        let refused = host.chat(&large).await;
+        refused.refused(
+            503,
+            "the requests of this host exceed their memory limit of 64 MB ([server] max_memory_mb)",
+        );
+        assert_eq!(refused.error()["code"], "host_too_busy");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        // Small requests are still answered.
+        host.upstream.reply(Reply::text("small"));
+        assert_eq!(host.ask("hi").await.text(), "small");
+        gate.open();
+    };
+    let (first, ()) = tokio::join!(first, second);
+    assert_eq!(first.text(), "first");
+    releases_all(&host).await;
+    host.upstream.reply(Reply::text("third"));
+    assert_eq!(host.chat(&large).await.text(), "third");
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn an_answer_counts_toward_the_memory_of_all_requests() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    let text = "x".repeat(1 << 20);
+    let long =
+        (0..20).fold(Reply::begun(["one"]), |reply, _| reply.then(chunk(&json!({"content": text}), None)));
+    host.upstream.reply(long.then(chunk(&json!({}), Some("stop"))).then("data: [DONE]\n\n"));
+    let answer = host.stream("hi").await;
+    let answer = answer.body();
+    assert!(answer.contains("exceed their memory limit of 64 MB"), "{}", &answer[answer.len() - 400..]);
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn the_values_of_bodies_are_limited_and_count_toward_the_memory_of_all_requests() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    let with = |count: usize| {
+        let list = "0,".repeat(count);
+        format!(
+            "{{\"model\":\"{MODEL}\",\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"x\":[{list}0]}}"
+        )
+    };
+    let refused = host.post(with(1 << 20)).await;
+    refused.refused(413, "the request body exceeded its limit of 1048576 JSON values");
+    assert_eq!(refused.error()["code"], "request_too_large");
+    host.post(with(800_000))
+        .await
+        .refused(503, "the requests of this host exceed their memory limit of 64 MB");
+    host.upstream.reply(Reply::text("fine"));
+    assert_eq!(host.post(with(200_000)).await.text(), "fine");
+    releases_all(&host).await;
+}
