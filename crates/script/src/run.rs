@@ -268,7 +268,7 @@ impl Script {
         if let Err(ExecutorError::Stuck) = &worked {
             breaker.trip(STUCK);
         }
-        let worked = worked.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
+        let worked = worked.unwrap_or_else(|error| Err(error.into()));
         breaker.record(admission, worked.as_ref().err());
         // Values stored with `durable` are on disk before the work counts as done.
         let flushed = turn.flush().await.map_err(|error| PluginError::new(error.to_string()));

@@ -271,7 +271,7 @@ async fn apart(
     if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, filter.breaker) {
         breaker.trip(STUCK);
     }
-    called.unwrap_or_else(|error| Err(PluginError::new(error.to_string())))
+    called.unwrap_or_else(|error| Err(error.into()))
 }
 
 /// Runs a hook in the task of its turn. A panic ends only this call.
@@ -317,7 +317,7 @@ fn settled(
         }
         (Err(failure), before) => {
             let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
-            tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
+            turn.log_failure(&failure);
             match before {
                 Some(before) => Decision::ignored(without(filter, hook, before.again(), turn), failure.cause),
                 None if hook.is_before() => Err(Error::Broken(failure).into_rejection()).into(),

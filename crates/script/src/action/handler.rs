@@ -91,7 +91,7 @@ impl ScriptAction {
         if let Err(ExecutorError::Stuck) = &ran {
             self.script.breaker.trip(STUCK);
         }
-        ran.unwrap_or_else(|error| Err(Error::Host(error.to_string())))
+        ran.unwrap_or_else(|error| Err(error.into()))
     }
 
     /// Runs one press, unless the script's circuit breaker is open.
@@ -127,12 +127,12 @@ impl ScriptAction {
             trace.spend(ACTION, self.script.id(), spent);
         }
         let result = match result {
-            Ok(value) => self.result(&value),
+            Ok(value) => self.result(&value, turn),
             Err(CallEnd::Rejected(rejection)) => Err(self.refused(rejection)),
             // An error of the client is returned to the client and does not count for the circuit breaker.
             Err(CallEnd::Broken { client: Some(client), .. }) => Err(self.refused(unanswered(client))),
             Err(CallEnd::Broken { failure, summary, limit, .. }) => {
-                Err(self.broken(attributed(failure, &summary, limit, body, turn.size())))
+                Err(self.broken(attributed(failure, &summary, limit, body, turn.size()), turn))
             }
         };
         let ending = match &result {
@@ -146,25 +146,23 @@ impl ScriptAction {
     }
 
     /// Returns a copy of the result: null or a map. A text becomes the new content of the message.
-    fn result(&self, value: &Dynamic) -> Result<Json, Error> {
+    fn result(&self, value: &Dynamic, turn: &Turn) -> Result<Json, Error> {
+        let unusable = |what: String| self.unusable(&what, turn);
         let value = match value.read_lock::<HookAnswer>().as_deref() {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
             Some(HookAnswer::Error(rejection)) => return Err(self.refused(rejection.clone())),
             None => json_of(value).map_err(|error| {
-                self.unusable(&format!(
-                    "a value that is not valid JSON: {}",
-                    diagnostic::summary_of_run(&error)
-                ))
+                unusable(format!("a value that is not valid JSON: {}", diagnostic::summary_of_run(&error)))
             })?,
         };
         let value = match value.deep_clone() {
             Json::Text(text) => Json::from([("content", text.into())]),
             value @ (Json::Null | Json::Object(_)) => value,
-            other => return Err(self.unusable(&format!("{}; return nothing, a text or a map", other.kind()))),
+            other => return Err(unusable(format!("{}; return nothing, a text or a map", other.kind()))),
         };
         value
             .encode_within(MAX_RESULT)
-            .map_err(|why| self.unusable(&format!("a result that is {why}")))
+            .map_err(|why| unusable(format!("a result that is {why}")))
             .map(|_| value)
     }
 
@@ -172,14 +170,14 @@ impl ScriptAction {
         Error::Rejected(Rejection { plugin: self.script.id().into(), ..rejection })
     }
 
-    fn unusable(&self, what: &str) -> Error {
+    fn unusable(&self, what: &str, turn: &Turn) -> Error {
         let cause = format!("{}: `{ACTION}` returned {what}", self.script.file.path.display());
-        self.broken(PluginError::new(cause))
+        self.broken(PluginError::new(cause), turn)
     }
 
-    fn broken(&self, failure: PluginError) -> Error {
+    fn broken(&self, failure: PluginError, turn: &Turn) -> Error {
         let failure = PluginError { plugin: self.script.id().into(), hook: ACTION.into(), ..failure };
-        tracing::error!(plugin = failure.plugin, hook = ACTION, "{}", failure.cause);
+        turn.log_failure(&failure);
         Error::Broken(failure)
     }
 }

@@ -87,7 +87,7 @@ impl ScriptCallbacks {
         if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }
-        let result = apart.unwrap_or_else(|error| Err(PluginError::new(error.to_string())));
+        let result = apart.unwrap_or_else(|error| Err(error.into()));
         breaker.record(admission, result.as_ref().err());
         result.map_err(|failure| failure.cause.into())
     }

@@ -138,7 +138,7 @@ impl Pipe {
                 if let ExecutorError::Stuck = error {
                     breaker.trip(STUCK);
                 }
-                Err(Error::Host(error.to_string()))
+                Err(error.into())
             })
         });
         // A failure before the first chunk is returned with its own status.
@@ -213,7 +213,7 @@ impl Pipe {
             CallEnd::Broken { failure, summary, limit, .. } => {
                 let failure = attributed(failure, &summary, limit, &request.body, turn.size());
                 let failure = PluginError { plugin: self.script.id().into(), hook: "pipe".into(), ..failure };
-                tracing::error!(plugin = failure.plugin, hook = "pipe", "{}", failure.cause);
+                turn.log_failure(&failure);
                 Error::Broken(failure)
             }
         })
