@@ -189,6 +189,32 @@ async fn a_full_queue_drops_and_counts_new_work_without_blocking_answers() {
 }
 
 #[tokio::test]
+async fn the_work_of_other_plugins_runs_while_one_has_all_its_tasks_waiting() {
+    let gate = Gate::closed();
+    let (stuck, service) = (Upstream::start().await, service().await);
+    let held = gate.clone();
+    stuck.script(move |_| Reply::raw("text/plain", "noted").behind(&held));
+    let code = "fn inlet(body) { for i in 0..60 { after(|| report(i)); } body }";
+    let (filter, config) = reports(&stuck, code);
+    let (other, grant) = reports(&service, "fn done(body) { report(\"done\"); }");
+    let host = TestHost::new()
+        .config(&config)
+        .config(&grant.replace("tells", "other"))
+        .filter("tells", filter)
+        .filter("other", other)
+        .start()
+        .await;
+    host.upstream.script(|request| Reply::fitting(request, "fine"));
+    for _ in 0..6 {
+        assert_eq!(host.chat(&chat_body(MODEL, "x")).await.text(), "fine");
+    }
+    service.wait_for_requests(6).await;
+    assert!(figure(&host, "valvehouse_after_answer_total{end=\"dropped\"}").await >= 104.0);
+    gate.open();
+    until("the rest is done", async || figure(&host, "valvehouse_after_answer_pending").await == 0.0).await;
+}
+
+#[tokio::test]
 async fn deferring_too_many_or_too_large_functions_is_an_error_of_the_script() {
     let many = "fn inlet(body) { for i in 0..65 { after(|| i); } body }";
     let large = "fn inlet(body) { let text = \"x\"; for i in 0..23 { text += text; } after(|| text); body }";

@@ -1,8 +1,11 @@
 //! A queue of limited length for work of scripts that runs after the client has its answer.
+//!
+//! Plugins share it fairly: each may use as much of the queue as it leaves free, and a part of the concurrent tasks.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -13,11 +16,13 @@ use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_script::{Background, Work};
 
 /// The maximum number of tasks that are queued or running.
-const MAX_PENDING: usize = 256;
+const MAX_PENDING: usize = 512;
 /// The maximum number of bytes that all tasks retain.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 128 << 20;
 /// The maximum number of tasks that run at a time.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 12;
+/// The maximum number of tasks of one plugin that run at a time.
+const OF_PLUGIN_AT_A_TIME: usize = 8;
 /// The minimum time between two log messages about dropped tasks.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
@@ -29,15 +34,72 @@ pub struct AfterAnswers {
     running: Arc<Semaphore>,
     traces: OnceLock<Arc<Traces>>,
     is_closed: AtomicBool,
-    pending: AtomicUsize,
+    pending: Mutex<PendingTasks>,
     /// Notifies when a task has ended.
     ended: Notify,
-    bytes: AtomicUsize,
     done: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
     /// The time of the last log message about dropped tasks.
     last_logged: Mutex<Option<Instant>>,
+}
+
+/// The tasks that are queued or running.
+#[derive(Default)]
+struct PendingTasks {
+    all: Load,
+    of_plugins: HashMap<Box<str>, PluginTasks>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Load {
+    tasks: usize,
+    bytes: usize,
+}
+
+/// The tasks of one plugin.
+struct PluginTasks {
+    load: Load,
+    running: Arc<Semaphore>,
+}
+
+impl Default for PluginTasks {
+    fn default() -> Self {
+        Self { load: Load::default(), running: Arc::new(Semaphore::new(OF_PLUGIN_AT_A_TIME)) }
+    }
+}
+
+impl PendingTasks {
+    /// Adds a task of a plugin. Returns the semaphore of the plugin's running tasks, or the reason why there is no
+    /// room for it: a plugin may use as much of the queue as it leaves free for others.
+    fn add(&mut self, plugin: &str, bytes: usize) -> Result<Arc<Semaphore>, String> {
+        let (all, own) = (self.all, self.of_plugins.get(plugin).map_or(Load::default(), |own| own.load));
+        let free =
+            Load { tasks: MAX_PENDING.saturating_sub(all.tasks), bytes: MAX_BYTES.saturating_sub(all.bytes) };
+        if own.tasks >= free.tasks || own.bytes + bytes > free.bytes && all.tasks > 0 {
+            return Err(format!(
+                "it has {} tasks of {} MiB in the queue, which has room for {} more of {} MiB from all plugins",
+                own.tasks,
+                own.bytes >> 20,
+                free.tasks,
+                free.bytes >> 20
+            ));
+        }
+        self.all = Load { tasks: all.tasks + 1, bytes: all.bytes + bytes };
+        let tasks = self.of_plugins.entry(plugin.into()).or_default();
+        tasks.load = Load { tasks: own.tasks + 1, bytes: own.bytes + bytes };
+        Ok(tasks.running.clone())
+    }
+
+    fn remove(&mut self, plugin: &str, bytes: usize) {
+        self.all = Load { tasks: self.all.tasks - 1, bytes: self.all.bytes - bytes };
+        if let Some(own) = self.of_plugins.get_mut(plugin) {
+            own.load = Load { tasks: own.load.tasks - 1, bytes: own.load.bytes - bytes };
+            if own.load.tasks == 0 {
+                self.of_plugins.remove(plugin);
+            }
+        }
+    }
 }
 
 /// The numbers of tasks so far.
@@ -63,9 +125,8 @@ impl AfterAnswers {
             running: Arc::new(Semaphore::new(AT_A_TIME)),
             traces: OnceLock::new(),
             is_closed: AtomicBool::new(false),
-            pending: AtomicUsize::new(0),
+            pending: Mutex::default(),
             ended: Notify::new(),
-            bytes: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -82,18 +143,22 @@ impl AfterAnswers {
     /// Returns the numbers of tasks.
     pub fn counts(&self) -> WorkCounts {
         WorkCounts {
-            pending: self.pending.load(SeqCst),
+            pending: self.pending(),
             done: self.done.load(SeqCst),
             failed: self.failed.load(SeqCst),
             dropped: self.dropped.load(SeqCst),
         }
     }
 
+    fn pending(&self) -> usize {
+        self.pending.lock().all.tasks
+    }
+
     /// Waits until no task is queued or running.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.pending.load(SeqCst) == 0 {
+            if self.pending() == 0 {
                 return;
             }
             ended.await;
@@ -104,7 +169,7 @@ impl AfterAnswers {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, SeqCst);
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
-        let left = self.pending.load(SeqCst);
+        let left = self.pending();
         if left > 0 {
             tracing::warn!("canceled {left} background tasks of scripts, since the host stopped");
         }
@@ -121,10 +186,12 @@ impl AfterAnswers {
         }
     }
 
-    async fn work(self: Arc<Self>, work: Work) {
+    async fn work(self: Arc<Self>, work: Work, of_plugin: Arc<Semaphore>) {
         let (plugin, what) = (work.plugin.clone(), work.what);
-        let pending = Pending { queue: self.clone(), bytes: work.bytes, is_done: false };
-        let running = self.running.clone().acquire_owned().await;
+        let pending =
+            Pending { queue: self.clone(), plugin: (&*plugin).into(), bytes: work.bytes, is_done: false };
+        // The tasks of one plugin wait for each other first, so that few of them wait in the queue of all.
+        let running = (of_plugin.acquire_owned().await, self.running.clone().acquire_owned().await);
         let recording = self.traces.get().map(|traces| {
             let [model, user, chat_id] = work.origin.clone();
             let request_facts =
@@ -156,22 +223,21 @@ impl Background for AfterAnswers {
         let (Some(runtime), Some(own)) = (&self.runtime, self.own.upgrade()) else {
             return self.drop_work(&work, "no host is running");
         };
-        let (pending, bytes) = (self.pending.fetch_add(1, SeqCst), self.bytes.fetch_add(work.bytes, SeqCst));
-        if pending >= MAX_PENDING || bytes + work.bytes > MAX_BYTES && pending > 0 {
-            self.pending.fetch_sub(1, SeqCst);
-            self.bytes.fetch_sub(work.bytes, SeqCst);
-            return self
-                .drop_work(&work, &format!("the queue is full with {pending} tasks of {} MiB", bytes >> 20));
-        }
+        let added = self.pending.lock().add(&work.plugin, work.bytes);
+        let of_plugin = match added {
+            Ok(of_plugin) => of_plugin,
+            Err(why) => return self.drop_work(&work, &why),
+        };
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn_on(own.work(work), runtime);
+        tasks.spawn_on(own.work(work, of_plugin), runtime);
     }
 }
 
 /// A task in progress; it counts as failed if it is dropped.
 struct Pending {
     queue: Arc<AfterAnswers>,
+    plugin: Box<str>,
     bytes: usize,
     is_done: bool,
 }
@@ -186,8 +252,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let count = if self.is_done { &self.queue.done } else { &self.queue.failed };
         count.fetch_add(1, SeqCst);
-        self.queue.bytes.fetch_sub(self.bytes, SeqCst);
-        self.queue.pending.fetch_sub(1, SeqCst);
+        self.queue.pending.lock().remove(&self.plugin, self.bytes);
         self.queue.ended.notify_waiters();
     }
 }
@@ -195,5 +260,38 @@ impl Drop for Pending {
 impl fmt::Debug for AfterAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AfterAnswers").field(&self.counts()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds tasks of a plugin until one is refused. Returns their number.
+    fn fill(tasks: &mut PendingTasks, plugin: &str, bytes: usize) -> usize {
+        (0..).take_while(|_| tasks.add(plugin, bytes).is_ok()).count()
+    }
+
+    #[test]
+    fn plugins_that_add_all_they_can_leave_room_for_the_next_one() {
+        let mut tasks = PendingTasks::default();
+        assert_eq!(fill(&mut tasks, "first", 0), 256);
+        assert_eq!(fill(&mut tasks, "second", 0), 128);
+        assert_eq!(fill(&mut tasks, "third", 0), 64);
+        let refused = tasks.add("first", 0).unwrap_err();
+        assert!(refused.contains("256 tasks of 0 MiB") && refused.contains("room for 64 more"), "{refused}");
+        (0..256).for_each(|_| tasks.remove("first", 0));
+        assert!(tasks.add("second", 0).is_ok());
+        assert!(!tasks.of_plugins.contains_key("first"));
+    }
+
+    #[test]
+    fn the_memory_of_tasks_is_shared_in_the_same_way() {
+        let mut tasks = PendingTasks::default();
+        assert_eq!(fill(&mut tasks, "first", 4 << 20), 16);
+        assert_eq!(fill(&mut tasks, "second", 4 << 20), 8);
+        assert!(tasks.add("third", 16 << 20).is_ok());
+        // A single task may use all of it.
+        assert!(PendingTasks::default().add("first", MAX_BYTES).is_ok());
     }
 }
