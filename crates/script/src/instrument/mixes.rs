@@ -305,11 +305,16 @@ fn pairs_that_read_alike() -> Vec<(Json, Json)> {
 }
 
 /// Code that tests `a` and `b` for equality, and its result for unequal values.
-const TESTS: [(&str, &str); 11] = [
+const TESTS: [(&str, &str); 16] = [
     ("a == b", "false"),
     ("a != b", "true"),
     ("one(a) == one(b)", "false"),
     ("#{ x: a }.x == b", "false"),
+    ("[a] == [b]", "false"),
+    ("[1, [a]] != [1, [b]]", "true"),
+    ("#{ x: [a], y: 1 } == #{ y: 1, x: [b] }", "false"),
+    ("__metadata__.list == [a]", "false"),
+    ("[a] != __metadata__.list", "true"),
     ("a in [b]", "false"),
     ("[\"?\", b].contains(a)", "false"),
     ("[b].index_of(a)", "-1"),
@@ -446,6 +451,13 @@ fn a_guard_compares_values_that_do_not_read_the_same() {
             let found = outcome(&script, first.into(), dynamic_of(second)).map(|found| found.to_string());
             assert_eq!(found.as_deref(), Ok(unequal), "{test} of {first:?} and {second}");
         }
+    }
+    // Another difference decides in any case.
+    for code in
+        ["[a, 1] == [b, 2]", "[a] == [b, b]", "#{ x: a } == #{ y: b }", "#{ x: a, y: 1 } == #{ x: b, y: 2 }"]
+    {
+        let found = outcome(&comparing(code, "security: true\n"), "5".into(), 5i64.into());
+        assert_eq!(found.map(|found| found.to_string()).as_deref(), Ok("false"), "{code}");
     }
     // What is found needs no second look.
     let script =

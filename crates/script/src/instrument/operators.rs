@@ -6,7 +6,7 @@
 
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
-use crate::value::{List, error, may_read_like, report_pair};
+use crate::value::{List, error, may_read_like, report_containers, report_pair};
 use crate::{budget, thrown::ThrownError};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
@@ -35,10 +35,25 @@ pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>, handled: &Handle
     let is_ordering = ORDERING.contains(&call.name.as_str());
     match (kinds.kind_of(first), kinds.kind_of(second)) {
         (Some(first), Some(second)) if is_ordering => first != second || !first.is_ordered(),
-        (Some(first), Some(second)) => first != second && first.is_ordered() && second.is_ordered(),
-        (Some(kind), None) | (None, Some(kind)) => is_ordering || kind.is_ordered(),
+        (Some(first), Some(second)) if first == second => may_hold_alike(call),
+        (Some(first), Some(second)) => first.is_ordered() && second.is_ordered(),
+        (Some(kind), None) | (None, Some(kind)) => is_ordering || kind.is_ordered() || may_hold_alike(call),
         (None, None) => true,
     }
+}
+
+/// Returns `true` if each operand may be a list or map with values that read the same as others.
+fn may_hold_alike(call: &FnCallExpr) -> bool {
+    let may_hold = |operand: &Expr| match operand {
+        Expr::Array(parts, _) => !parts.is_empty(),
+        Expr::Map(parts, _) => !parts.0.is_empty(),
+        Expr::DynamicConstant(value, _) => value.is_array() || value.is_map(),
+        Expr::Variable(..) | Expr::Dot(..) | Expr::Index(..) | Expr::FnCall(..) | Expr::MethodCall(..) => {
+            true
+        }
+        _ => false,
+    };
+    call.args.iter().all(may_hold)
 }
 
 /// Returns `true` if a call compares two values, neither of which is a constant that equals no value of another type
@@ -183,6 +198,9 @@ fn equality(
     if let Order::Is(order) = order(&first, &second) {
         return Ok(holds(operator, order).into());
     }
+    if is_container(&first) && is_container(&second) {
+        report_containers(&first, &second, operator, position)?;
+    }
     let mut args = [first, second];
     let [first, second] = &mut args;
     context.call_native_fn_raw(operator, false, &mut [first, second]).or_else(|failed| match &*failed {
@@ -191,6 +209,10 @@ fn equality(
         }
         _ => Err(failed),
     })
+}
+
+fn is_container(value: &Dynamic) -> bool {
+    value.is_array() || value.is_map() || value.is::<List>() || value.is::<crate::value::Map>()
 }
 
 /// The order of two values.

@@ -3,7 +3,7 @@
 //! Rhai holds them for unequal without a word. A script that expects the one and receives the other would take the
 //! wrong branch, and a guard would let a request pass.
 
-use super::dynamic_of;
+use super::{dynamic_of, json_of};
 use crate::thrown::ThrownError;
 use crate::{call, log};
 use rhai::{Dynamic, EvalAltResult, Position};
@@ -15,6 +15,8 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 pub(crate) const UNJUDGED: u16 = 422;
 /// A longer text is not read as a number, in bytes.
 const MAX_NUMBER: usize = 32;
+/// The maximum number of values in two lists or maps that are compared.
+const MAX_COMPARED: usize = 10_000;
 
 /// A value that may read the same as one of another type.
 enum Reading {
@@ -88,6 +90,64 @@ pub(crate) fn report_pair(first: &Dynamic, second: &Dynamic, operator: &str, at:
     match first.is_like(&second) {
         true => report([&first, &second], operator, at),
         false => Ok(()),
+    }
+}
+
+/// Reports two lists or maps that differ only in values that read the same: `[5]` and `["5"]`.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_containers(
+    first: &Dynamic,
+    second: &Dynamic,
+    operator: &str,
+    at: Position,
+) -> Answer<()> {
+    // A value that is not JSON, or too large, is not compared.
+    let (Ok(first), Ok(second)) = (json_of(first), json_of(second)) else { return Ok(()) };
+    let mut differences = Differences { alike: None, left: MAX_COMPARED };
+    match (differences.are_alike_only(&first, &second), &differences.alike) {
+        (true, Some([first, second])) => report([first, second], operator, at),
+        _ => Ok(()),
+    }
+}
+
+/// The differences between two values.
+struct Differences {
+    /// The first two values that differ only in their type.
+    alike: Option<[Reading; 2]>,
+    /// The number of values that may still be compared.
+    left: usize,
+}
+
+impl Differences {
+    /// Returns `true` if two values are equal except for values that read the same.
+    fn are_alike_only(&mut self, first: &Json, second: &Json) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        match (first, second) {
+            (Json::Array(first), Json::Array(second)) => {
+                let (first, second) = (first.items(), second.items());
+                first.len() == second.len()
+                    && first.iter().zip(&second).all(|(first, second)| self.are_alike_only(first, second))
+            }
+            (Json::Object(first), Json::Object(second)) => {
+                first.len() == second.len()
+                    && first.entries().iter().all(|(key, value)| {
+                        second.get(key).is_some_and(|other| self.are_alike_only(value, &other))
+                    })
+            }
+            (Json::Array(_) | Json::Object(_), _) | (_, Json::Array(_) | Json::Object(_)) => false,
+            (first, second) if first == second => true,
+            (first, second) => match (Reading::of(&dynamic_of(first)), Reading::of(&dynamic_of(second))) {
+                (Some(first), Some(second)) if first.is_like(&second) => {
+                    self.alike.get_or_insert([first, second]);
+                    true
+                }
+                _ => false,
+            },
+        }
     }
 }
 

@@ -16,7 +16,9 @@ mod map;
 mod message;
 mod order;
 
-pub(crate) use alike::{UNJUDGED, may_read_like, reads_alike, report_element, report_pair};
+pub(crate) use alike::{
+    UNJUDGED, may_read_like, reads_alike, report_containers, report_element, report_pair,
+};
 pub(crate) use bytes::register as register_bytes;
 pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, live};
 pub(crate) use delegate::{
