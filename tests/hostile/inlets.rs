@@ -160,6 +160,11 @@ const INLETS: &[(&str, &str, Comes)] = &[
         "let s = \"\"; for i in 0..300 { s += `${i}`; s.pad(s.len() + 3_000, \"x\"); s += \",\"; } s += \"\\n\"; s.pad(s.len() + 60_000, \",\"); csv::parse(s)",
         Breaks(&["values, expected", TIME, MEMORY, OPERATIONS]),
     ),
+    (
+        "workbooks written for ever",
+        "let r = []; r.pad(9_000, \"x<\"); loop { xlsx::write([r]); }",
+        Breaks(BUDGET),
+    ),
     ("csv written for ever", "let r = []; r.pad(9_000, \"x,\"); loop { csv::write([r]); }", Breaks(BUDGET)),
     (
         "tokens signed for ever",

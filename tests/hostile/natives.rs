@@ -60,6 +60,12 @@ const INLETS: &[(&str, &str, Comes)] = &[
     ("print references", "ALL print(all);", Ends(LIMITS)),
     ("append references to a text", "ALL let t = \"\"; t += all; t.append(all);", Ends(LIMITS)),
     ("references plus a text", "ALL all + \"\"; \"\" + all;", Ends(LIMITS)),
+    ("a workbook of references", "ALL xlsx::write([all]); xlsx::write([[all]]);", Ends(LIMITS)),
+    (
+        "a workbook with columns of references",
+        "ALL xlsx::write([#{ a: 1 }], #{ columns: all });",
+        Ends(LIMITS),
+    ),
     ("a table of references", "ALL csv::write([all]); csv::write([[all]]);", Ends(LIMITS)),
     ("a table with columns of references", "ALL csv::write([#{ a: 1 }], #{ columns: all });", Ends(LIMITS)),
     ("claims of keys", "KEYS jwt::sign(keys, \"s\", #{ algorithm: \"HS256\" });", Ends(LIMITS)),

@@ -100,7 +100,7 @@ fn of_name(problem: &Diagnostic) -> Option<&'static str> {
         "elif" => "write `else if`",
         "self" => "remove `self`: a hook gets its value as the first parameter, and its settings as `valves`",
         "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
-        | "html" => "write `::` before a function of a module, as in json::stringify(value)",
+        | "html" | "xlsx" => "write `::` before a function of a module, as in json::stringify(value)",
         "JSON" => "write json::parse(text) and json::stringify(value)",
         "re" => "write regex::, as in regex::find_all(text, pattern)",
         "requests" | "httpx" | "fetch" | "urllib" => {

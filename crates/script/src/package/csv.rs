@@ -1,16 +1,15 @@
 //! `csv::…`: reads and writes tables as text.
 
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail};
 use super::output::{Pulse, Text, check_size, check_walk};
+use super::table::{self, MAX_CELLS};
 use super::waiting::Options;
-use crate::value::{Shape, json_of, live};
+use crate::value::{Shape, live};
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
 use rhai::plugin::*;
 use std::collections::HashSet;
 use valvehouse_json::{Json, Object};
 
-/// The maximum number of cells per call, because a native's memory is not checked meanwhile.
-const MAX_CELLS: usize = 100_000;
 /// The number of bytes that are read between two checks of the budgets.
 const SLICE: usize = 64 << 10;
 /// The number of passes over a table: cells are split, checked and stored.
@@ -44,16 +43,8 @@ pub(super) mod functions {
     #[rhai_fn(return_raw, name = "write")]
     pub fn write_with(rows: AnyArray, options: AnyMap) -> RhaiResultOf<String> {
         let options = Options::read("csv::write", &options, &["delimiter", "columns"])?;
-        let columns = options.value("columns").map(|columns| items("csv::write", "columns", &columns));
-        let columns = columns.transpose()?.map(|columns| {
-            let names = columns.into_iter().map(|name| {
-                let text = name.into_immutable_string();
-                text.map(|text| text.to_string())
-                    .map_err(|_| fail("csv::write", "`columns` must be an array of texts"))
-            });
-            names.collect::<RhaiResultOf<Vec<String>>>()
-        });
-        written(&rows, delimiter(&options)?, columns.transpose()?)
+        let columns = table::columns("csv::write", &options)?;
+        written(&rows, delimiter(&options)?, columns)
     }
 }
 
@@ -162,62 +153,10 @@ fn written(rows: &Dynamic, delimiter: u8, columns: Option<Vec<String>>) -> RhaiR
         writer: WriterBuilder::new().delimiter(delimiter).build(),
         text: Text::new(function),
         buffer: vec![0; 4 << 10],
-        cells: 0,
         pulse: Pulse::new(),
     };
-    let Json::Array(rows) = json_of(rows)? else { return Err(unfit(function, "rows", "an array", rows)) };
-    let first = || {
-        rows.items()
-            .first()
-            .and_then(Json::as_object)
-            .map(|row| row.keys().into_iter().map(Into::into).collect())
-    };
-    let columns: Option<Vec<String>> = columns.or_else(first);
-    if let Some(columns) = &columns {
-        table.row(columns.iter().map(|name| Ok(name.as_str().into())))?;
-    }
-    for (index, row) in rows.items().into_iter().enumerate() {
-        match (&row, &columns) {
-            (Json::Array(cells), None) => {
-                table.row(cells.items().into_iter().map(|cell| shown(&cell, index)))?
-            }
-            (Json::Object(cells), Some(columns)) => {
-                if let Some(other) =
-                    cells.keys().into_iter().find(|key| !columns.iter().any(|name| name == key))
-                {
-                    return Err(fail(
-                        function,
-                        format!("unknown column `{other:.40}` in row {index}; name all columns in `columns`"),
-                    ));
-                }
-                table.row(columns.iter().map(|name| shown(&row.field(name), index)))?;
-            }
-            (other, _) => {
-                let expected = if columns.is_some() { "a map" } else { "an array" };
-                return Err(fail(
-                    function,
-                    format!("row {index} must be {expected} like the first, not {}", other.kind()),
-                ));
-            }
-        }
-    }
+    table::each_row(function, rows, columns, |cells| table.row(cells.iter().map(table::text)))?;
     Ok(table.text.finish())
-}
-
-/// Returns the text of a cell.
-fn shown(cell: &Json, row: usize) -> RhaiResultOf<String> {
-    match cell {
-        Json::Text(text) => Ok(text.to_string()),
-        Json::Null => Ok(String::new()),
-        Json::Bool(_) | Json::Number(_) => Ok(cell.to_string()),
-        other => Err(fail(
-            "csv::write",
-            format!(
-                "cannot write a value of row {row}: it is {}; convert it with json::stringify(value)",
-                other.kind()
-            ),
-        )),
-    }
 }
 
 /// A table that is being written.
@@ -225,22 +164,13 @@ struct Table {
     writer: Writer,
     text: Text,
     buffer: Vec<u8>,
-    cells: usize,
     pulse: Pulse,
 }
 
 impl Table {
-    fn row(&mut self, cells: impl Iterator<Item = RhaiResultOf<String>>) -> RhaiResultOf<()> {
+    fn row(&mut self, cells: impl Iterator<Item = String>) -> RhaiResultOf<()> {
         self.pulse.beat()?;
         for (index, cell) in cells.enumerate() {
-            self.cells += 1;
-            if self.cells > MAX_CELLS {
-                return Err(fail(
-                    "csv::write",
-                    format!("the table would exceed its limit of {MAX_CELLS} values"),
-                ));
-            }
-            let cell = cell?;
             if index > 0 {
                 self.put(|writer, buffer| {
                     let (result, put) = writer.delimiter(buffer);

@@ -39,6 +39,7 @@ mod sequences;
 mod shell;
 mod simulation;
 mod stream;
+mod table;
 mod text;
 mod time;
 mod tokens;
@@ -49,6 +50,7 @@ mod url;
 mod values;
 mod vectors;
 mod waiting;
+mod xlsx;
 
 #[cfg(test)]
 mod tests;

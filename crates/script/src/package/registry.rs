@@ -2,7 +2,7 @@
 
 use super::{
     base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
-    sequences, shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
+    sequences, shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting, xlsx,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -25,6 +25,7 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("time", exported_module!(time::functions)),
             ("tokens", exported_module!(tokens::functions)),
             ("url", exported_module!(url::functions)),
+            ("xlsx", exported_module!(xlsx::functions)),
         ];
         let of_the_turn = [
             ("log", turn::log()),

@@ -252,6 +252,17 @@ fn handler(args) {
 }
 "#,
     ),
+    theme(
+        "xlsx",
+        "`xlsx::`",
+        "Tables as workbooks (XLSX) of one sheet, at most 100,000 values and 8 MiB. `documents::text` reads workbooks.",
+        r#"
+fn handler(args) {
+    let book = xlsx::write(args.rows, #{ sheet: "Orders" });
+    #{ name: "orders.xlsx", data: base64::encode(book) }
+}
+"#,
+    ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
     theme("base64", "`base64::`", "Encodes and decodes base64.", ""),
     Theme {

@@ -52,6 +52,7 @@ const PROMISED: &[(&str, &str)] = &[
     ("", "uuid empty json parallel retry poll range sum max min sorted"),
     ("json", "parse stringify"),
     ("csv", "parse write"),
+    ("xlsx", "write"),
     ("jwt", "sign verify"),
     ("regex", "is_match find find_all captures captures_all replace split escape"),
     (
