@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use valvehouse_core::error::BoxError;
 
 /// An error of an MCP server, of its approved tools, or of an MCP client.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,12 @@ pub enum McpError {
     #[error("{0}")]
     Login(String),
     /// The session with a client over standard input and output failed.
-    #[error("{0}")]
-    Session(String),
+    #[error("{doing}: {error}")]
+    Session {
+        /// The failed operation.
+        doing: &'static str,
+        /// The reason.
+        #[source]
+        error: BoxError,
+    },
 }

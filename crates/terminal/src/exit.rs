@@ -41,13 +41,21 @@ impl Termination for Exit {
 }
 
 /// The reason why a command failed.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandError {
     /// The code that the process ends with.
     pub exit: Exit,
     /// The message; empty where everything was shown already.
     pub message: String,
 }
+
+impl std::fmt::Display for CommandError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CommandError {}
 
 impl CommandError {
     /// Returns an end with this code and message.

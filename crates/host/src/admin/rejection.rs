@@ -6,13 +6,24 @@ use valvehouse_script::{Diagnostic, Severity};
 use valvehouse_store::StoreError;
 
 /// The error of a rejected change; no part of it was applied.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug, Clone)]
 pub struct AdminError {
     /// The error.
     pub error: Error,
     /// The diagnostics of the script, if the script is the reason.
     pub problems: Vec<Diagnostic>,
+}
+
+impl std::fmt::Display for AdminError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for AdminError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 impl AdminError {

@@ -293,13 +293,12 @@ impl Endpoint {
         let served = async move {
             let running =
                 handler.serve((tokio::io::stdin(), tokio::io::stdout())).await.map_err(|error| {
-                    McpError::Session(format!("cannot start a session with the client: {error}"))
+                    McpError::Session { doing: "cannot start a session with the client", error: error.into() }
                 })?;
-            running
-                .waiting()
-                .await
-                .map(drop)
-                .map_err(|error| McpError::Session(format!("the client's connection failed: {error}")))
+            running.waiting().await.map(drop).map_err(|error| McpError::Session {
+                doing: "the client's connection failed",
+                error: error.into(),
+            })
         };
         served.boxed()
     }
