@@ -1,15 +1,15 @@
 //! A queue of limited length for work of scripts that runs after the client has its answer.
 //!
-//! Plugins share it fairly: each may use as much of the queue as it leaves free, and a part of the concurrent tasks.
+//! Plugins share it fairly: each may use as much of the queue and of the concurrent tasks as it leaves free.
 
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::{RequestFacts, Traces};
@@ -20,9 +20,7 @@ const MAX_PENDING: usize = 512;
 /// The maximum number of bytes that all tasks retain.
 const MAX_BYTES: usize = 128 << 20;
 /// The maximum number of tasks that run at a time.
-const AT_A_TIME: usize = 12;
-/// The maximum number of tasks of one plugin that run at a time.
-const OF_PLUGIN_AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 16;
 /// The minimum time between two log messages about dropped tasks.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
@@ -31,7 +29,6 @@ pub struct AfterAnswers {
     own: Weak<Self>,
     runtime: Option<Handle>,
     tasks: Mutex<JoinSet<()>>,
-    running: Arc<Semaphore>,
     traces: OnceLock<Arc<Traces>>,
     is_closed: AtomicBool,
     pending: Mutex<PendingTasks>,
@@ -48,7 +45,8 @@ pub struct AfterAnswers {
 #[derive(Default)]
 struct PendingTasks {
     all: Load,
-    of_plugins: HashMap<Box<str>, PluginTasks>,
+    running: usize,
+    of_plugins: BTreeMap<Box<str>, PluginTasks>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -58,21 +56,18 @@ struct Load {
 }
 
 /// The tasks of one plugin.
+#[derive(Default)]
 struct PluginTasks {
     load: Load,
-    running: Arc<Semaphore>,
-}
-
-impl Default for PluginTasks {
-    fn default() -> Self {
-        Self { load: Load::default(), running: Arc::new(Semaphore::new(OF_PLUGIN_AT_A_TIME)) }
-    }
+    running: usize,
+    /// The tasks that wait for their turn, in order.
+    waiting: VecDeque<oneshot::Sender<()>>,
 }
 
 impl PendingTasks {
-    /// Adds a task of a plugin. Returns the semaphore of the plugin's running tasks, or the reason why there is no
-    /// room for it: a plugin may use as much of the queue as it leaves free for others.
-    fn add(&mut self, plugin: &str, bytes: usize) -> Result<Arc<Semaphore>, String> {
+    /// Adds a task of a plugin. Returns the signal of its start, or the reason why there is no room for it: a plugin
+    /// may use as much of the queue as it leaves free for others.
+    fn add(&mut self, plugin: &str, bytes: usize) -> Result<oneshot::Receiver<()>, String> {
         let (all, own) = (self.all, self.of_plugins.get(plugin).map_or(Load::default(), |own| own.load));
         let free =
             Load { tasks: MAX_PENDING.saturating_sub(all.tasks), bytes: MAX_BYTES.saturating_sub(all.bytes) };
@@ -88,17 +83,44 @@ impl PendingTasks {
         self.all = Load { tasks: all.tasks + 1, bytes: all.bytes + bytes };
         let tasks = self.of_plugins.entry(plugin.into()).or_default();
         tasks.load = Load { tasks: own.tasks + 1, bytes: own.bytes + bytes };
-        Ok(tasks.running.clone())
+        let (start, started) = oneshot::channel();
+        tasks.waiting.push_back(start);
+        self.start_tasks();
+        Ok(started)
     }
 
-    fn remove(&mut self, plugin: &str, bytes: usize) {
+    /// Starts waiting tasks, those of plugins with the fewest running ones first. A plugin may run as many tasks as it
+    /// leaves free for others.
+    fn start_tasks(&mut self) {
+        while let Some(free) = AT_A_TIME.checked_sub(self.running).filter(|free| *free > 0) {
+            let waiting = self.of_plugins.values_mut().filter(|own| !own.waiting.is_empty());
+            let next = waiting.min_by_key(|own| own.running).filter(|own| own.running < free);
+            let Some((own, start)) = next.and_then(|own| own.waiting.pop_front().map(|start| (own, start)))
+            else {
+                return;
+            };
+            // A task that was canceled meanwhile leaves its place to the next one.
+            if start.send(()).is_ok() {
+                own.running += 1;
+                self.running += 1;
+            }
+        }
+    }
+
+    /// Removes a task that has ended, or that was canceled before it started.
+    fn remove(&mut self, plugin: &str, bytes: usize, has_started: bool) {
         self.all = Load { tasks: self.all.tasks - 1, bytes: self.all.bytes - bytes };
         if let Some(own) = self.of_plugins.get_mut(plugin) {
             own.load = Load { tasks: own.load.tasks - 1, bytes: own.load.bytes - bytes };
+            if has_started {
+                own.running -= 1;
+                self.running -= 1;
+            }
             if own.load.tasks == 0 {
                 self.of_plugins.remove(plugin);
             }
         }
+        self.start_tasks();
     }
 }
 
@@ -122,7 +144,6 @@ impl AfterAnswers {
             own: own.clone(),
             runtime: Handle::try_current().ok(),
             tasks: Mutex::default(),
-            running: Arc::new(Semaphore::new(AT_A_TIME)),
             traces: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             pending: Mutex::default(),
@@ -186,12 +207,20 @@ impl AfterAnswers {
         }
     }
 
-    async fn work(self: Arc<Self>, work: Work, of_plugin: Arc<Semaphore>) {
+    async fn work(self: Arc<Self>, work: Work, started: oneshot::Receiver<()>) {
         let (plugin, what) = (work.plugin.clone(), work.what);
-        let pending =
-            Pending { queue: self.clone(), plugin: (&*plugin).into(), bytes: work.bytes, is_done: false };
-        // The tasks of one plugin wait for each other first, so that few of them wait in the queue of all.
-        let running = (of_plugin.acquire_owned().await, self.running.clone().acquire_owned().await);
+        let mut pending = Pending {
+            queue: self.clone(),
+            plugin: (&*plugin).into(),
+            bytes: work.bytes,
+            started,
+            has_started: false,
+            is_done: false,
+        };
+        if (&mut pending.started).await.is_err() {
+            return;
+        }
+        pending.has_started = true;
         let recording = self.traces.get().map(|traces| {
             let [model, user, chat_id] = work.origin.clone();
             let request_facts =
@@ -200,7 +229,6 @@ impl AfterAnswers {
         });
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let result = work.run(trace).await;
-        drop(running);
         pending.ends(result.is_ok());
         if let Err(PluginError { cause, .. }) = &result {
             tracing::error!(plugin = &*plugin, hook = what, "a background task failed: {cause}");
@@ -224,13 +252,13 @@ impl Background for AfterAnswers {
             return self.drop_work(&work, "no host is running");
         };
         let added = self.pending.lock().add(&work.plugin, work.bytes);
-        let of_plugin = match added {
-            Ok(of_plugin) => of_plugin,
+        let started = match added {
+            Ok(started) => started,
             Err(why) => return self.drop_work(&work, &why),
         };
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn_on(own.work(work, of_plugin), runtime);
+        tasks.spawn_on(own.work(work, started), runtime);
     }
 }
 
@@ -239,6 +267,8 @@ struct Pending {
     queue: Arc<AfterAnswers>,
     plugin: Box<str>,
     bytes: usize,
+    started: oneshot::Receiver<()>,
+    has_started: bool,
     is_done: bool,
 }
 
@@ -252,7 +282,9 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let count = if self.is_done { &self.queue.done } else { &self.queue.failed };
         count.fetch_add(1, SeqCst);
-        self.queue.pending.lock().remove(&self.plugin, self.bytes);
+        // The signal may have been sent although nobody has received it yet.
+        let has_started = self.has_started || self.started.try_recv().is_ok();
+        self.queue.pending.lock().remove(&self.plugin, self.bytes, has_started);
         self.queue.ended.notify_waiters();
     }
 }
@@ -267,29 +299,53 @@ impl fmt::Debug for AfterAnswers {
 mod tests {
     use super::*;
 
-    /// Adds tasks of a plugin until one is refused. Returns their number.
-    fn fill(tasks: &mut PendingTasks, plugin: &str, bytes: usize) -> usize {
-        (0..).take_while(|_| tasks.add(plugin, bytes).is_ok()).count()
+    /// Adds tasks of a plugin until one is refused. Returns the signals of their starts.
+    fn fill(tasks: &mut PendingTasks, plugin: &str, bytes: usize) -> Vec<oneshot::Receiver<()>> {
+        (0..).map_while(|_| tasks.add(plugin, bytes).ok()).collect()
+    }
+
+    fn running(signals: &mut [oneshot::Receiver<()>]) -> usize {
+        signals.iter_mut().filter_map(|signal| signal.try_recv().ok()).count()
     }
 
     #[test]
     fn plugins_that_add_all_they_can_leave_room_for_the_next_one() {
         let mut tasks = PendingTasks::default();
-        assert_eq!(fill(&mut tasks, "first", 0), 256);
-        assert_eq!(fill(&mut tasks, "second", 0), 128);
-        assert_eq!(fill(&mut tasks, "third", 0), 64);
+        let mut first = fill(&mut tasks, "first", 0);
+        let mut second = fill(&mut tasks, "second", 0);
+        let mut third = fill(&mut tasks, "third", 0);
+        assert_eq!([first.len(), second.len(), third.len()], [256, 128, 64]);
+        assert_eq!([running(&mut first), running(&mut second), running(&mut third)], [8, 4, 2]);
         let refused = tasks.add("first", 0).unwrap_err();
         assert!(refused.contains("256 tasks of 0 MiB") && refused.contains("room for 64 more"), "{refused}");
-        (0..256).for_each(|_| tasks.remove("first", 0));
-        assert!(tasks.add("second", 0).is_ok());
-        assert!(!tasks.of_plugins.contains_key("first"));
+        let mut fourth = fill(&mut tasks, "fourth", 0);
+        let mut fifth = fill(&mut tasks, "fifth", 0);
+        assert_eq!([running(&mut fourth), running(&mut fifth)], [1, 1]);
+        // All places are taken: the next free one belongs to a plugin without a running task.
+        let mut sixth = fill(&mut tasks, "sixth", 0);
+        assert_eq!(running(&mut sixth), 0);
+        tasks.remove("first", 0, true);
+        assert_eq!([running(&mut sixth), running(&mut first)], [1, 0]);
+    }
+
+    #[test]
+    fn a_task_that_is_canceled_before_its_start_leaves_its_place_to_the_next() {
+        let mut tasks = PendingTasks::default();
+        let mut signals = fill(&mut tasks, "only", 0);
+        assert_eq!(running(&mut signals), 8);
+        drop(signals.remove(8));
+        tasks.remove("only", 0, false);
+        tasks.remove("only", 0, true);
+        assert_eq!(running(&mut signals[8..]), 1);
+        (0..254).for_each(|_| tasks.remove("only", 0, false));
+        assert!(tasks.of_plugins.is_empty());
     }
 
     #[test]
     fn the_memory_of_tasks_is_shared_in_the_same_way() {
         let mut tasks = PendingTasks::default();
-        assert_eq!(fill(&mut tasks, "first", 4 << 20), 16);
-        assert_eq!(fill(&mut tasks, "second", 4 << 20), 8);
+        assert_eq!(fill(&mut tasks, "first", 4 << 20).len(), 16);
+        assert_eq!(fill(&mut tasks, "second", 4 << 20).len(), 8);
         assert!(tasks.add("third", 16 << 20).is_ok());
         // A single task may use all of it.
         assert!(PendingTasks::default().add("first", MAX_BYTES).is_ok());

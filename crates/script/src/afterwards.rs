@@ -8,7 +8,7 @@ use super::script::Script;
 use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
-use valvehouse_core::context::{FinishedChat, NotLeft, Turn};
+use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::PluginError;
 use valvehouse_json::Json;
 
@@ -57,8 +57,8 @@ impl Script {
             background.put(Work { plugin, what: DONE, bytes, origin, run });
         };
         // A model call made by such work does not schedule more work.
-        if let Err(why @ NotLeft::TooMany) = turn.afterwards().leave(0, hand_on) {
-            tracing::warn!(plugin = self.id(), "cannot leave `{DONE}` for after the answer: {why}");
+        if let Err(why) = turn.afterwards().leave_hook(hand_on) {
+            tracing::debug!(plugin = self.id(), "`{DONE}` does not run: {why}");
         }
     }
 

@@ -30,6 +30,8 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     work: Vec<HandOn>,
+    /// The number of hooks among them, which do not count for the limit of a request.
+    hooks: usize,
     bytes: usize,
 }
 
@@ -82,13 +84,27 @@ impl Afterwards {
             return Err(NotLeft::Nested);
         }
         let mut waiting = self.0.work.lock();
-        if waiting.work.len() >= MAX_LEFT {
+        if waiting.work.len() - waiting.hooks >= MAX_LEFT {
             return Err(NotLeft::TooMany);
         }
         if waiting.bytes + bytes > MAX_BYTES {
             return Err(NotLeft::TooLarge);
         }
         waiting.bytes += bytes;
+        waiting.work.push(Box::new(hand_on));
+        Ok(())
+    }
+
+    /// Schedules a hook of a plugin, as [`Afterwards::leave`] does. Hooks do not count for the limits of the request.
+    ///
+    /// # Errors
+    /// Returns an error if this turn is itself a scheduled task.
+    pub fn leave_hook(&self, hand_on: impl FnOnce() + Send + 'static) -> Result<(), NotLeft> {
+        if self.0.is_closed {
+            return Err(NotLeft::Nested);
+        }
+        let mut waiting = self.0.work.lock();
+        waiting.hooks += 1;
         waiting.work.push(Box::new(hand_on));
         Ok(())
     }
