@@ -8,7 +8,7 @@ use super::kinds::Kinds;
 use super::literals::Literals;
 use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SOURCE, SUBJECT};
 use super::rewrite::{Rewrite, is_needed};
-use super::{operators, writes};
+use super::{operators, switches, writes};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::value::set_order;
@@ -108,15 +108,16 @@ impl InstrumentedBodies {
             share(context, inputs);
             Ok(Dynamic::UNIT)
         })?;
-        engine.register_custom_syntax([SUBJECT, "$expr$"], false, |context, inputs| {
+        // This engine parses nothing.
+        let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
+        engine.register_custom_syntax_with_state_raw(SUBJECT, parse, false, |context, inputs, cases| {
             budget::forgive(1);
             let Some(subject) = inputs.first() else { return Ok(Dynamic::UNIT) };
             let value = context.eval_expression_tree(subject)?;
             standard::check_size(context.engine(), &value)?;
+            switches::look(&value, cases, subject.position())?;
             Ok(value)
-        })?;
-        // This engine parses nothing.
-        let parse = |_: &[ImmutableString], _: &str, _: &mut Dynamic| Ok(None);
+        });
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
         engine.register_custom_syntax_with_state_raw(SOURCE, parse, false, |context, inputs, target| {
             budget::forgive(OPERATIONS);

@@ -305,7 +305,7 @@ fn pairs_that_read_alike() -> Vec<(Json, Json)> {
 }
 
 /// Code that tests `a` and `b` for equality, and its result for unequal values.
-const TESTS: [(&str, &str); 16] = [
+const TESTS: [(&str, &str); 21] = [
     ("a == b", "false"),
     ("a != b", "true"),
     ("one(a) == one(b)", "false"),
@@ -315,6 +315,11 @@ const TESTS: [(&str, &str); 16] = [
     ("#{ x: [a], y: 1 } == #{ y: 1, x: [b] }", "false"),
     ("__metadata__.list == [a]", "false"),
     ("[a] != __metadata__.list", "true"),
+    ("[[b]].contains([a])", "false"),
+    ("#{ x: a } in [1, #{ x: b }]", "false"),
+    ("[[\"?\"], [b]].index_of([a])", "-1"),
+    ("__metadata__.lists.contains([a])", "false"),
+    ("[a] in __metadata__.lists", "false"),
     ("a in [b]", "false"),
     ("[\"?\", b].contains(a)", "false"),
     ("[b].index_of(a)", "-1"),
@@ -326,7 +331,7 @@ const TESTS: [(&str, &str); 16] = [
 
 fn comparing(test: &str, header: &str) -> Script {
     let text = format!(
-        "/*\n{header}*/\nfn one(x) {{ x }}\nfn inlet(body, state, __metadata__) {{ let a = body; let b = state; __metadata__.list = [b];\n\
+        "/*\n{header}*/\nfn one(x) {{ x }}\nfn inlet(body, state, __metadata__) {{ let a = body; let b = state; __metadata__.list = [b]; __metadata__.lists = [[], [b]];\n\
          __metadata__.out = {test}; }}"
     );
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text.as_str());
@@ -377,6 +382,34 @@ fn constants_and_valves_that_read_the_same_fail_in_a_guard_too() {
         assert!(failure.is_by_request && status == Some(value::UNJUDGED), "{code}: {failure:?}");
         let failed = words_of(failed);
         assert!(failed.contains("that reads the same") && failed.contains("x.rhai:6:"), "{code}: {failed}");
+    }
+}
+
+#[test]
+fn a_guard_rejects_a_subject_of_switch_that_reads_the_same_as_a_case() {
+    let texts = ["5", "5.0", "true", "True", "1"];
+    let values: Vec<Json> =
+        texts.map(Json::from).into_iter().chain([5i64.into(), 5.0.into(), true.into()]).collect();
+    for (cases, unjudged) in [
+        ("5 => 1", vec!["\"5\"", "\"5.0\""]),
+        ("\"5\" => 1", vec!["5", "5.0"]),
+        ("true => 1", vec!["\"true\"", "\"True\""]),
+        ("\"true\" => 1", vec!["true"]),
+        ("1 => 1", vec!["\"1\"", "true"]),
+        ("5 | \"5\" | 5.0 | \"5.0\" => 1", vec![]),
+        ("\"x\" => 1", vec![]),
+    ] {
+        let code = format!("switch a {{ {cases}, _ => 0 }}");
+        for value in &values {
+            let shown = value.to_string();
+            let [live, own] = both(value);
+            for subject in [live, own] {
+                let result = outcome(&comparing(&code, "security: true\n"), subject.clone(), Dynamic::UNIT);
+                let is_unjudged = result.as_ref().is_err_and(|failed| failed.contains("that reads the same"));
+                assert_eq!(is_unjudged, unjudged.contains(&shown.as_str()), "{code} of {shown}: {result:?}");
+                assert!(outcome(&comparing(&code, "title: x\n"), subject, Dynamic::UNIT).is_ok());
+            }
+        }
     }
 }
 

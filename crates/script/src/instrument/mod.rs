@@ -12,6 +12,7 @@ mod literals;
 mod operators;
 mod places;
 mod rewrite;
+mod switches;
 mod writes;
 
 #[cfg(test)]

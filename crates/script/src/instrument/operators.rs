@@ -6,7 +6,7 @@
 
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
-use crate::value::{List, error, may_read_like, report_containers, report_pair};
+use crate::value::{List, error, is_container, may_read_like, report_containers, report_pair};
 use crate::{budget, thrown::ThrownError};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
@@ -209,10 +209,6 @@ fn equality(
         }
         _ => Err(failed),
     })
-}
-
-fn is_container(value: &Dynamic) -> bool {
-    value.is_array() || value.is_map() || value.is::<List>() || value.is::<crate::value::Map>()
 }
 
 /// The order of two values.

@@ -3,7 +3,7 @@
 use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::{operators, places, writes};
+use super::{operators, places, switches, writes};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
@@ -90,7 +90,8 @@ impl Rewrite<'_> {
                 self.expression(&mut parts.0);
                 // The interpreter hashes everything the value refers to, without checking a budget.
                 let subject = std::mem::replace(&mut parts.0, Expr::Unit(Position::NONE));
-                parts.0 = custom(SUBJECT, [subject]);
+                let (state, position) = (switches::state_of(&parts.1), subject.start_position());
+                parts.0 = custom_at(SUBJECT, [subject], state, position);
                 self.has_changed = true;
                 for case in &mut parts.1.expressions {
                     self.expression(&mut case.lhs);

@@ -4,7 +4,9 @@ use super::cost::{Cost, cost};
 use super::measure::{self, Live, Scale, Size, TooLarge};
 use super::sorting::{self, Comparer};
 use crate::budget::{self, ExceededLimit};
-use crate::value::{in_order_of, json_text_of, report_element};
+use crate::value::{
+    in_order_of, is_container, json_of, json_text_of, report_container_element, report_element,
+};
 use rhai::packages::{Package, StandardPackage};
 use rhai::{
     Array, Blob, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, FnNamespace, FnPtr,
@@ -148,17 +150,40 @@ fn searched(
 ) -> Answer<Dynamic> {
     let position = context.call_position();
     // The search consumes it.
-    let is_single = |value: &&&mut Dynamic| !(value.is_array() || value.is_map() || value.is_blob());
-    let value = args.get(1).filter(is_single).map(|value| (**value).clone());
+    let value = args.get(1).and_then(|value| Sought::of(value));
     let found = call_original(original, Some(context), args)?;
     let is_missing = found.as_bool().is_ok_and(|is_there| !is_there) || found.as_int().is_ok_and(|at| at < 0);
     if is_missing
         && let Some(value) = value
         && let Some(array) = args.first().and_then(|array| array.as_array_ref().ok())
     {
-        report_element(array.iter(), &value, name, position)?;
+        match value {
+            Sought::Single(value) => report_element(array.iter(), &value, name, position)?,
+            Sought::Container(value) => {
+                let containers = array.iter().filter(|element| is_container(element));
+                let containers = containers.filter_map(|element| json_of(element).ok());
+                report_container_element(containers, &value, name, position)?;
+            }
+        }
     }
     Ok(found)
+}
+
+/// A value that is searched.
+enum Sought {
+    Single(Dynamic),
+    Container(valvehouse_json::Json),
+}
+
+impl Sought {
+    /// Copies a value; `None` if no value of another type reads the same.
+    fn of(value: &Dynamic) -> Option<Self> {
+        match is_container(value) {
+            true => json_of(value).ok().map(Self::Container),
+            false if value.is_blob() => None,
+            false => Some(Self::Single(value.clone())),
+        }
+    }
 }
 
 fn call_original(

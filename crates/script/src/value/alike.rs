@@ -93,6 +93,55 @@ pub(crate) fn report_pair(first: &Dynamic, second: &Dynamic, operator: &str, at:
     }
 }
 
+/// Returns `true` for a value that may read the same as one of another type.
+pub(crate) fn may_read_like_others(value: &Dynamic) -> bool {
+    Reading::of(value).is_some()
+}
+
+/// Returns the values of other types that read the same as this one, in their usual spellings.
+fn other_spellings(value: &Dynamic) -> Vec<Dynamic> {
+    let of_number = |number: f64| {
+        let whole = (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64);
+        whole.map(Dynamic::from).into_iter().chain([Dynamic::from(number)])
+    };
+    match Reading::of(value) {
+        None => Vec::new(),
+        Some(Reading::Number(number)) => {
+            let texts = of_number(number).map(|number| number.to_string().into());
+            let boolean = [(0.0, false), (1.0, true)].into_iter().find(|(known, _)| *known == number);
+            texts.chain(boolean.map(|(_, boolean)| boolean.into())).collect()
+        }
+        Some(Reading::Boolean(boolean)) => {
+            let lower = boolean.to_string();
+            let title = if boolean { "True" } else { "False" };
+            let texts = [title.to_owned(), lower.to_uppercase(), lower].map(Dynamic::from);
+            texts.into_iter().chain(of_number(f64::from(u8::from(boolean)))).collect()
+        }
+        Some(Reading::Text(number, boolean)) => {
+            number.into_iter().flat_map(of_number).chain(boolean.map(Dynamic::from)).collect()
+        }
+    }
+}
+
+/// Reports a subject of a `switch` that is none of its cases, but reads the same as one of another type.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_subject(
+    subject: &Dynamic,
+    is_case: impl Fn(&Dynamic) -> bool,
+    at: Position,
+) -> Answer<()> {
+    if is_case(subject) {
+        return Ok(());
+    }
+    match other_spellings(subject).iter().find(|other| is_case(other)) {
+        Some(case) => report_pair(subject, case, "switch", at),
+        None => Ok(()),
+    }
+}
+
 /// Reports two lists or maps that differ only in values that read the same: `[5]` and `["5"]`.
 ///
 /// # Errors
@@ -106,11 +155,32 @@ pub(crate) fn report_containers(
 ) -> Answer<()> {
     // A value that is not JSON, or too large, is not compared.
     let (Ok(first), Ok(second)) = (json_of(first), json_of(second)) else { return Ok(()) };
-    let mut differences = Differences { alike: None, left: MAX_COMPARED };
-    match (differences.are_alike_only(&first, &second), &differences.alike) {
-        (true, Some([first, second])) => report([first, second], operator, at),
-        _ => Ok(()),
+    report_container_element([second], &first, operator, at)
+}
+
+/// Reports a list or map among elements that differs from another one only in values that read the same. The elements
+/// were found not to contain it.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+pub(crate) fn report_container_element(
+    elements: impl IntoIterator<Item = Json>,
+    value: &Json,
+    function: &str,
+    at: Position,
+) -> Answer<()> {
+    let mut left = MAX_COMPARED;
+    for element in elements {
+        let mut differences = Differences { alike: None, left };
+        if differences.are_alike_only(&element, value)
+            && let Some([first, second]) = &differences.alike
+        {
+            return report([first, second], function, at);
+        }
+        left = differences.left;
     }
+    Ok(())
 }
 
 /// The differences between two values.
@@ -174,7 +244,11 @@ pub(crate) fn report_element<'a>(
 /// Returns an error in a guard.
 pub(crate) fn report_item(items: &[Json], value: &Json, function: &str, at: Position) -> Answer<()> {
     let is_single = |value: &Json| value.as_array().is_none() && value.as_object().is_none();
-    if !is_single(value) || Reading::of(&dynamic_of(value)).is_none() {
+    if !is_single(value) {
+        let containers = items.iter().filter(|item| !is_single(item)).cloned();
+        return report_container_element(containers, value, function, at);
+    }
+    if Reading::of(&dynamic_of(value)).is_none() {
         return Ok(());
     }
     let items: Vec<Dynamic> = items.iter().filter(|item| is_single(item)).map(dynamic_of).collect();

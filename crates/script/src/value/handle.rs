@@ -71,3 +71,8 @@ pub(super) fn pure(name: &'static str) -> FuncRegistration {
 pub(super) fn method(name: &'static str, params: &[&str], about: &str) -> FuncRegistration {
     pure(name).with_params_info(params).with_comments([format!("/// {about}")])
 }
+
+/// Returns `true` for a list or map, live or native.
+pub(crate) fn is_container(value: &rhai::Dynamic) -> bool {
+    value.is_array() || value.is_map() || value.is::<List>() || value.is::<Map>()
+}

@@ -17,14 +17,15 @@ mod message;
 mod order;
 
 pub(crate) use alike::{
-    UNJUDGED, may_read_like, reads_alike, report_containers, report_element, report_pair,
+    UNJUDGED, may_read_like, may_read_like_others, reads_alike, report_container_element, report_containers,
+    report_element, report_pair, report_subject,
 };
 pub(crate) use bytes::register as register_bytes;
 pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, live};
 pub(crate) use delegate::{
     functions, lend_functions_missing_beside, lend_missing_functions, names_of, numbers_of,
 };
-pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape};
+pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape, is_container};
 pub use kind::Type;
 pub(crate) use map::{Misspelt, property_accessors};
 pub(crate) use message::{BODY, PROPERTIES};
