@@ -312,7 +312,12 @@ impl ScriptFilter {
                 Err(attributed(failure, &summary, limit, &ctx.value, ctx.turn.size()))
             }
         };
-        call_metrics.end(&timing, spent, ending(&self.script, hook, &verdict));
+        let ending = match &verdict {
+            // A call that was canceled with its turn did not fail.
+            Err(_) if ctx.turn.is_over() => CallOutcome::Continued,
+            verdict => ending(&self.script, hook, verdict),
+        };
+        call_metrics.end(&timing, spent, ending);
         self.watch(hook, call_metrics, ticks, measured);
         self.note_fast(hook, size, ticks);
         verdict

@@ -181,7 +181,7 @@ impl ScriptTool {
             }
             Err(CallEnd::Broken { failure, summary, limit, .. }) => {
                 let failure = attributed(failure, &summary, limit, args, 0);
-                Err(self.broken(&format!("failed: {summary}"), failure))
+                Err(self.broken(&format!("failed: {summary}"), failure, turn.is_over()))
             }
         };
         let ending = match &result {
@@ -244,12 +244,15 @@ impl ScriptTool {
 
     fn unusable(&self, what: String) -> CallFailure {
         let failure = PluginError::new(what.clone());
-        self.broken(&what, failure)
+        self.broken(&what, failure, false)
     }
 
-    /// Logs the cause and returns the message for the model.
-    fn broken(&self, what: &str, failure: PluginError) -> CallFailure {
-        tracing::error!(plugin = self.script.id(), tool = self.name(), "{}", failure.cause);
+    /// Logs the cause and returns the message for the model. A call that was canceled with its turn did not fail.
+    fn broken(&self, what: &str, failure: PluginError, is_canceled: bool) -> CallFailure {
+        match is_canceled {
+            true => tracing::debug!(plugin = self.script.id(), tool = self.name(), "{}", failure.cause),
+            false => tracing::error!(plugin = self.script.id(), tool = self.name(), "{}", failure.cause),
+        }
         CallFailure::Broken { message: format!("the tool `{}` {what}", self.name()).into(), failure }
     }
 }
