@@ -50,7 +50,7 @@ async fn unusual_bodies_are_accepted_or_rejected_with_a_clear_reason() {
 }
 
 /// Returns a zstd body: the text, followed by `blocks` blocks of zeros of the maximum size.
-fn zstd(text: &str, blocks: usize) -> Vec<u8> {
+pub fn zstd(text: &str, blocks: usize) -> Vec<u8> {
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
     let block = |kind: u32, size: usize, is_last: bool| {
         (u32::from(is_last) | kind << 1 | u32::try_from(size).unwrap() << 3).to_le_bytes()[..3].to_vec()

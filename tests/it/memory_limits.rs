@@ -1,5 +1,6 @@
 //! The memory of requests is limited: that of one answer, and that of all requests together.
 
+use crate::as_clients_expect::zstd;
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
@@ -175,5 +176,77 @@ async fn the_values_of_bodies_are_limited_and_count_toward_the_memory_of_all_req
         .refused(503, "the requests of this host exceed their memory limit of 64 MB");
     host.upstream.reply(Reply::text("fine"));
     assert_eq!(host.post(with(200_000)).await.text(), "fine");
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn a_compressed_body_counts_as_it_is_decompressed() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    let packed = zstd("{", 240);
+    let answer = Answer::of(host.posting(packed).header("content-encoding", "zstd")).await;
+    answer.refused(503, "the requests of this host exceed their memory limit of 64 MB");
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn whole_answers_count_until_their_client_has_received_them() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").start().await;
+    let filtered =
+        TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    for host in [&host, &filtered] {
+        let text = "x".repeat(20 << 20);
+        host.upstream.reply(Reply::text(&text));
+        // This client reads nothing of its answer yet.
+        let first = host.posting(chat_body(MODEL, "first").to_string()).send().await.unwrap();
+        assert_eq!(first.status(), 200);
+        assert_ne!(held(host).await, "0");
+        host.ask("second").await.refused(503, "the requests of this host exceed their memory limit of 64 MB");
+        assert!(first.bytes().await.unwrap().len() > text.len());
+        releases_all(host).await;
+        assert_eq!(host.ask("third").await.text().len(), text.len());
+        releases_all(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_the_service_counts_for_a_client_without_streaming() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").start().await;
+    let text = "x".repeat(1 << 20);
+    let stream = |count| {
+        let begun = (0..count)
+            .fold(Reply::begun(["one"]), |reply, _| reply.then(chunk(&json!({"content": text}), None)));
+        begun.then(chunk(&json!({}), Some("stop"))).then("data: [DONE]\n\n")
+    };
+    host.upstream.reply(stream(20));
+    host.ask("long").await.refused(503, "the requests of this host exceed their memory limit of 64 MB");
+    host.upstream.reply(stream(4));
+    assert_eq!(host.ask("short").await.text().len(), 3 + (4 << 20));
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn a_stored_conversation_counts_for_the_requests_that_continue_it() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 40").start().await;
+    host.upstream.script(|request| Reply::fitting(request, "fine"));
+    let first = host.respond(&json!({"model": MODEL, "input": "y".repeat(14 << 20)})).await.ok();
+    releases_all(&host).await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::text("held").behind(&gate));
+    let next = json!({"model": MODEL, "input": "hi", "previous_response_id": first["id"]});
+    let before = host.upstream.requests().len();
+    let (held, continued) = (host.respond(&next), async {
+        host.upstream.wait_for_requests(before + 1).await;
+        let refused = host.respond(&next).await;
+        gate.open();
+        refused
+    });
+    let (held, refused) = tokio::join!(held, continued);
+    assert_eq!(held.status, 200);
+    assert_eq!(
+        (refused.status, refused.error()["code"].as_str()),
+        (503, Some("host_too_busy")),
+        "{}",
+        refused.body()
+    );
     releases_all(&host).await;
 }

@@ -8,10 +8,12 @@ use futures::{Stream, StreamExt};
 use reqwest::header::HeaderMap;
 use std::borrow::Cow;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use valvehouse_config::Timeouts;
+use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::Error;
 
 /// The deadlines of a response.
@@ -135,7 +137,14 @@ pub struct Response {
     /// The part of the body that [`Response::peek`] has read.
     begun: Option<Bytes>,
     body: BoxStream<'static, Result<Bytes, Error>>,
+    /// The memory that a body counts toward if it is read as a whole.
+    memory: Option<Arc<HeldMemory>>,
 }
+
+/// The size from which a body counts, in bytes.
+const COUNTED: usize = 256 << 10;
+/// The number of copies of a body that the host holds at most: as received, and as JSON.
+const COPIES: usize = 2;
 
 impl Response {
     pub(super) fn new(
@@ -143,7 +152,19 @@ impl Response {
         headers: HeaderMap,
         body: BoxStream<'static, Result<Bytes, Error>>,
     ) -> Self {
-        Self { status, headers, begun: None, body }
+        Self { status, headers, begun: None, body, memory: None }
+    }
+
+    /// Sets where the memory of the body counts if it is read as a whole.
+    #[must_use]
+    pub fn counted_in(mut self, memory: Option<Arc<HeldMemory>>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Returns where the memory of the body counts.
+    pub fn memory(&self) -> Option<Arc<HeldMemory>> {
+        self.memory.clone()
     }
 
     /// Returns a header if it exists and is text.
@@ -205,7 +226,8 @@ impl Response {
     /// more.
     ///
     /// # Errors
-    /// Returns an error if the connection fails or a time limit is exceeded.
+    /// Returns an error if the connection fails, a time limit is exceeded, or the requests of the host hold too much
+    /// memory.
     pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Error> {
         let first = self.peek().await?;
         self.begun = None;
@@ -215,10 +237,17 @@ impl Response {
         };
         let mut body = BytesMut::from(first);
         body.extend_from_slice(&second?);
+        let mut counted = COUNTED;
         while body.len() <= limit
             && let Some(bytes) = self.body.next().await
         {
             body.extend_from_slice(&bytes?);
+            while body.len() > counted {
+                if let Some(memory) = &self.memory {
+                    memory.grow(COPIES * COUNTED)?;
+                }
+                counted += COUNTED;
+            }
         }
         let is_longer = body.len() > limit;
         body.truncate(limit);

@@ -112,7 +112,8 @@ impl Service {
             Some(key) => with_key(call, key),
             None => call,
         };
-        let response = self.client.send(call).await?;
+        let memory = exchange.and_then(|exchange| exchange.memory().cloned());
+        let response = self.client.send(call).await?.counted_in(memory);
         if let Some(exchange) = exchange {
             exchange.receive(response.headers().filter(|(name, value)| self.may_show(name, value)));
         }

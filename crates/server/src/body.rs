@@ -7,6 +7,7 @@ use futures::StreamExt;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::Read as _;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
@@ -21,6 +22,9 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 const COUNTED: usize = 256 << 10;
 /// The number of copies of a body that the host holds at most: as received, and as JSON.
 const COPIES: usize = 2;
+
+/// The maximum number of compressed bodies that are decompressed at a time, because each needs a window.
+static UNPACKING: Semaphore = Semaphore::const_new(4);
 
 /// The limits of a host for bodies.
 #[derive(Clone)]
@@ -117,6 +121,7 @@ pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, limits: &BodyLim
     }
     let bytes = read(body, limits).await?;
     let limits = limits.clone();
+    let _permit = UNPACKING.acquire().await;
     let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, &limits)).await;
     unpacked.unwrap_or_else(|error| Err(Error::Host(format!("cannot decompress a request body: {error}"))))
 }
@@ -128,16 +133,23 @@ fn unpack(bytes: &[u8], limits: &BodyLimits) -> Result<Bytes, Error> {
     };
     let (max_mb, held) = (limits.max_mb, limits.memory.share());
     let limit = max_mb.saturating_mul(1024 * 1024);
+    let too_large = || too_large(max_mb);
     let (mut rest, mut out) = (bytes, Vec::new());
     while !rest.is_empty() {
         let mut frame = StreamingDecoder::new(&mut rest).map_err(|error| invalid(&error))?;
-        let left = limit.saturating_sub(u64::try_from(out.len()).unwrap_or(u64::MAX));
-        frame.by_ref().take(left + 1).read_to_end(&mut out).map_err(|error| invalid(&error))?;
-        if u64::try_from(out.len()).is_ok_and(|length| length > limit) {
-            return Err(too_large(max_mb));
+        loop {
+            let slice = u64::try_from(COUNTED).unwrap_or(u64::MAX);
+            let read = frame.by_ref().take(slice).read_to_end(&mut out).map_err(|error| invalid(&error))?;
+            if read == 0 {
+                break;
+            }
+            if u64::try_from(out.len()).is_ok_and(|length| length > limit) {
+                return Err(too_large());
+            }
+            // Until the frame ends, its window is another copy.
+            held.grow((COPIES + 1) * read)?;
         }
     }
-    held.grow(COPIES * out.len())?;
     Ok(Bytes::from_owner(CountedBytes { bytes: out.into(), _held: held }))
 }
 

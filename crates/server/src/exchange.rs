@@ -5,6 +5,7 @@ use crate::credentials::credentials;
 use crate::headers::MODEL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
+use std::sync::Arc;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_host::app::App;
 
@@ -19,6 +20,7 @@ const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 /// Creates the exchange of a request.
 pub(crate) fn of(app: &App, headers: &HeaderMap) -> Exchange {
     let mut exchange = Exchange::new(app.response_headers.clone());
+    exchange.set_memory(Arc::new(app.memory.share()));
     for (name, value) in headers {
         if app.request_headers.contains(name.as_str())
             && let Ok(value) = value.to_str()

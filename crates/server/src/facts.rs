@@ -8,7 +8,7 @@ use axum::http::header::{ACCEPT_LANGUAGE, AsHeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
-use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::context::{Context, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -105,7 +105,14 @@ pub(crate) fn of_body(
         exchange: Some(Arc::new(exchange::of(app, headers))),
         nesting: None,
         afterwards: None,
-        memory: Arc::new(app.memory.share()),
+    }
+}
+
+/// Lets the answers of a turn count toward the memory of its request.
+pub(crate) fn count_in(facts: &mut TurnFacts, memory: &Arc<HeldMemory>) {
+    // The exchange was created with the facts.
+    if let Some(exchange) = facts.exchange.as_mut().and_then(Arc::get_mut) {
+        exchange.set_memory(memory.clone());
     }
 }
 

@@ -9,7 +9,7 @@ use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use valvehouse_core::context::{Afterwards, TurnFacts};
+use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
@@ -82,6 +82,34 @@ pub(super) fn until_end(mut recording: TraceGuard, mut response: Response) -> Re
         return followed_to_the_wire(response, afterwards);
     }
     followed(response, recording)
+}
+
+/// Returns the response. If it is complete, the memory of its request counts until the client has received it; a
+/// streamed response holds its turn, and with it the memory.
+pub(super) async fn held_until_sent(response: Response, memory: &Arc<HeldMemory>) -> Response {
+    if memory.is_empty() || response.body().size_hint().exact().is_none() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    // A complete body is one part, which is not copied and cannot fail.
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|error| {
+        tracing::error!("cannot send a response: {error}");
+        Bytes::new()
+    });
+    let held = HeldBytes { bytes, _memory: memory.clone() };
+    Response::from_parts(parts, Body::from(Bytes::from_owner(held)))
+}
+
+/// The bytes of a response and the memory of its request, which is released with the last part of them.
+struct HeldBytes {
+    bytes: Bytes,
+    _memory: Arc<HeldMemory>,
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Follower for TraceGuard {

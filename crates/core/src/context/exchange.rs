@@ -1,6 +1,7 @@
 //! The HTTP side of a request: headers passed between client and provider, the client's own credential, and the
 //! retries made by all layers.
 
+use super::held_memory::HeldMemory;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;
@@ -96,6 +97,8 @@ pub struct Exchange {
     retries: AtomicU32,
     /// Set if a layer gave up because no retries were left.
     is_spent: AtomicBool,
+    /// The memory that the request and its answers hold, also those of its scripts' model calls.
+    memory: Option<Arc<HeldMemory>>,
 }
 
 impl Exchange {
@@ -112,6 +115,16 @@ impl Exchange {
     /// Sets the client's own credential.
     pub fn set_credential(&mut self, credential: Credential) {
         self.credential = Some(credential);
+    }
+
+    /// Sets where the memory of the request and its answers counts.
+    pub fn set_memory(&mut self, memory: Arc<HeldMemory>) {
+        self.memory = Some(memory);
+    }
+
+    /// Returns the memory that the request holds, if it is counted.
+    pub fn memory(&self) -> Option<&Arc<HeldMemory>> {
+        self.memory.as_ref()
     }
 
     /// Records that the client retries by itself, and the number of its retry; 0 is its first attempt.
@@ -137,9 +150,10 @@ impl Exchange {
     }
 
     /// Creates the HTTP side of a request nested in this one, such as a script's model call, with the same
-    /// credential only.
+    /// credential and memory.
     pub fn beside(&self) -> Self {
-        Self { credential: self.credential.clone(), ..Self::default() }
+        let Self { credential, memory, .. } = self;
+        Self { credential: credential.clone(), memory: memory.clone(), ..Self::default() }
     }
 
     /// Returns the client headers to send to a provider. The idempotency key is sent with the first model call

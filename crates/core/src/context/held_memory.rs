@@ -43,6 +43,11 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
+    /// Returns `true` if nothing is counted.
+    pub fn is_empty(&self) -> bool {
+        self.own.load(Relaxed) == 0
+    }
+
     /// Counts more bytes.
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, UnsentEvent};
 use super::exchange::Exchange;
-use super::held_memory::HeldMemory;
 use super::nested_call::Load;
 use super::nested_call::{NestedCall, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, NoticeKind, NoticeKinds, Observer, Observers};
@@ -66,8 +65,6 @@ pub struct TurnFacts {
     pub nesting: Option<NestedCall>,
     /// The queue of tasks for the time after the answer, if the endpoint supports it.
     pub afterwards: Option<Afterwards>,
-    /// The memory that the answers of the request hold, together with those of its scripts' model calls.
-    pub memory: Arc<HeldMemory>,
 }
 
 /// The scratch maps of plugins by id. Clones share the maps.

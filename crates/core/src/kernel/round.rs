@@ -7,12 +7,13 @@ use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, stream};
 use crate::anthropic;
-use crate::chat::{Fold, event, message};
+use crate::chat::{event, message};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
 use crate::provider::{
-    Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk, TracedCall, fit,
+    Answer, AnswerCollector, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk, TracedCall,
+    fit,
 };
 use crate::tool::SchemaDialect;
 use compact_str::CompactString;
@@ -218,7 +219,7 @@ async fn streamed(
     outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
 ) -> Result<Json, Error> {
-    let mut collected = AnswerCollector::new(turn);
+    let mut collected = AnswerCollector::new(turn.exchange().memory().map(|memory| &**memory));
     let hooked = kernel.chain().has(Hook::Stream);
     let (mut head, mut ends) = (Json::Null, Vec::new());
     while let Some(chunk) = chunks.next().await {
@@ -261,56 +262,11 @@ async fn streamed(
         pass(chunk, &mut collected, kernel, turn, outgoing).await?;
     }
     // The end of an answer is preserved even if its last event was dropped.
-    ends.retain(|end| !collected.fold.has_ended(event::choice_index(end)));
+    ends.retain(|end| !collected.has_ended(event::choice_index(end)));
     for end in ends {
         pass(StreamChunk::new(end), &mut collected, kernel, turn, outgoing).await?;
     }
-    Ok(collected.fold.finish())
-}
-
-/// The number of bytes by which the counted memory of an answer grows.
-const MEMORY_STEP: usize = 64 << 10;
-/// The number of copies of a streamed answer that the host holds at most: as it is collected, as it was sent to the
-/// client, as the filters see it, and as it is encoded.
-const COPIES: usize = 4;
-
-/// The complete answer as it is collected. Its memory is counted for the request.
-struct AnswerCollector<'a> {
-    fold: Fold,
-    counted: usize,
-    received: usize,
-    turn: &'a Turn,
-}
-
-/// The maximum size of a streamed answer as received, in bytes. It includes what filters remove.
-const MAX_RECEIVED: usize = 512 << 20;
-
-impl<'a> AnswerCollector<'a> {
-    fn new(turn: &'a Turn) -> Self {
-        Self { fold: Fold::default(), counted: MEMORY_STEP, received: 0, turn }
-    }
-
-    /// Counts an event as received.
-    fn receive(&mut self, chunk: &StreamChunk) -> Result<(), Error> {
-        self.received += chunk.raw.len();
-        if self.received <= MAX_RECEIVED {
-            return Ok(());
-        }
-        let message =
-            format!("the model's answer exceeded its limit of {} MiB as received", MAX_RECEIVED >> 20);
-        Err(Error::Provider { message: message.into(), timeout: false })
-    }
-
-    /// Adds an event. The first [`MEMORY_STEP`] bytes are not counted, so that short answers cost nothing.
-    fn push(&mut self, event: &Json) -> Result<(), Error> {
-        self.fold.push(event);
-        while self.fold.size() > self.counted {
-            self.fold.check_size()?;
-            self.turn.facts().memory.grow(COPIES * MEMORY_STEP)?;
-            self.counted += MEMORY_STEP;
-        }
-        Ok(())
-    }
+    Ok(collected.finish())
 }
 
 /// Adds an event to the complete answer and sends it to the client.

@@ -1,7 +1,7 @@
 //! The contract of a provider: requests, answers and the trait.
 
 use crate::breaker::OpenState;
-use crate::chat::{ChunkParts, Fold};
+use crate::chat::ChunkParts;
 use crate::context::{Exchange, Header, Turn};
 use crate::error::Error;
 use crate::metrics::Service;
@@ -242,17 +242,4 @@ impl IntoProvider for Arc<dyn Provider> {
     fn into_provider(self) -> Arc<dyn Provider> {
         self
     }
-}
-
-/// Collects a streamed answer into a `chat.completion`.
-///
-/// # Errors
-/// Returns the error with which the stream ends, and an error if the answer exceeds 32 MiB.
-pub async fn whole(mut chunks: BoxStream<'static, Result<StreamChunk, Error>>) -> Result<Json, Error> {
-    let mut fold = Fold::default();
-    while let Some(chunk) = chunks.next().await {
-        fold.push(&chunk?.event);
-        fold.check_size()?;
-    }
-    Ok(fold.finish())
 }

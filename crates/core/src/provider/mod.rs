@@ -4,15 +4,18 @@
 //! with another protocol translates them.
 
 mod canned;
+mod collector;
 mod contract;
 mod embedding;
 mod fit;
 mod model_trace;
 
 pub use canned::{CannedProvider, Reply};
+pub(crate) use collector::AnswerCollector;
+pub use collector::{whole, whole_within};
 pub use contract::{
     Answer, ForwardRequest, IntoProvider, PIPES, PassthroughAnswer, PassthroughBody, Provider, RESPONSES,
-    RelayRequest, RelayResponse, Request, StreamChunk, whole,
+    RelayRequest, RelayResponse, Request, StreamChunk,
 };
 pub use embedding::{BUILTIN_EMBEDDING, builtin_embedding, dot_product};
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};

@@ -18,7 +18,9 @@ use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
 use valvehouse_core::chat::request;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request, StreamChunk, whole};
+use valvehouse_core::provider::{
+    Answer, Provider, RelayRequest, RelayResponse, Request, StreamChunk, whole_within,
+};
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Client, HttpCall, Response};
@@ -95,6 +97,7 @@ impl Anthropic {
         match shape_of(&mut response).await? {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
+                let memory = response.memory();
                 let with_usage = !request.stream || request::wants_usage(&request.body);
                 let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
                 let (origin, body) = (self.service.origin.clone(), response.into_stream());
@@ -102,7 +105,7 @@ impl Anthropic {
                 if request.stream {
                     return Ok(Answer::Stream(chunks));
                 }
-                whole(chunks).await.map(Answer::Whole)
+                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.service.unexpected(response, "a message; check base_url.").await),
         }

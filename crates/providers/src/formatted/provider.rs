@@ -7,7 +7,7 @@ use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::{Notice, NoticeKind};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole_within};
 use valvehouse_json::{Json, Object};
 use valvehouse_json_schema::Schema;
 
@@ -85,7 +85,10 @@ impl FormattedProvider {
         let body = fields.collect::<Object>().into();
         match self.inner.chat(Request { body, stream: false, turn: request.turn.clone() }).await? {
             Answer::Whole(answer) => Ok(answer),
-            Answer::Stream(chunks) => whole(chunks).await,
+            Answer::Stream(chunks) => {
+                let memory = request.turn.as_ref().and_then(|turn| turn.exchange().memory());
+                whole_within(chunks, memory.map(|memory| &**memory)).await
+            }
         }
     }
 

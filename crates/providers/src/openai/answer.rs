@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use std::sync::LazyLock;
 use valvehouse_core::chat::split;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole};
+use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole_within};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
 
@@ -62,8 +62,9 @@ impl OpenAi {
                 (Some(EVENTS.to_owned()), PassthroughBody::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
+                let memory = response.memory();
                 let chunks = provider::chunks(self.service.origin.clone(), response.into_stream());
-                let answer = whole(chunks).await?;
+                let answer = whole_within(chunks, memory.as_deref()).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
             // Another protocol with one event per line: the client that requested it can read it.

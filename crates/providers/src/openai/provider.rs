@@ -19,7 +19,7 @@ use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, Provider, RelayRequest, RelayResponse, Request, StreamChunk,
-    whole,
+    whole_within,
 };
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse::{Parser, SseEvent};
@@ -81,11 +81,12 @@ impl OpenAi {
             Shape::Json if request.stream => self.with_choices(response).await.map(Answer::Whole),
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
+                let memory = response.memory();
                 let chunks = chunks(self.service.origin.clone(), response.into_stream());
                 if request.stream {
                     return Ok(Answer::Stream(chunks));
                 }
-                whole(chunks).await.map(Answer::Whole)
+                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.unexpected(response).await),
         }

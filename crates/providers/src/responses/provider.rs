@@ -9,7 +9,9 @@ use std::fmt;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request, whole};
+use valvehouse_core::provider::{
+    Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request, whole_within,
+};
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
 
@@ -60,13 +62,14 @@ impl OpenAiResponses {
         match shape_of(&mut response).await? {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
+                let memory = response.memory();
                 let with_usage = !request.stream || request::wants_usage(&request.body);
                 let chunks =
                     stream::chunks(self.service().origin.clone(), response.into_stream(), with_usage);
                 if request.stream {
                     return Ok(Answer::Stream(chunks));
                 }
-                whole(chunks).await.map(Answer::Whole)
+                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
             }
             Shape::Other => Err(self.service().unexpected(response, "a response; check base_url.").await),
         }

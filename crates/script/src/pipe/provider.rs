@@ -130,6 +130,7 @@ impl Pipe {
         let (sender, mut sent) = channel(AHEAD);
         let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let streams = request.stream;
+        let memory = request.turn.as_ref().and_then(|turn| turn.exchange().memory().cloned());
         let breaker = self.script.breaker.clone();
         let owner = self.script.caller.plugin.clone();
         let mut work: Work = Box::pin(async move {
@@ -155,7 +156,7 @@ impl Pipe {
         let chunks = chunks(first, sent, work);
         match streams {
             true => Ok(Answer::Stream(chunks)),
-            false => provider::whole(chunks).await.map(Answer::Whole),
+            false => provider::whole_within(chunks, memory.as_deref()).await.map(Answer::Whole),
         }
     }
 

@@ -50,7 +50,11 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             let sent_body = || Json::parse(&bytes).ok().into();
             let call = TracedCall::begin(trace.as_ref(), provider.name(), &model, sent_body);
             let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
-            let mut response = recording::ended(watch, relayed.await, refused);
+            let relayed = match (relayed.await, exchange.memory()) {
+                (Ok(response), Some(memory)) => Ok(recording::held_until_sent(response, memory).await),
+                (relayed, _) => relayed,
+            };
+            let mut response = recording::ended(watch, relayed, refused);
             exchange::answer(&exchange, &mut response);
             return Ok(response);
         }

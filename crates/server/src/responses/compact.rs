@@ -49,6 +49,7 @@ impl Endpoint for Compactions {
             Some(id) => storage::before(app, call.parts, id.str_or_empty()).await?,
             None => Vec::new(),
         };
+        call.count(&before)?;
         storage::resolve(app, headers, &sent, &before).await?;
         let same = SAME.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
         let items = input::items(&sent.field("input"))?;

@@ -69,6 +69,7 @@ impl Endpoint for Responses {
                 None => Vec::new(),
             },
         };
+        call.count(&before)?;
         storage::resolve(app, headers, &sent, &before).await?;
         let request = request::read(sent, before)?;
         let (keeper, writer) = match &self.begun {

@@ -21,6 +21,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
+use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -137,7 +138,7 @@ struct Socket {
     local: Local,
     stream: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
     /// The requests that arrived while another one was in progress.
-    waiting: VecDeque<String>,
+    waiting: VecDeque<(String, HeldMemory)>,
 }
 
 /// The end of a connection.
@@ -151,7 +152,7 @@ impl Socket {
         let mut is_alive = true;
         loop {
             let request = match self.waiting.pop_front() {
-                Some(request) => request,
+                Some((request, _)) => request,
                 None => tokio::select! {
                     message = self.stream.next() => match message {
                         Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
@@ -284,8 +285,14 @@ impl Socket {
     ) -> Result<(), Disconnect> {
         match message {
             Some(Ok(Message::Text(text))) if self.waiting.len() < MAX_WAITING => {
-                self.waiting.push_back(text.as_str().to_owned());
-                Ok(())
+                let memory = self.app.memory.share();
+                match memory.grow(text.len()) {
+                    Ok(()) => {
+                        self.waiting.push_back((text.as_str().to_owned(), memory));
+                        Ok(())
+                    }
+                    Err(error) => self.refuse(OpenAiError(error).into_response()).await,
+                }
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
             Some(Ok(Message::Text(_))) => {

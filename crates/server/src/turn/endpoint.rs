@@ -52,6 +52,16 @@ impl<'a> Call<'a> {
     pub(crate) fn parse(&self, bytes: &Bytes) -> Result<Json, Error> {
         parsed_within(bytes, &self.memory)
     }
+
+    /// Lets the stored items of a conversation count toward the memory of the request.
+    ///
+    /// # Errors
+    /// Returns an error if the requests of the host hold too much memory.
+    pub(crate) fn count(&self, items: &[Json]) -> Result<(), Error> {
+        /// The number of copies: the items, and the messages made of them.
+        const COPIES: usize = 2;
+        self.memory.grow(COPIES * items.iter().map(Json::size_estimate).sum::<usize>())
+    }
 }
 
 /// A protocol whose requests are converted to chats.

@@ -72,7 +72,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
-    facts.memory = memory.clone();
+    facts::count_in(&mut facts, memory);
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
@@ -89,7 +89,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let answer = app.run(&ready, chat, options, run.on_begin());
     let way = Way { stream, is_held, form };
     let response = respond(call, encoder, way, Some(&recording), answer).await;
-    Ok(recording::until_end(recording, response))
+    Ok(recording::until_end(recording, recording::held_until_sent(response, memory).await))
 }
 
 /// Returns the options of a request's turn. If the client accepts events, they are part of the stream and the
