@@ -8,7 +8,7 @@ use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
 /// The maximum memory of a streamed answer while it is collected, in bytes.
-const MAX_ANSWER: usize = 32 << 20;
+const MAX_ANSWER: usize = 64 << 20;
 
 /// The approximate size of an entry without its contents, in bytes.
 const ENTRY: usize = 64;
@@ -79,7 +79,7 @@ impl Fold {
     /// Checks the size of the answer so far.
     ///
     /// # Errors
-    /// Returns an error if the answer exceeds 32 MiB.
+    /// Returns an error if the answer exceeds 64 MiB.
     pub fn check_size(&self) -> Result<(), Error> {
         if self.size > MAX_ANSWER { Err(too_long()) } else { Ok(()) }
     }

@@ -73,7 +73,7 @@ impl<'a> AnswerCollector<'a> {
 /// Collects a streamed answer into a `chat.completion`.
 ///
 /// # Errors
-/// Returns the error with which the stream ends, and an error if the answer exceeds 32 MiB.
+/// Returns the error with which the stream ends, and an error if the answer exceeds 64 MiB.
 pub async fn whole(chunks: BoxStream<'static, Result<StreamChunk, Error>>) -> Result<Json, Error> {
     whole_within(chunks, None).await
 }
