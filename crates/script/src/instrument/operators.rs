@@ -35,7 +35,7 @@ pub(super) fn is_doubtful(call: &FnCallExpr, kinds: &Kinds<'_>, handled: &Handle
     let is_ordering = ORDERING.contains(&call.name.as_str());
     match (kinds.kind_of(first), kinds.kind_of(second)) {
         (Some(first), Some(second)) if is_ordering => first != second || !first.is_ordered(),
-        (Some(first), Some(second)) if first == second => may_hold_alike(call),
+        (Some(first), Some(second)) if first == second => !first.is_ordered() && may_hold_alike(call),
         (Some(first), Some(second)) => first.is_ordered() && second.is_ordered(),
         (Some(kind), None) | (None, Some(kind)) => is_ordering || kind.is_ordered() || may_hold_alike(call),
         (None, None) => true,
