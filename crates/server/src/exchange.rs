@@ -6,7 +6,7 @@ use crate::headers::MODEL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_core::context::{Credential, Exchange};
+use valvehouse_core::context::{Credential, Exchange, HeldMemory};
 use valvehouse_host::app::App;
 
 /// The header with the number of the client's own retry.
@@ -17,10 +17,10 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// The header with the settings that were omitted from the provider's request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
-/// Creates the exchange of a request.
-pub(crate) fn of(app: &App, headers: &HeaderMap) -> Exchange {
+/// Creates the exchange of a request, whose memory counts here.
+pub(crate) fn of(app: &App, headers: &HeaderMap, memory: Arc<HeldMemory>) -> Exchange {
     let mut exchange = Exchange::new(app.response_headers.clone());
-    exchange.set_memory(Arc::new(app.memory.share()));
+    exchange.set_memory(memory);
     for (name, value) in headers {
         if app.request_headers.contains(name.as_str())
             && let Ok(value) = value.to_str()

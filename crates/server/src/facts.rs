@@ -57,9 +57,17 @@ pub(crate) fn is_open_webui(headers: &HeaderMap, body: &Json) -> bool {
     headers.contains_key(OPEN_WEBUI_CHAT) || body.get("user").is_some_and(|user| user.get("id").is_some())
 }
 
-/// Returns the facts about a chat request.
-pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json, key_user: &Json, ready: &Ready) -> TurnFacts {
-    of_body(app, parts, body, key_user, ready.facts.clone(), ready.models.clone())
+/// Returns the facts about a chat request, whose answers count toward this memory.
+pub(crate) fn of_chat(
+    app: &App,
+    parts: &Parts,
+    body: &Json,
+    key_user: &Json,
+    ready: &Ready,
+    memory: Arc<HeldMemory>,
+) -> TurnFacts {
+    let (model, models) = (ready.facts.clone(), ready.models.clone());
+    of_request(app, parts, body, key_user, (model, models), memory)
 }
 
 /// Returns the facts about a request with any body, given its model and the list of all models.
@@ -70,6 +78,17 @@ pub(crate) fn of_body(
     key_user: &Json,
     model: Json,
     models: Json,
+) -> TurnFacts {
+    of_request(app, parts, body, key_user, (model, models), Arc::new(app.memory.share()))
+}
+
+fn of_request(
+    app: &App,
+    parts: &Parts,
+    body: &Json,
+    key_user: &Json,
+    (model, models): (Json, Json),
+    memory: Arc<HeldMemory>,
 ) -> TurnFacts {
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
@@ -102,17 +121,9 @@ pub(crate) fn of_body(
         load: None,
         trace: None,
         states: None,
-        exchange: Some(Arc::new(exchange::of(app, headers))),
+        exchange: Some(Arc::new(exchange::of(app, headers, memory))),
         nesting: None,
         afterwards: None,
-    }
-}
-
-/// Lets the answers of a turn count toward the memory of its request.
-pub(crate) fn count_in(facts: &mut TurnFacts, memory: &Arc<HeldMemory>) {
-    // The exchange was created with the facts.
-    if let Some(exchange) = facts.exchange.as_mut().and_then(Arc::get_mut) {
-        exchange.set_memory(memory.clone());
     }
 }
 

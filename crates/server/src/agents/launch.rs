@@ -197,8 +197,10 @@ async fn resumed(
     call.run.on_begin()(&app.runs.run(&id).await?);
     let stream = request::wants_stream(body);
     let takes_events = stream && wants_events(&parts.headers);
-    let facts =
-        TurnFacts { exchange: Some(Arc::new(exchange::of(app, &parts.headers))), ..TurnFacts::default() };
+    let facts = TurnFacts {
+        exchange: Some(Arc::new(exchange::of(app, &parts.headers, call.memory.clone()))),
+        ..TurnFacts::default()
+    };
     let answer = app.resume(
         id,
         decision,

@@ -40,7 +40,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)
         && let Some(provider) = ready.kernel.provider()
     {
-        let exchange = exchange::of(&app, &parts.headers);
+        let exchange = exchange::of(&app, &parts.headers, Arc::new(app.memory.share()));
         let request = ForwardRequest { body: bytes.clone(), stream, model, exchange: &exchange };
         if let Some(forwarded) = provider.forward(request) {
             let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };

@@ -103,7 +103,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error>
     let model = chat.model();
     let ready = snapshot.ready_for(&model, &facts::requested_filters(&body)?)?;
     let stream = chat.is_streamed();
-    let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
+    let mut facts = facts::of_chat(app, parts, &body, &user, &ready, Arc::new(app.memory.share()));
     let context = facts::context(app, &facts, &body);
     let watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());

@@ -71,8 +71,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
-    let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
-    facts::count_in(&mut facts, memory);
+    let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready, memory.clone());
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
