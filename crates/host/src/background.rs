@@ -65,8 +65,8 @@ struct PluginTasks {
 }
 
 impl PendingTasks {
-    /// Adds a task of a plugin. Returns the signal of its start, or the reason why there is no room for it: a plugin
-    /// may use as much of the queue as it leaves free for others.
+    /// Adds a task of a plugin. Returns the signal of its start, or the reason for its rejection: a plugin may use
+    /// as much of the queue as it leaves free for others.
     fn add(&mut self, plugin: &str, bytes: usize) -> Result<oneshot::Receiver<()>, String> {
         let (all, own) = (self.all, self.of_plugins.get(plugin).map_or(Load::default(), |own| own.load));
         let free =

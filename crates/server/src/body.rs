@@ -41,13 +41,18 @@ impl BodyLimits {
     }
 }
 
-/// The bytes of a body that count toward the memory of the host until the last part of them is dropped.
-struct CountedBytes {
-    bytes: Bytes,
-    _held: HeldMemory,
+/// Returns bytes whose memory counts for the host until the last part of them is dropped.
+pub(crate) fn counted(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+    Bytes::from_owner(CountedBytes { bytes, _held: held })
 }
 
-impl AsRef<[u8]> for CountedBytes {
+/// Bytes and the memory for which they count.
+struct CountedBytes<H> {
+    bytes: Bytes,
+    _held: H,
+}
+
+impl<H> AsRef<[u8]> for CountedBytes<H> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -61,7 +66,7 @@ impl AsRef<[u8]> for CountedBytes {
 pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error> {
     let max_mb = limits.max_mb;
     let held = limits.memory.share();
-    let mut counted = COUNTED;
+    let mut threshold = COUNTED;
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
@@ -74,13 +79,13 @@ pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error
             drain(chunks).await;
             return Err(too_large(max_mb));
         }
-        if first.len() + whole.len() + chunk.len() > counted {
+        if first.len() + whole.len() + chunk.len() > threshold {
             if let Err(error) = held.grow(COPIES * COUNTED.max(chunk.len())) {
                 drop((first, whole));
                 drain(chunks).await;
                 return Err(error);
             }
-            counted += COUNTED.max(chunk.len());
+            threshold += COUNTED.max(chunk.len());
         }
         // Most bodies arrive in one chunk, which is not copied.
         match (first.is_empty(), whole.is_empty()) {
@@ -95,8 +100,8 @@ pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error
         }
     }
     let mut bytes = if whole.is_empty() { first } else { whole.freeze() };
-    if counted > COUNTED {
-        bytes = Bytes::from_owner(CountedBytes { bytes, _held: held });
+    if threshold > COUNTED {
+        bytes = counted(bytes, held);
     }
     Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
 }
@@ -150,7 +155,7 @@ fn unpack(bytes: &[u8], limits: &BodyLimits) -> Result<Bytes, Error> {
             held.grow((COPIES + 1) * read)?;
         }
     }
-    Ok(Bytes::from_owner(CountedBytes { bytes: out.into(), _held: held }))
+    Ok(counted(out.into(), held))
 }
 
 fn packing(headers: &HeaderMap) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! The trace of a request, from the choice of its model to the last byte of the response, and the followers
 //! of responses.
 
+use crate::body::counted;
 use crate::headers::{TRACE, TRACEPARENT};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue};
@@ -96,20 +97,7 @@ pub(super) async fn held_until_sent(response: Response, memory: &Arc<HeldMemory>
         tracing::error!("cannot send a response: {error}");
         Bytes::new()
     });
-    let held = HeldBytes { bytes, _memory: memory.clone() };
-    Response::from_parts(parts, Body::from(Bytes::from_owner(held)))
-}
-
-/// The bytes of a response and the memory of its request, which is released with the last part of them.
-struct HeldBytes {
-    bytes: Bytes,
-    _memory: Arc<HeldMemory>,
-}
-
-impl AsRef<[u8]> for HeldBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
+    Response::from_parts(parts, Body::from(counted(bytes, memory.clone())))
 }
 
 impl Follower for TraceGuard {
