@@ -113,7 +113,7 @@ fn the_first_five_minutes_of_the_readme_work() {
     let mut parts = section.split("```");
     while let (Some(before), Some(block)) = (parts.next(), parts.next()) {
         let (language, block) = block.split_once('\n').unwrap();
-        let block = block.replace("cargo run --release --", "valvehouse");
+        let block = block.replace("cargo run --", "valvehouse");
         match language {
             "rhai" => reader.saves(before.rsplit('`').nth(1).unwrap(), &block),
             "sh" => reader.types(&block, 0, None, path),
