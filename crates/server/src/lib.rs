@@ -14,6 +14,7 @@ mod facts;
 mod first_choice;
 mod functions;
 mod middleware;
+mod handler;
 mod headers;
 mod listen;
 #[cfg(feature = "mcp")]

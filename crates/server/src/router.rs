@@ -2,6 +2,7 @@
 //! and its response names the generation.
 
 use crate::api::{Callers, Routes};
+use crate::handler::{get, post};
 use crate::headers::GENERATION;
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
@@ -17,7 +18,6 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::press::Press;
 use super::stream;
 use crate::body::parsed;
+use crate::handler::post;
 use crate::headers::{EVENTS, events_header, named};
 use crate::reply::{self, Detail, json_response};
 use crate::turn::serve::received;
@@ -11,7 +12,6 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use std::sync::Arc;
 use valvehouse_core::context::Events;
 use valvehouse_core::error::Error;

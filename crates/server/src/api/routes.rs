@@ -3,10 +3,13 @@
 use super::answer::EventStream;
 use super::describe::{Describe, DescribedHandler, Description};
 use super::input::Body;
+use crate::handler::on;
 use crate::reply::ErrorForm;
 use axum::handler::Handler;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter};
 use axum::{Extension, Router};
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,7 +61,7 @@ pub(crate) struct Operation {
 /// Creates a `GET` operation.
 pub(crate) fn get<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
-    H: Handler<T, Arc<App>> + DescribedHandler<M>,
+    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
     T: 'static,
 {
     Operation::new::<H, T, M>("get", MethodFilter::GET, summary, handler)
@@ -67,7 +70,7 @@ where
 /// Creates a `POST` operation.
 pub(crate) fn post<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
-    H: Handler<T, Arc<App>> + DescribedHandler<M>,
+    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
     T: 'static,
 {
     Operation::new::<H, T, M>("post", MethodFilter::POST, summary, handler)
@@ -76,7 +79,7 @@ where
 /// Creates a `PUT` operation.
 pub(crate) fn put<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
-    H: Handler<T, Arc<App>> + DescribedHandler<M>,
+    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
     T: 'static,
 {
     Operation::new::<H, T, M>("put", MethodFilter::PUT, summary, handler)
@@ -85,7 +88,7 @@ where
 /// Creates a `DELETE` operation.
 pub(crate) fn delete<H, T, M>(summary: &'static str, handler: H) -> Operation
 where
-    H: Handler<T, Arc<App>> + DescribedHandler<M>,
+    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
     T: 'static,
 {
     Operation::new::<H, T, M>("delete", MethodFilter::DELETE, summary, handler)
@@ -94,7 +97,7 @@ where
 impl Operation {
     fn new<H, T, M>(method: &'static str, filter: MethodFilter, summary: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<App>> + DescribedHandler<M>,
+        H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
         T: 'static,
     {
         Self {

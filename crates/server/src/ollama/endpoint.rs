@@ -3,6 +3,7 @@
 use super::answer::Writer;
 use super::rejection::{OllamaError, body};
 use super::request::{self, Kind};
+use crate::handler::{get, post};
 use crate::headers::named;
 use crate::openai::catalog;
 use crate::reply::json_response;
@@ -14,7 +15,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
