@@ -252,3 +252,28 @@ async fn a_stored_conversation_counts_for_the_requests_that_continue_it() {
     );
     releases_all(&host).await;
 }
+
+#[tokio::test]
+async fn messages_of_mcp_clients_count_toward_the_memory_of_all_requests() {
+    let tool = "/*\ndescription: Adds\n*/\nfn handler(args) { 42 }";
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").tool("plus", tool).start().await;
+    let post = async |params: String| {
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{params}}}");
+        let request = host
+            .request("POST", "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        Answer::of(request.body(body)).await
+    };
+    let with = |count: usize| {
+        let list = "0,".repeat(count);
+        format!(
+            "{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{\"experimental\":{{\"x\":{{\"y\":[{list}0]}}}}}},\"clientInfo\":{{\"name\":\"t\",\"version\":\"1\"}}}}"
+        )
+    };
+    post(with(1 << 20)).await.refused(413, "the request body exceeded its limit of 1048576 JSON values");
+    post(with(800_000)).await.refused(503, "the requests of this host exceed their memory limit of 64 MB");
+    releases_all(&host).await;
+    let answer = post(with(1)).await;
+    assert!(answer.status == 200 && answer.body().contains("serverInfo"), "{}", answer.body());
+}

@@ -19,7 +19,7 @@ const MAX_DRAIN: usize = 128 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// The size from which a body counts toward the memory of the host, in bytes.
-const COUNTED: usize = 256 << 10;
+pub(crate) const COUNTED: usize = 256 << 10;
 /// The number of copies of a body that the host holds at most: as received, and as JSON.
 const COPIES: usize = 2;
 

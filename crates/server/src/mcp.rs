@@ -1,9 +1,10 @@
 //! `/mcp`: the host's tools over the Model Context Protocol, with the keys and limits of the other endpoints,
 //! and with access tokens of authorization servers.
 
+use crate::body::{self, BodyLimits};
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY};
 use crate::reply::{OpenAiError, json_response};
-use crate::{address, auth, credentials, facts};
+use crate::{address, auth, credentials, facts, recording};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_config::ResourceServer;
+use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -85,11 +87,43 @@ async fn answer(
         },
         _ => caller(&app, &parts).map(|caller| (caller, None)),
     };
-    match caller {
-        Ok((caller, token)) => {
-            endpoint.answer(Request::from_parts(parts, body), caller, token).await.map(Body::new)
+    let memory = Arc::new(app.memory.share());
+    let read = async { Ok((caller?, counted(&app, body, &memory).await?)) };
+    match read.await {
+        Ok(((caller, token), body)) => {
+            let answer = endpoint.answer(Request::from_parts(parts, body), caller, token).await;
+            held(answer.map(Body::new), memory)
         }
         Err(error) => OpenAiError(error).into_response(),
+    }
+}
+
+/// Reads a message completely, and counts its values toward the memory of the host. The library reports a message
+/// that is not JSON.
+///
+/// # Errors
+/// Returns a request error if the message is too large or has too many values, and an error if the requests of the
+/// host hold too much memory.
+async fn counted(app: &App, body: Body, memory: &HeldMemory) -> Result<Body, Error> {
+    let bytes = body::read(body, &BodyLimits::of(app)).await?;
+    if bytes.len() > body::COUNTED {
+        // The texts that the library copies, and its values.
+        memory.grow(bytes.len())?;
+        if let Err(
+            error @ (Error::TooBusy { .. } | Error::Request { kind: RequestErrorKind::TooLarge, .. }),
+        ) = body::parsed_within(&bytes, memory)
+        {
+            return Err(error);
+        }
+    }
+    Ok(Body::from(bytes))
+}
+
+/// Returns the response. The memory of its request counts until the client has received it.
+fn held(response: Response, memory: Arc<HeldMemory>) -> Response {
+    match memory.is_empty() {
+        true => response,
+        false => recording::followed_to_the_wire(response, memory),
     }
 }
 

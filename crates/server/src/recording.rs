@@ -106,6 +106,11 @@ impl Follower for TraceGuard {
     }
 }
 
+/// The memory is released when the last clone is dropped.
+impl Follower for Arc<HeldMemory> {
+    fn done(self) {}
+}
+
 /// Scheduled tasks start when the last clone is dropped.
 impl Follower for Afterwards {
     fn done(self) {}
