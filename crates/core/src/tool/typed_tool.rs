@@ -65,8 +65,19 @@ impl Tool {
         O: Serialize + 'static,
         F: Future<Output = Result<O, BoxError>> + Send + 'static,
     {
-        let start = move |args, context| {
-            let answer = run(args, context);
+        Self::from_fn_with_turn(name, move |args, turn| run(args, turn.context().clone()))
+    }
+
+    /// Creates a tool from an async function of its arguments and the turn, with which it can ask the user and
+    /// send events; see [`Tool::from_fn`].
+    pub fn from_fn_with_turn<A, O, F>(name: &str, run: impl Fn(A, Turn) -> F + Send + Sync + 'static) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + 'static,
+        F: Future<Output = Result<O, BoxError>> + Send + 'static,
+    {
+        let start = move |args, turn| {
+            let answer = run(args, turn);
             let task = async move { result_of(answer.await) };
             task::answer_of(tokio::spawn(task.in_current_span()))
         };
@@ -98,14 +109,14 @@ struct TypedHandler<A, S> {
 impl<A, S, F> Handler for TypedHandler<A, S>
 where
     A: DeserializeOwned,
-    S: Fn(A, Context) -> F + Send + Sync,
+    S: Fn(A, Turn) -> F + Send + Sync,
     F: Future<Output = Result<ToolResult, ToolError>> + Send,
 {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             let args = serde_json::from_value(Value::from(&args));
             let args = args.map_err(|error| Rejection::new(format!("invalid arguments: {error}")))?;
-            (self.start)(args, turn.context().clone()).await
+            (self.start)(args, turn).await
         })
     }
 }
@@ -294,6 +305,17 @@ mod tests {
         let wrong = call(&by_id, r#"{"id": []}"#).await.unwrap_err();
         assert!(wrong.message.contains("invalid arguments"), "{wrong}");
         assert_eq!(wrong.status, 400);
+    }
+
+    #[tokio::test]
+    async fn a_typed_tool_may_use_the_turn_of_its_call() {
+        let chat = Tool::from_fn_with_turn("chat", |search: Search, turn| async move {
+            Ok(format!("{} {}", turn.facts().chat_id, search.from))
+        });
+        let facts = crate::context::TurnFacts { chat_id: "c1".into(), ..Default::default() };
+        let turn = Turn::new(facts, Context::default(), crate::context::Events::default());
+        let args = Json::parse(br#"{"from": "Oslo"}"#).unwrap();
+        assert_eq!(chat.invoke(args, &turn).await.unwrap().value, "c1 Oslo".into());
     }
 
     #[tokio::test]

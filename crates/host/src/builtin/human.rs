@@ -2,12 +2,13 @@
 //!
 //! The questions are sent as Open WebUI's event calls, so clients that know those show a dialog.
 
-use super::native::native;
-use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
+use valvehouse_core::error::BoxError;
 use valvehouse_core::text::yes_or_no;
-use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
 /// The time limit of a question.
@@ -15,32 +16,33 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The time by which a question ends before its tool does, so that the model receives the reason.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Returns the tools. They work if the client receives events and can answer them.
-pub(super) fn tools() -> Vec<Tool> {
-    let input = tool(
-        "human_input",
-        "Asks the person a question and waits for the answer. Use it when something needed for the \
-         task is missing and only the person can know it. Returns {answer}.",
-        r#"{
-            "question": {"type": "string", "required": true, "description": "The question, as the person reads it"},
-            "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from, if there are only a few"}
-        }"#,
-        Ask::Input,
-    );
-    let confirm = tool(
-        "human_confirm",
-        "Asks the person to confirm something and waits for yes or no. Use it before anything that \
-         cannot be undone. Returns {confirmed}, and {reason} when the person said why not.",
-        r#"{
-            "question": {"type": "string", "required": true, "description": "What is to be confirmed, as the person reads it"}
-        }"#,
-        Ask::Confirm,
-    );
-    vec![input, confirm]
+/// Asks the person a question and waits for the answer. Use it when something needed for the task is missing and only the person can know it. Returns {answer}.
+#[derive(Deserialize, JsonSchema)]
+struct Question {
+    /// The question, as the person reads it
+    question: String,
+    /// Answers to choose from, if there are only a few
+    #[serde(default)]
+    choices: Vec<String>,
 }
 
-fn tool(name: &str, description: &str, parameters: &str, ask: Ask) -> Tool {
-    native(name, "human", description, parameters, ask).timeout(PATIENCE)
+/// Asks the person to confirm something and waits for yes or no. Use it before anything that cannot be undone. Returns {confirmed}, and {reason} when the person said why not.
+#[derive(Deserialize, JsonSchema)]
+struct Confirmation {
+    /// The thing to confirm, as the person reads it
+    question: String,
+}
+
+/// Returns the tools. They work if the client receives events and can answer them.
+pub(super) fn tools() -> Vec<Tool> {
+    let input = Tool::from_fn_with_turn("human_input", |args: Question, turn| async move {
+        let answer = Ask::Input.ask(&args.question, &args.choices, &turn).await?;
+        input(&answer, &args.choices)
+    });
+    let confirm = Tool::from_fn_with_turn("human_confirm", |args: Confirmation, turn| async move {
+        Ok(confirmation(&Ask::Confirm.ask(&args.question, &[], &turn).await?))
+    });
+    [input, confirm].map(|tool| tool.tag("human").timeout(PATIENCE)).into()
 }
 
 /// The kind of question to the user.
@@ -48,13 +50,6 @@ fn tool(name: &str, description: &str, parameters: &str, ask: Ask) -> Tool {
 enum Ask {
     Input,
     Confirm,
-}
-
-impl Handler for Ask {
-    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        let ask = *self;
-        Box::pin(async move { ask.ask(&args, &turn).await })
-    }
 }
 
 impl Ask {
@@ -65,24 +60,22 @@ impl Ask {
         }
     }
 
-    async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
-        let question = args.text("question").filter(|question| !question.trim().is_empty());
-        let question = question.ok_or("missing `question`: write the question for the person")?;
-        let choices = args.list("choices");
-        let event = self.event(question.trim(), &choices);
-        let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
-        let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
-        // Open WebUI answers with an error if the user has left.
-        if let Some(error) = answer.text("error") {
-            return Err(format!("no answer: {error}").into());
+    /// Asks the user and returns the answer as the client sent it.
+    async fn ask(self, question: &str, choices: &[String], turn: &Turn) -> Result<Json, BoxError> {
+        let question = question.trim();
+        if question.is_empty() {
+            return Err("missing `question`: write the question for the person".into());
         }
-        match self {
-            Self::Input => input(&answer, &choices),
-            Self::Confirm => Ok(confirmation(&answer).into()),
+        let answer = turn.ask(self.name(), self.event(question, choices), PATIENCE - MARGIN).await;
+        let answer = answer.map_err(|nobody| nobody.to_string())?;
+        // Open WebUI answers with an error if the user has left.
+        match answer.text("error") {
+            Some(error) => Err(format!("no answer: {error}").into()),
+            None => Ok(answer),
         }
     }
 
-    fn event(self, question: &str, choices: &[Json]) -> Json {
+    fn event(self, question: &str, choices: &[String]) -> Json {
         let (kind, title) = match self {
             Self::Input => ("input", "A question"),
             Self::Confirm => ("confirmation", "Please confirm"),
@@ -91,15 +84,14 @@ impl Ask {
         if !choices.is_empty() {
             // A new value contains no other, so the assignment cannot fail. A dialog that cannot show choices
             // shows the placeholder.
-            data.edit("placeholder", in_words(choices));
-            data.edit("choices", choices.iter().map(Json::deep_clone).collect::<Vec<_>>());
+            data.edit("placeholder", choices.join(" / "));
+            data.edit(
+                "choices",
+                choices.iter().map(|choice| Json::from(choice.as_str())).collect::<Vec<_>>(),
+            );
         }
         Json::from([("type", kind.into()), ("data", data)])
     }
-}
-
-fn in_words(choices: &[Json]) -> String {
-    choices.iter().map(text_of).collect::<Vec<_>>().join(" / ")
 }
 
 /// Returns a text unchanged, and any other value as JSON.
@@ -107,7 +99,7 @@ fn text_of(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
+fn input(answer: &Json, choices: &[String]) -> Result<Json, BoxError> {
     let answer = match answer {
         Json::Object(object) => object.get("answer").unwrap_or_else(|| object.field("value")),
         plain => plain.clone(),
@@ -117,16 +109,16 @@ fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
         return Err("the user closed the question without an answer".into());
     }
     let reply = text_of(&answer);
-    let answer = chosen(reply.trim(), choices).unwrap_or_else(|| reply.as_str().into());
-    Ok(Json::from([("answer", answer)]).into())
+    let answer = chosen(reply.trim(), choices).unwrap_or(&reply);
+    Ok(Json::from([("answer", answer.into())]))
 }
 
 /// Returns the chosen option: by its text, or by its number from 1. `None` if the answer is a text of the
 /// user's own.
-fn chosen(reply: &str, choices: &[Json]) -> Option<Json> {
-    let by_text = choices.iter().find(|choice| text_of(choice).to_lowercase() == reply.to_lowercase());
+fn chosen<'a>(reply: &str, choices: &'a [String]) -> Option<&'a str> {
+    let by_text = choices.iter().find(|choice| choice.to_lowercase() == reply.to_lowercase());
     let by_place = || choices.get(reply.parse::<usize>().ok()?.checked_sub(1)?);
-    by_text.or_else(by_place).map(Json::deep_clone)
+    by_text.or_else(by_place).map(String::as_str)
 }
 
 /// Returns the result of a confirmation. Only a clear yes confirms; another text is passed on as the reason.

@@ -2,7 +2,6 @@
 
 mod file;
 mod human;
-mod native;
 mod shell;
 mod todo;
 mod toolbox;

@@ -1,12 +1,11 @@
 //! The tool `shell_exec`, which runs granted programs.
 
-use super::native::native;
-use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::time::Duration;
 use valvehouse_config::Grants;
-use valvehouse_core::context::Turn;
-use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
-use valvehouse_json::Json;
+use valvehouse_core::error::BoxError;
+use valvehouse_core::tool::Tool;
 use valvehouse_os::{Command, Options, Programs};
 
 const NAME: &str = "shell_exec";
@@ -15,13 +14,41 @@ const TIMEOUT_MS: u64 = 30_000;
 /// The maximum time limit that a model can set, in milliseconds.
 const MAX_MS: u64 = 600_000;
 
-const PARAMETERS: &str = r#"{
-    "argv": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments, without quoting, e.g. [\"git\", \"log\", \"-3\"]"},
-    "command": {"type": "string", "description": "Instead of argv: a command line for the shell, if `sh` is granted"},
-    "stdin": {"type": "string", "description": "The standard input of the program"},
-    "folder": {"type": "string", "description": "The working directory: a granted folder, or a folder in it"},
-    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600000, "default": 30000, "description": "Time limit, in milliseconds"}
-}"#;
+/// Runs a program and returns its exit_code, stdout and stderr. An exit_code other than 0 is a result too; `timed_out` is true if it exceeded its time limit, `cut` if its output is not returned in full. Processes that it started end with it.
+#[derive(Deserialize, JsonSchema)]
+struct Run {
+    /// The program and its arguments, without quoting, e.g. ["git", "log", "-3"]
+    argv: Option<Vec<String>>,
+    /// Instead of argv: a command line for the shell, if `sh` is granted
+    command: Option<String>,
+    /// The standard input of the program
+    stdin: Option<String>,
+    /// The working directory: a granted folder, or a folder in it
+    folder: Option<String>,
+    /// Time limit, in milliseconds
+    #[serde(default = "timeout_ms")]
+    #[schemars(range(min = 1, max = 600_000))]
+    timeout_ms: u64,
+}
+
+fn timeout_ms() -> u64 {
+    TIMEOUT_MS
+}
+
+impl Run {
+    fn command(&mut self) -> Result<Command, BoxError> {
+        let argv = self.argv.take().filter(|argv| !argv.is_empty());
+        let command = self.command.take().filter(|command| !command.is_empty());
+        match (argv, command) {
+            (Some(argv), None) => Ok(Command::Argv(argv)),
+            (None, Some(command)) => Ok(Command::Shell(command)),
+            (None, None) => {
+                Err("missing `argv`: pass the program and its arguments, or `command` for the shell".into())
+            }
+            (Some(_), Some(_)) => Err("cannot use `argv` and `command` together: pass one of them".into()),
+        }
+    }
+}
 
 /// Returns the tool if programs are granted to it.
 pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
@@ -30,49 +57,20 @@ pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
         return Vec::new();
     }
     let programs = Programs::new(&grants.shell, &grants.files);
-    let description = format!(
-        "Runs a program and returns its exit_code, stdout and stderr. An exit_code other than 0 is a result too; `timed_out` is true if it exceeded its time limit, `cut` if its output is not returned in full. Processes that it started end with it. The programs are: {}.",
-        programs.names()
-    );
-    let tool = native(NAME, "shell", &description, PARAMETERS, ShellTool { programs });
+    let names = programs.names();
+    let run = move |mut args: Run| {
+        let programs = programs.clone();
+        async move {
+            let command = args.command()?;
+            let timeout = Duration::from_millis(args.timeout_ms);
+            let options = Options { stdin: args.stdin, folder: args.folder, timeout: Some(timeout) };
+            let output = programs.run(command, options).await.map_err(|failure| failure.message_for(NAME))?;
+            Ok(output.into_json())
+        }
+    };
+    let tool = Tool::from_fn(NAME, run).tag("shell");
+    let description = format!("{} The programs are: {names}.", tool.spec.description);
     // The program has its own time limit, which preserves its output; the limit of the tool is a safeguard.
-    vec![tool.with_spec(|spec| spec.timeout = Duration::from_millis(MAX_MS + 10_000))]
-}
-
-struct ShellTool {
-    programs: Programs,
-}
-
-impl Handler for ShellTool {
-    fn call(&self, args: Json, _: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        Box::pin(async move {
-            let text = |name: &str| args.text(name).map(String::from);
-            let options =
-                Options { stdin: text("stdin"), folder: text("folder"), timeout: Some(timeout(&args)) };
-            let output = self.programs.run(command(&args)?, options).await;
-            output.map(|output| output.into_json().into()).map_err(|failure| failure.message_for(NAME).into())
-        })
-    }
-}
-
-fn command(args: &Json) -> Result<Command, ToolError> {
-    let argv = args.get("argv").filter(|argv| !argv.is_empty()).map(|argv| argv.items());
-    let command = args.text("command").filter(|command| !command.is_empty());
-    match (argv, command) {
-        (Some(argv), None) => {
-            let texts: Option<Vec<String>> = argv.iter().map(|it| it.as_str().map(str::to_owned)).collect();
-            texts.map(Command::Argv).ok_or_else(|| "invalid `argv`: expected a list of strings".into())
-        }
-        (None, Some(command)) => Ok(Command::Shell(command.into())),
-        (None, None) => {
-            Err("missing `argv`: pass the program and its arguments, or `command` for the shell".into())
-        }
-        (Some(_), Some(_)) => Err("cannot use `argv` and `command` together: pass one of them".into()),
-    }
-}
-
-fn timeout(args: &Json) -> Duration {
-    let requested_ms =
-        args.get("timeout_ms").and_then(|ms| ms.as_i64()).and_then(|ms| u64::try_from(ms).ok());
-    Duration::from_millis(requested_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_MS))
+    let limit = Duration::from_millis(MAX_MS + 10_000);
+    vec![tool.description(&description).with_spec(|spec| spec.timeout = limit)]
 }

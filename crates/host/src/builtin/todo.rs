@@ -3,12 +3,14 @@
 //! Each chat has one list, stored with the data of scripts; without a chat id, the list ends with the turn.
 //! The list is stored under one key, so every change is atomic.
 
-use super::native::native;
-use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, MAX_TRIES};
 
@@ -23,103 +25,157 @@ const MAX_TASKS: usize = 200;
 /// The maximum length of a task in characters.
 const MAX_LENGTH: usize = 2_000;
 
-const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
+#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    #[default]
+    Pending,
+    InProgress,
+    Completed,
+    Cancelled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Priority {
+    Low,
+    Medium,
+    High,
+}
+
+/// Adds a task to this chat's list of tasks. Use it to plan work of several steps before starting. Returns the task with its id.
+#[derive(Deserialize, JsonSchema)]
+struct NewTask {
+    /// The task, at most 2000 characters
+    content: String,
+    /// The status of the task
+    #[serde(default)]
+    status: Status,
+    /// The priority of the task
+    priority: Option<Priority>,
+}
+
+/// Lists the tasks of this chat in the order they were added, with the number of tasks in each status.
+#[derive(Deserialize, JsonSchema)]
+struct TaskQuery {
+    /// Only tasks with this status
+    status: Option<Status>,
+}
+
+/// Changes the status or the content of a task of this chat, by its id. Mark a task in_progress before working on it and completed right after. Returns the changed task.
+#[derive(Deserialize, JsonSchema)]
+struct TaskUpdate {
+    /// The id that todo_add returned
+    #[schemars(range(min = 1))]
+    id: i64,
+    /// The new status
+    status: Option<Status>,
+    /// The new content
+    content: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Task {
+    id: i64,
+    content: String,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<Priority>,
+}
+
+/// The tasks of a chat, as they are stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct TaskList {
+    /// The id of the next task.
+    next: i64,
+    items: Vec<Task>,
+}
+
+impl Default for TaskList {
+    fn default() -> Self {
+        Self { next: 1, items: Vec::new() }
+    }
+}
+
+/// The answer of `todo_list`.
+#[derive(Serialize)]
+struct Listing {
+    items: Vec<Task>,
+    total: usize,
+    counts: Counts,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    pending: usize,
+    in_progress: usize,
+    completed: usize,
+    cancelled: usize,
+}
 
 /// Returns the tools, with their lists in these maps.
 pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
-    let tools: [(&str, &str, &str, Act); 3] = [
-        (
-            "todo_add",
-            "Adds a task to this chat's list of tasks. Use it to plan work of several steps before \
-             starting. Returns the task with its id.",
-            r#"{
-                "content": {"type": "string", "required": true, "description": "The task, at most 2000 characters"},
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "default": "pending", "description": "The status of the task"},
-                "priority": {"type": "string", "enum": ["low", "medium", "high"], "description": "The priority of the task"}
-            }"#,
-            add,
-        ),
-        (
-            "todo_list",
-            "Lists the tasks of this chat in the order they were added, with the number of tasks in each status.",
-            r#"{
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "Only tasks with this status"}
-            }"#,
-            list,
-        ),
-        (
-            "todo_update",
-            "Changes the status or the content of a task of this chat, by its id. Mark a task \
-             in_progress before working on it and completed right after. Returns the changed task.",
-            r#"{
-                "id": {"type": "integer", "required": true, "minimum": 1, "description": "The id that todo_add returned"},
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "The new status"},
-                "content": {"type": "string", "description": "The new content"}
-            }"#,
-            update,
-        ),
-    ];
-    let tool = |(name, description, parameters, act)| {
-        native(name, "todo", description, parameters, Todo { kv: kv.clone(), act })
+    vec![tool("todo_add", &kv, add), tool("todo_list", &kv, list), tool("todo_update", &kv, update)]
+}
+
+/// Creates a tool from a function that reads or changes the list of a chat.
+fn tool<A, O>(name: &str, kv: &Arc<Kv>, act: fn(&A, &mut TaskList) -> Result<O, TodoError>) -> Tool
+where
+    A: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    O: Serialize + Send + 'static,
+{
+    let kv = kv.clone();
+    let run = move |args: A, turn| {
+        let kv = kv.clone();
+        async move { Ok(changed(kv, &turn, |list| act(&args, list)).await?) }
     };
-    tools.into_iter().map(tool).collect()
+    Tool::from_fn_with_turn(name, run).tag("todo")
 }
 
-/// The function of a tool on the stored list of a chat. Returns the answer to the model, and the list if it
-/// changed.
-type Act = fn(&Json, Json) -> Result<(Json, Option<Json>), TodoError>;
-
-struct Todo {
+/// Runs a function on the list of the chat, and stores the list if it changed.
+async fn changed<O>(
     kv: Arc<Kv>,
-    act: Act,
-}
-
-impl Todo {
-    async fn run(&self, args: &Json, turn: &Turn) -> Result<Json, TodoError> {
-        let (kv, scope) = match turn.facts().chat_id.as_str() {
-            "" => (turn.local::<Kv>(), "chat".to_owned()),
-            chat => (self.kv.clone(), format!("chat/{chat}")),
+    turn: &Turn,
+    act: impl Fn(&mut TaskList) -> Result<O, TodoError>,
+) -> Result<O, TodoError> {
+    let (kv, scope) = match turn.facts().chat_id.as_str() {
+        "" => (turn.local::<Kv>(), "chat".to_owned()),
+        chat => (kv, format!("chat/{chat}")),
+    };
+    let map = kv.map(OWNER, scope);
+    for _ in 0..MAX_TRIES {
+        let seen = map.look(KEY);
+        let before = match &seen.value {
+            Json::Null => TaskList::default(),
+            stored => serde_json::from_value(Value::from(stored)).map_err(TodoError::Stored)?,
         };
-        let map = kv.map(OWNER, scope);
-        for _ in 0..MAX_TRIES {
-            let seen = map.look(KEY);
-            let (answer, list) = (self.act)(args, seen.value.deep_clone())?;
-            let Some(list) = list else { return Ok(answer) };
-            if kv.swap(&map, KEY, &seen, &list, Some(KEPT)).await? {
-                if let Some(write) = kv.want_flush() {
-                    turn.flush_before_end(kv, write);
-                }
-                return Ok(answer);
-            }
+        let mut list = before.clone();
+        let answer = act(&mut list)?;
+        if list == before {
+            return Ok(answer);
         }
-        Err(KvError::Contended.into())
+        let list = Json::from(serde_json::to_value(&list).map_err(TodoError::Stored)?);
+        if kv.swap(&map, KEY, &seen, &list, Some(KEPT)).await? {
+            if let Some(write) = kv.want_flush() {
+                turn.flush_before_end(kv, write);
+            }
+            return Ok(answer);
+        }
     }
-}
-
-impl Handler for Todo {
-    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        Box::pin(async move {
-            let result = self.run(&args, &turn).await;
-            result.map(ToolResult::from).map_err(|refused| refused.to_string().into())
-        })
-    }
+    Err(KvError::Contended.into())
 }
 
 /// The reason for rejecting a change of a list, written for the model.
 #[derive(Debug, thiserror::Error)]
 enum TodoError {
-    #[error("`{0}` must be a string")]
-    NoText(&'static str),
     #[error("`content` is empty: describe the task")]
     Blank,
     #[error(
         "`content` exceeded its limit of {MAX_LENGTH} characters with {0}: shorten it, or split it into several tasks"
     )]
     Long(usize),
-    #[error("invalid `status`: expected one of {list}, got `{0}`", list = STATUSES.join(", "))]
-    Status(String),
     #[error("unknown task {0}{1}")]
-    Unknown(String, String),
+    Unknown(i64, String),
     #[error("`todo_update` needs a `status` or a `content` to change")]
     NoChange,
     #[error(
@@ -128,6 +184,8 @@ enum TodoError {
     Full,
     #[error("the tasks of this chat exceeded their limit of 64 KiB: shorten some with `todo_update`")]
     NoRoom,
+    #[error("cannot read the stored tasks of this chat: {0}")]
+    Stored(serde_json::Error),
     #[error("cannot store the tasks: {0}")]
     Kv(KvError),
 }
@@ -141,85 +199,63 @@ impl From<KvError> for TodoError {
     }
 }
 
-fn add(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
-    let content = content(args)?.ok_or(TodoError::NoText("content"))?;
-    let status = status(args)?.unwrap_or_else(|| STATUSES[0].to_owned());
-    let priority = text(args, "priority")?;
-    let mut items = stored.list("items");
-    if items.len() >= MAX_TASKS {
+fn add(new: &NewTask, list: &mut TaskList) -> Result<Task, TodoError> {
+    let content = checked(&new.content)?;
+    if list.items.len() >= MAX_TASKS {
         return Err(TodoError::Full);
     }
-    let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
-    let added = Json::from([("id", id.into()), ("content", content.into()), ("status", Json::from(status))]);
-    if let Some(priority) = &priority {
-        added.edit("priority", priority.as_str());
-    }
-    items.push(added.deep_clone());
-    Ok((added, Some(Json::from([("next", (id + 1).into()), ("items", items.into())]))))
+    let task = Task { id: list.next, content, status: new.status, priority: new.priority };
+    list.next += 1;
+    list.items.push(task.clone());
+    Ok(task)
 }
 
-fn update(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
-    let (status, content) = (status(args)?, content(args)?);
-    if status.is_none() && content.is_none() {
+fn update(update: &TaskUpdate, list: &mut TaskList) -> Result<Task, TodoError> {
+    if update.status.is_none() && update.content.is_none() {
         return Err(TodoError::NoChange);
     }
-    let id = args.field("id");
-    let items = stored.list("items");
-    let item = items.iter().find(|item| item.get("id").as_ref() == Some(&id));
-    let item = item.ok_or_else(|| unknown(&id, &items))?;
-    for (key, value) in [("status", &status), ("content", &content)] {
-        if let Some(value) = value {
-            item.edit(key, value.as_str());
-        }
+    let content = update.content.as_deref().map(checked).transpose()?;
+    let Some(place) = list.items.iter().position(|task| task.id == update.id) else {
+        return Err(unknown(update.id, &list.items));
+    };
+    let task = &mut list.items[place];
+    task.status = update.status.unwrap_or(task.status);
+    if let Some(content) = content {
+        task.content = content;
     }
-    Ok((item.deep_clone(), Some(stored)))
+    Ok(task.clone())
 }
 
-fn unknown(id: &Json, items: &[Json]) -> TodoError {
-    let ids: Vec<String> = items.iter().filter_map(|item| Some(item.get("id")?.to_string())).collect();
+fn unknown(id: i64, tasks: &[Task]) -> TodoError {
+    let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let there_are = match ids.as_slice() {
         [] => "; the list is empty".to_owned(),
         ids => format!("; known ids: {}", ids.join(", ")),
     };
-    TodoError::Unknown(id.to_string(), there_are)
+    TodoError::Unknown(id, there_are)
 }
 
-fn list(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
-    let status_filter = status(args)?;
-    let items = stored.list("items");
-    let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
-    let counts =
-        STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));
-    let shown: Vec<Json> = items
-        .iter()
-        .filter(|item| status_filter.as_ref().is_none_or(|status| stands(item, status)))
-        .cloned()
-        .collect();
-    let answer = [("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())];
-    Ok((Json::from(answer), None))
+#[allow(clippy::unnecessary_wraps)] // the signature of all three
+fn list(query: &TaskQuery, list: &mut TaskList) -> Result<Listing, TodoError> {
+    let count = |status| list.items.iter().filter(|task| task.status == status).count();
+    let counts = Counts {
+        pending: count(Status::Pending),
+        in_progress: count(Status::InProgress),
+        completed: count(Status::Completed),
+        cancelled: count(Status::Cancelled),
+    };
+    let is_shown = |task: &&Task| query.status.is_none_or(|status| task.status == status);
+    let items = list.items.iter().filter(is_shown).cloned().collect();
+    Ok(Listing { items, total: list.items.len(), counts })
 }
 
-fn content(args: &Json) -> Result<Option<String>, TodoError> {
-    let Some(content) = text(args, "content")? else { return Ok(None) };
+/// Returns the content of a task without surrounding spaces.
+fn checked(content: &str) -> Result<String, TodoError> {
+    let content = content.trim();
     match content.chars().count() {
         0 => Err(TodoError::Blank),
-        1..=MAX_LENGTH => Ok(Some(content)),
+        1..=MAX_LENGTH => Ok(content.to_owned()),
         more => Err(TodoError::Long(more)),
-    }
-}
-
-fn status(args: &Json) -> Result<Option<String>, TodoError> {
-    match text(args, "status")? {
-        Some(status) if !STATUSES.contains(&status.as_str()) => Err(TodoError::Status(status)),
-        status => Ok(status),
-    }
-}
-
-fn text(args: &Json, key: &'static str) -> Result<Option<String>, TodoError> {
-    match args.get(key) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::Text(text)) => Ok(Some(text.trim().to_owned())),
-        Some(_) => Err(TodoError::NoText(key)),
     }
 }
 
