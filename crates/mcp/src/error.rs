@@ -30,8 +30,8 @@ pub enum McpError {
         error: io::Error,
     },
     /// A user cannot be logged in or out.
-    #[error("{0}")]
-    Login(String),
+    #[error(transparent)]
+    Login(BoxError),
     /// The session with a client over standard input and output failed.
     #[error("{doing}: {error}")]
     Session {

@@ -174,7 +174,9 @@ impl Connection {
                         valvehouse_net::following_nobody(url).await.map_err(|error| error.to_string())?;
                     let (running, login) = match (auth, &link.vault) {
                         (McpAuth::OAuth(_), Some(vault)) => {
-                            let (manager, login) = oauth::manager(&link.server.name, url, vault).await?;
+                            let (manager, login) = oauth::manager(&link.server.name, url, vault)
+                                .await
+                                .map_err(|error| error.to_string())?;
                             let transport = StreamableHttpClientTransport::with_client(
                                 AuthClient::new(http, manager),
                                 config,

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 use valvehouse_config::{McpAuth, McpOAuth, McpServer, McpTransport};
+use valvehouse_core::error::BoxError;
 use valvehouse_store::Store;
 
 /// The time limit of a login.
@@ -44,7 +45,7 @@ async fn logged_in(
     server: &McpServer,
     store: &Arc<dyn Store>,
     announce: Box<dyn FnOnce(&str) + Send + '_>,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, BoxError> {
     let (url, oauth, vault) = oauth_of(server, store)?;
     let before = vault.login().await?;
     let listener = TcpListener::bind(("127.0.0.1", oauth.redirect_port)).await;
@@ -53,7 +54,8 @@ async fn logged_in(
         return Err(format!(
             "cannot listen on port {} of this machine: it is in use; change oauth.redirect_port",
             oauth.redirect_port
-        ));
+        )
+        .into());
     };
     let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK}");
 
@@ -99,13 +101,13 @@ async fn logged_in(
 /// # Errors
 /// Returns [`McpError::Login`] if the server's `auth` is not a login, or the store cannot be written.
 pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, McpError>> {
-    async { oauth_of(server, store)?.2.forget().await }.map_err(McpError::Login).boxed()
+    async { Ok(oauth_of(server, store)?.2.forget().await?) }.map_err(McpError::Login).boxed()
 }
 
 fn oauth_of<'s>(
     server: &'s McpServer,
     store: &Arc<dyn Store>,
-) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
+) -> Result<(&'s Url, &'s McpOAuth, Vault), BoxError> {
     match (&server.transport, Vault::of(server, store)) {
         (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),
         _ => Err("it does not use a login: set auth = \"oauth\" next to its `url`".into()),
@@ -135,14 +137,14 @@ async fn client(
     oauth: &McpOAuth,
     redirect_uri: String,
     scopes: &[&str],
-) -> Result<ClientIdentity, String> {
+) -> Result<ClientIdentity, BoxError> {
     let reads_documents =
         metadata.additional_fields.get("client_id_metadata_document_supported").is_some_and(|it| it == true);
     let document = oauth.client_metadata_url.as_ref().filter(|_| reads_documents);
     let known = match (&oauth.client_id, document) {
         (Some(id), _) => {
             let secret = oauth.client_secret.as_ref().map(|source| source.read()).transpose();
-            let secret = secret.map_err(|error| error.to_string())?.map(|secret| secret.expose().to_owned());
+            let secret = secret?.map(|secret| secret.expose().to_owned());
             Some(ClientIdentity { id: id.clone(), secret, redirect_uri: redirect_uri.clone() })
         }
         (None, Some(url)) => {
@@ -169,7 +171,7 @@ struct Callback {
 }
 
 /// Waits for the browser. Requests with another state belong to other logins.
-async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, String> {
+async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, BoxError> {
     loop {
         let (mut stream, _) =
             listener.accept().await.map_err(|error| format!("cannot wait for the browser: {error}"))?;
@@ -187,7 +189,7 @@ async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, Strin
         reply(stream, "200 OK", "Not logged in. The terminal shows the reason.").await;
         let why = query(&address, "error_description").or_else(|| query(&address, "error"));
         return Err(match why {
-            Some(why) => format!("the authorization server refused the login: {why}"),
+            Some(why) => format!("the authorization server refused the login: {why}").into(),
             None => "the authorization server sent no code".into(),
         });
     }

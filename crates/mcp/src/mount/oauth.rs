@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use url::Url;
 use valvehouse_config::{McpAuth, McpServer, McpTransport};
-use valvehouse_store::Store;
+use valvehouse_core::error::BoxError;
+use valvehouse_store::{Store, StoreError};
 
 /// The maximum time of a token refresh, and for waiting for that of another host.
 const REFRESH: Duration = Duration::from_secs(60);
@@ -72,8 +73,8 @@ impl Vault {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub(super) async fn login(&self) -> Result<Option<Login>, String> {
-        let text = self.0.store.secret(&self.0.name).await.map_err(|error| error.to_string())?;
+    pub(super) async fn login(&self) -> Result<Option<Login>, StoreError> {
+        let text = self.0.store.secret(&self.0.name).await?;
         let login = text.and_then(|text| serde_json::from_str::<Login>(&text).ok());
         Ok(login.filter(|login| login.url == self.0.url))
     }
@@ -87,9 +88,9 @@ impl Vault {
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    pub(super) async fn forget(&self) -> Result<bool, String> {
+    pub(super) async fn forget(&self) -> Result<bool, StoreError> {
         let was_there = self.login().await?.is_some();
-        self.0.store.set_secret(&self.0.name, None).await.map_err(|error| error.to_string())?;
+        self.0.store.set_secret(&self.0.name, None).await?;
         Ok(was_there)
     }
 
@@ -106,7 +107,7 @@ impl Vault {
             login.missing.extend(more);
             self.write(&login).await
         };
-        let noted: Result<(), String> = noted.await;
+        let noted: Result<(), BoxError> = noted.await;
         if let Err(error) = noted {
             tracing::warn!("cannot store the scopes that are missing from a login: {error}");
         }
@@ -124,9 +125,9 @@ impl Vault {
         }
     }
 
-    async fn write(&self, login: &Login) -> Result<(), String> {
-        let text = serde_json::to_string(login).map_err(|error| error.to_string())?;
-        self.0.store.set_secret(&self.0.name, Some(&text)).await.map_err(|error| error.to_string())
+    async fn write(&self, login: &Login) -> Result<(), BoxError> {
+        let text = serde_json::to_string(login)?;
+        Ok(self.0.store.set_secret(&self.0.name, Some(&text)).await?)
     }
 }
 
@@ -204,12 +205,14 @@ pub(super) async fn manager(
     server: &str,
     url: &Url,
     vault: &Vault,
-) -> Result<(AuthorizationManager, String), String> {
+) -> Result<(AuthorizationManager, String), BoxError> {
     let login = vault.login().await?.ok_or_else(|| format!("not logged in; {}", login_help(server)))?;
     let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
     manager.set_credential_store(vault.clone());
     if !manager.initialize_from_store().await.map_err(|error| plain(&error))? {
-        return Err(format!("its authorization server has changed since the login; {}", login_help(server)));
+        return Err(
+            format!("its authorization server has changed since the login; {}", login_help(server)).into()
+        );
     }
     let config = config(&login.client, login.credentials.granted_scopes.clone());
     manager.configure_client(config).map_err(|error| plain(&error))?;
