@@ -5,6 +5,13 @@ use std::ops::Range;
 /// The maximum nesting of interpolated texts.
 const MAX_NESTED: usize = 32;
 
+/// Signs of more than one character; longer ones precede their prefixes.
+const LONG_SIGNS: [&str; 40] = [
+    "**=", "<<=", ">>=", "===", "!==", "..=", "...", "::<", "#{", "::", "?.", "?[", "??", "..", "=>", "==",
+    "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "**", "<<", ">>", "++",
+    "--", "->", "<-", ":=", ":;", "|>", "<|",
+];
+
 /// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanKind {
@@ -40,6 +47,15 @@ pub(crate) fn number(text: &str) -> usize {
         end += 1 + word(digits);
     }
     end
+}
+
+/// Returns the length of the operator, bracket or other sign at the beginning of a text.
+pub(crate) fn sign(text: &str) -> usize {
+    if text.strip_prefix("!in").is_some_and(|rest| !rest.starts_with(is_part)) {
+        return 3;
+    }
+    let long = LONG_SIGNS.iter().find(|sign| text.starts_with(**sign)).map(|sign| sign.len());
+    long.unwrap_or_else(|| text.chars().next().map_or(0, char::len_utf8))
 }
 
 /// Returns the spans of a script in order; each byte belongs to one of them.

@@ -25,12 +25,6 @@ pub(super) struct Token {
     pub(super) within: Option<usize>,
 }
 
-/// The relevant signs of more than one character; others are read character by character.
-const LONG_SIGNS: [&str; 18] = [
-    "#{", "${", "::", "?.", "?[", "??", "..=", "..", "=>", "==", "!=", "<=", ">=", "+=", "-=", "&&", "||",
-    "*=",
-];
-
 /// Returns the tokens of a text in order, without whitespace.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut scan = Scan { text, at: 0, tokens: Vec::new(), open: Vec::new() };
@@ -66,17 +60,17 @@ impl Scan<'_> {
             _ if letter.is_whitespace() || letter == '\u{feff}' => self.at += letter.len_utf8(),
             _ if letter.is_ascii_digit() => self.push(Kind::Number, spans::number(rest)),
             _ if spans::is_part(letter) => self.push(Kind::Word, spans::word(rest)),
-            _ => self.sign(rest, letter),
+            _ => self.sign(rest),
         }
     }
 
-    fn sign(&mut self, rest: &str, letter: char) {
-        let long = LONG_SIGNS.iter().find(|sign| rest.starts_with(**sign));
-        let sign = long.copied().unwrap_or(&rest[..letter.len_utf8()]);
-        match sign {
-            "(" | "[" | "{" | "#{" | "${" | "?[" => self.open(sign.len()),
-            ")" | "]" | "}" => self.close(sign),
-            _ => self.push(Kind::Sign, sign.len()),
+    fn sign(&mut self, rest: &str) {
+        // The code of a text in backticks begins and ends with signs of its own.
+        let length = if rest.starts_with("${") { 2 } else { spans::sign(rest) };
+        match &rest[..length] {
+            "(" | "[" | "{" | "#{" | "${" | "?[" => self.open(length),
+            sign @ (")" | "]" | "}") => self.close(sign),
+            _ => self.push(Kind::Sign, length),
         }
     }
 

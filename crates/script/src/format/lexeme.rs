@@ -1,6 +1,6 @@
 //! Splits a script's text into the tokens that the formatter moves; only whitespace is dropped.
 
-use crate::spans::{self, is_part, number, word};
+use crate::spans::{self, is_part, number, sign, word};
 
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +37,6 @@ impl Lexeme<'_> {
     }
 }
 
-/// Signs of more than one character; longer ones precede their prefixes.
-const LONG_SIGNS: [&str; 40] = [
-    "**=", "<<=", ">>=", "===", "!==", "..=", "...", "::<", "#{", "::", "?.", "?[", "??", "..", "=>", "==",
-    "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "**", "<<", ">>", "++",
-    "--", "->", "<-", ":=", ":;", "|>", "<|",
-];
-
 /// Returns the lexemes of a text in order. Fails with the position of an unclosed text or comment.
 pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
     let mut lexemes = Vec::new();
@@ -63,7 +56,7 @@ pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
             '#' if is_raw(rest) => (Kind::Text, raw(rest).ok_or(at)?),
             _ if letter.is_ascii_digit() => (Kind::Number, number(rest)),
             _ if is_part(letter) => (Kind::Word, word(rest)),
-            _ => (Kind::Sign, sign(rest, letter)),
+            _ => (Kind::Sign, sign(rest)),
         };
         let before = &source[end..at];
         let is_spaces = before.bytes().all(|byte| byte == b' ');
@@ -163,12 +156,4 @@ fn raw(text: &str) -> Option<usize> {
     let end = format!("\"{}", &text[..hashes]);
     let inner = &text[hashes + 1..];
     inner.find(&end).map(|at| hashes + 1 + at + end.len())
-}
-
-fn sign(text: &str, letter: char) -> usize {
-    if text.strip_prefix("!in").is_some_and(|rest| !rest.starts_with(is_part)) {
-        return 3;
-    }
-    let long = LONG_SIGNS.iter().find(|sign| text.starts_with(**sign));
-    long.map_or(letter.len_utf8(), |sign| sign.len())
 }
