@@ -365,7 +365,7 @@ async fn hostile_arguments_never_break_a_tool() {
                 .collect();
             let result = call(&host, tool.name(), Value::Object(args)).await;
             if let Err(message) = result {
-                let bug = ["panicked", "Function not found", "not found:", "for type '()'"]
+                let bug = ["panicked", "Function not found", "not found:", "` of ()"]
                     .iter()
                     .find(|bug| message.contains(**bug));
                 assert!(bug.is_none(), "{}: {}", tool.name(), message.chars().take(300).collect::<String>());

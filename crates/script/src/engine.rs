@@ -1,15 +1,11 @@
 //! Creates an engine per plugin, which is cheap because everything but the limits is shared; and lists the
 //! functions that scripts may call, with and without a module.
 
+use super::value_limits::{self, ARRAY, MAP};
 use super::{answer, interpreter, log, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
-
-/// The maximum number of elements of an array.
-const ARRAY: usize = 100_000;
-/// The maximum number of keys of a map.
-const MAP: usize = 10_000;
 
 /// Creates an engine with every host function and every limit, without access to the outside.
 pub(crate) fn new() -> Engine {
@@ -33,7 +29,7 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
         .set_max_strings_interned(0)
         .set_max_call_levels(interpreter::LEVELS_OF_RHAI)
         .set_max_expr_depths(128, 64)
-        .set_max_string_size(package::max_text())
+        .set_max_string_size(value_limits::max_text())
         .set_max_array_size(ARRAY)
         .set_max_map_size(MAP)
         .set_max_variables(256)

@@ -2,7 +2,7 @@
 //! cause it, so it must not open the plugin's circuit breaker for other clients.
 
 use crate::budget::ExceededLimit;
-use crate::package::max_text;
+use crate::value_limits::max_text;
 use rhai::EvalAltResult;
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_json::{Json, MAX_DEPTH, Repeats};

@@ -67,6 +67,7 @@ mod thrown;
 mod tokens;
 mod tool;
 mod value;
+mod value_limits;
 mod watch;
 mod windows;
 
@@ -85,7 +86,6 @@ pub use loader::{
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
-pub use package::set_max_text;
 pub use pipe::{Offer, Pipe, Pipes};
 pub use repl::{LineResult, Repl};
 pub use resources::{Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Work};
@@ -96,6 +96,7 @@ pub use settings::Settings;
 pub use source::{Kind, SourceFile};
 pub use spans::is_whole;
 pub use tool::{Role, ScriptedTool, ServedTool, run_script};
+pub use value_limits::set_max_text;
 pub use watch::Watch;
 
 /// Unit tests have the same memory limits as the binary.

@@ -5,6 +5,7 @@ use super::foreign;
 use crate::budget::ExceededLimit;
 use crate::standard::shortened_text;
 use crate::thrown::ThrownError;
+use crate::value_limits::{ARRAY, MAP, max_text};
 use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 
@@ -37,11 +38,39 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
         EvalAltResult::ErrorMismatchDataType(expected, given, _) if expected == "bool" => {
             format!("invalid condition: expected true or false, got {}", kind_in_words(given))
         }
+        EvalAltResult::ErrorDataTooLarge(what, _) => too_large(what),
+        EvalAltResult::ErrorDotExpr(text, _) if let Some(message) = unknown_property(text) => shown(&message),
         EvalAltResult::ErrorDotExpr(..)
         | EvalAltResult::ErrorIndexingType(..)
         | EvalAltResult::ErrorMismatchDataType(..) => shown(&with_kinds(&without_place(&error.to_string()))),
         // The caller adds the position and the file.
         other => shown(&without_place(&other.to_string())),
+    }
+}
+
+/// Describes a value that exceeded a limit of the interpreter.
+fn too_large(what: &str) -> String {
+    match what {
+        "Length of string" => {
+            format!("the text of a value exceeded its limit of {} MB", max_text() >> 20)
+        }
+        "Size of array/BLOB" => format!("an array exceeded its limit of {} elements", ARRAY),
+        "Size of object map" => format!("a map exceeded its limit of {} keys", MAP),
+        other => format!("{other} too large"),
+    }
+}
+
+/// Describes the use of a property that values of a kind do not have.
+fn unknown_property(text: &str) -> Option<String> {
+    let rest =
+        text.strip_prefix("Unknown property '").or_else(|| text.strip_prefix("No writable property '"))?;
+    let (name, rest) = rest.split_once("' - a ")?;
+    let (access, rest) = rest.split_once(" is not registered for type '")?;
+    let (name, kind) = (rename::as_written(name), with_article(kind_in_words(rest.split('\'').next()?)));
+    match access {
+        "getter" => Some(format!("unknown property `{name}` of {kind}")),
+        "setter" => Some(format!("cannot set the property `{name}` of {kind}")),
+        _ => None,
     }
 }
 

@@ -4,27 +4,15 @@ use super::argument::{RhaiResultOf, fail};
 use crate::budget::{self, WALK};
 use crate::standard::shortened_text;
 use crate::value::json_of;
+use crate::value_limits::{ARRAY, max_text};
 use rhai::{Array, Dynamic, ImmutableString};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
-/// The maximum length of a string that a script may read or build, in bytes: `server.max_text_mb`.
-static MAX_TEXT: AtomicUsize = AtomicUsize::new(4 << 20);
 /// The maximum length of a text that a native builds, in bytes.
 pub(super) const MAX_BYTES: usize = 8 << 20;
 /// The maximum number of elements in an array that a native builds.
-pub(super) const MAX_ITEMS: usize = 100_000;
-
-/// Returns the maximum length of a string that a script may read or build, in bytes.
-pub(crate) fn max_text() -> usize {
-    MAX_TEXT.load(Ordering::Relaxed)
-}
-
-/// Sets the maximum length of a string, in bytes, for scripts that are compiled from now on.
-pub fn set_max_text(bytes: usize) {
-    MAX_TEXT.store(bytes, Ordering::Relaxed);
-}
+pub(super) const MAX_ITEMS: usize = ARRAY;
 
 /// Checks the size of a result in bytes before it is built.
 pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {

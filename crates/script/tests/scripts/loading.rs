@@ -457,9 +457,21 @@ fn source_that_exceeds_parser_limits_is_rejected_at_its_position() {
 async fn the_return_value_of_a_hook_is_bounded() {
     let big = "let s = \"x\"; s.pad(4000000, 'x');";
     let cases = [
-        (Hook::Inlet, format!("{big} #{{ messages: [], a: [s, s, s, s, s] }}"), "length of string too large"),
-        (Hook::Inlet, format!("{big} skip([s, s, s, s, s])"), "length of string too large"),
-        (Hook::Inlet, format!("{big} body.a = [s, s, s, s, s]; body"), "length of string too large"),
+        (
+            Hook::Inlet,
+            format!("{big} #{{ messages: [], a: [s, s, s, s, s] }}"),
+            "the text of a value exceeded its limit of 4 MB",
+        ),
+        (
+            Hook::Inlet,
+            format!("{big} skip([s, s, s, s, s])"),
+            "the text of a value exceeded its limit of 4 MB",
+        ),
+        (
+            Hook::Inlet,
+            format!("{big} body.a = [s, s, s, s, s]; body"),
+            "the text of a value exceeded its limit of 4 MB",
+        ),
         (Hook::Inlet, format!("{big} error(#{{ message: \"no\", a: [s, s, s, s, s] }})"), ""),
         (
             Hook::Inlet,
@@ -647,7 +659,10 @@ async fn runtime_errors_use_script_terms() {
             &["keep_last (array, string)", "keep_last(count: integer)"] as &[_],
         ),
         ("body.metadata.seen = true;", &["`body.metadata` is ()"]),
-        ("let x = 1; x.y = 2;", &["for type 'integer' to handle 'integer'"]),
+        ("let x = 1; x.y = 2;", &["cannot set the property `y` of an integer"]),
+        ("let x = 1; body.x = x.y;", &["unknown property `y` of an integer"]),
+        ("let s = \"x\"; for i in 0..40 { s += s; }", &["the text of a value exceeded its limit of 4 MB"]),
+        ("let l = []; l.pad(200_000, 1);", &["an array exceeded its limit of 100000 elements"]),
         ("let x = 1; body.x = x[\"a\"];", &["string (expecting integer)"]),
         ("let x = body.nope; x.y = 1;", &["`x` is ()"]),
         ("let l = [#{}]; l[0].nope[\"a\"] = 3;", &["`l[0].nope` is ()", "before `[`"]),
