@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use valvehouse::agent::middleware::{
     CallLimit, ContextEditing, HumanApproval, Middleware, MiddlewareSettings, ModelFallback, ModelRetry,
-    Parts, Pii, PiiStrategy, ToolRetry,
+    Parts, Pii, PiiStrategy, Summarization, ToolRetry,
 };
-use valvehouse::agent::summary::Summarization;
 use valvehouse::chat::{Message, serialized};
 use valvehouse::config::{Grant, Grants};
 use valvehouse::context::{Context, Notice, Observer};
@@ -443,6 +442,11 @@ async fn an_embedded_host_has_folders_grants_tools_and_an_observer() {
     assert!(recorder.0.lock().unwrap().ends_with("BYE"), "{:?}", recorder.0);
     let unknown = host.chat("helpr", "hi").await.unwrap_err();
     assert_eq!(unknown.blame(), Blame::Caller);
+    assert_eq!(host.problems().len(), 0);
+    std::fs::write(tools.path().join("home.rhai"), "fn handler(args) { 1 + }").unwrap();
+    host.reload().await;
+    let problems: Vec<String> = host.problems().iter().map(ToString::to_string).collect();
+    assert!(matches!(&problems[..], [one] if one.contains("home.rhai:1:24: error[V101]")), "{problems:?}");
     host.close().await;
 }
 

@@ -323,6 +323,15 @@ impl Json {
         }
     }
 
+    /// Returns the number of elements of an array or of keys of an object; 0 for any other value.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Array(array) => array.len(),
+            Self::Object(object) => object.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns `true` if both are handles of the same container.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -374,6 +383,16 @@ impl From<Text> for Json {
 impl From<bool> for Json {
     fn from(value: bool) -> Self {
         Self::Bool(value)
+    }
+}
+impl From<i32> for Json {
+    fn from(value: i32) -> Self {
+        Self::from(i64::from(value))
+    }
+}
+impl From<u32> for Json {
+    fn from(value: u32) -> Self {
+        Self::from(i64::from(value))
     }
 }
 impl From<i64> for Json {

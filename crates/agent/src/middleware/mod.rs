@@ -22,6 +22,7 @@ mod tool_retry;
 mod typed;
 pub(crate) mod wait;
 
+pub use crate::summary::Summarization;
 pub use definition::{Middleware, NeedsApproval, Parts};
 pub use typed::{
     CallLimit, ContextEditing, HumanApproval, MiddlewareSettings, ModelFallback, ModelRetry, OnLimit, Pii,

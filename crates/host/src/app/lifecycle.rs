@@ -285,6 +285,13 @@ impl App {
         self.host.reload().await
     }
 
+    /// Returns the errors and warnings of all scripts and settings.
+    pub fn problems(&self) -> Vec<Diagnostic> {
+        let snapshot = self.host.snapshot();
+        let of_plugins = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
+        snapshot.problems.iter().chain(of_plugins).cloned().collect()
+    }
+
     /// Rejects new requests from now on, and returns when the requests in progress are finished.
     pub async fn stop(&self) {
         self.stopping.send_replace(true);
