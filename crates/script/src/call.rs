@@ -50,6 +50,9 @@ pub(crate) struct Call {
     /// The receiver of a pipe's answer.
     pub(crate) out: Option<Arc<dyn ChunkSink>>,
     printed: u32,
+    /// The positions of the code that it has warned about.
+    #[allow(clippy::box_collection)] // small, because few calls warn
+    warned: Option<Box<Vec<rhai::Position>>>,
     captured: CapturedVariables,
     /// The positions of its latest `error(…)` and `skip(…)`.
     built: AnswerPositions,
@@ -91,6 +94,7 @@ impl RunningCall {
             resources,
             out: None,
             printed: 0,
+            warned: None,
             captured: CapturedVariables::default(),
             built: AnswerPositions::default(),
         };
@@ -223,6 +227,20 @@ pub(crate) fn count_line() -> u32 {
         call.as_mut().map_or(1, |call| {
             call.printed += 1;
             call.printed
+        })
+    })
+}
+
+/// Returns `true` if the running call has not warned about the code at this position yet.
+pub(crate) fn warns_first(at: rhai::Position) -> bool {
+    CALL.with_borrow_mut(|call| {
+        call.as_mut().is_none_or(|call| {
+            let warned = call.warned.get_or_insert_default();
+            let is_first = !warned.contains(&at);
+            if is_first {
+                warned.push(at);
+            }
+            is_first
         })
     })
 }

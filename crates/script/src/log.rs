@@ -2,6 +2,7 @@
 
 use crate::call;
 use crate::redaction::redacted;
+use rhai::Position;
 use std::borrow::Cow;
 
 /// The maximum number of lines that one call may print.
@@ -10,6 +11,14 @@ const PRINTED_LINES: u32 = 100;
 const PRINTED_CHARACTERS: usize = 4_000;
 /// The number of bytes that contain a line of maximum length and show that it is longer.
 pub(crate) const PRINTED_BYTES: usize = 64 * 1024;
+
+/// Warns about the code at a position, once in a call.
+pub(crate) fn warn_at(at: Position, message: &str) {
+    if call::warns_first(at) {
+        let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
+        log(tracing::Level::WARN, &format!("{line}{message}"));
+    }
+}
 
 /// Writes one line of a script to the log, shortened if it is too long. A step that runs again after a pause does
 /// not repeat its lines.

@@ -295,3 +295,16 @@ async fn concurrent_requests_keep_separate_steps() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_call_warns_once_about_each_line() {
+    let mixes = "fn inlet(body) {\n    for n in 0..50 {\n        let seven = 7;\n        if seven == \"7\" { body.x = n; }\n        if \"7\" != seven { body.x = n; }\n    }\n}";
+    let host = TestHost::new().filter("mixes", mixes).start().await;
+    for _ in 0..2 {
+        host.upstream.reply(Reply::text("fine"));
+        let answer = host.ask("hi").await;
+        let lines = trace_of(&host, &answer).await["lines"].as_array().unwrap().clone();
+        let levels: Vec<&Value> = lines.iter().map(|line| &line["level"]).collect();
+        assert_eq!(levels, ["warn", "warn"], "{lines:?}");
+    }
+}

@@ -76,7 +76,6 @@ pub(super) fn look(source: &Dynamic, state: &Dynamic) -> Result<(), Box<EvalAltR
             "a guard must not lose an assignment; test the value first, or set a default with `ensure`";
         return Err(ThrownError::bug(format!("{message}; {help}"), position.line()).into_error(*position));
     }
-    let line = position.line().map_or_else(String::new, |line| format!("line {line}: "));
-    log::log(tracing::Level::WARN, &format!("{line}{message}, and the value is dropped"));
+    log::warn_at(*position, &format!("{message}, and the value is dropped"));
     Ok(())
 }

@@ -272,7 +272,6 @@ fn report([first, second]: [&Reading; 2], operator: &str, at: Position) -> Answe
         // The value is the client's or the model's, so the guard keeps working for others.
         return Err(ThrownError::unanswered(message, UNJUDGED).into_error(at));
     }
-    let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
-    log::log(tracing::Level::WARN, &format!("{line}{message}; {help}"));
+    log::warn_at(at, &format!("{message}; {help}"));
     Ok(())
 }

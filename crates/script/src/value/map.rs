@@ -122,8 +122,7 @@ fn report_misspelt(key: &str, meant: &str, at: Position) -> Answer<()> {
         let message = format!("{message} A guard must not lose a change");
         return Err(ThrownError::bug(message, at.line()).into_error(at));
     }
-    let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
-    log::log(tracing::Level::WARN, &format!("{line}{message}"));
+    log::warn_at(at, &message);
     Ok(())
 }
 
