@@ -50,8 +50,8 @@ const OPERATIONS: &str = "limit of 1000000 operations";
 const TIME: &str = "time limit of 100 ms";
 const MEMORY: &str = "memory limit of 64 MB";
 const DEPTH: &str = "stack overflow";
-const SIZE: &str = "ength of string too large";
-const LENGTH: &str = "ize of array/BLOB too large";
+const SIZE: &str = "the text of a value exceeded its limit";
+const LENGTH: &str = "an array or blob exceeded its limit";
 const CONTAINERS: &str = "limit of 100000 lists and maps";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
 /// The errors for a value that is nested too deeply; creating it may exhaust a budget first.

@@ -3,7 +3,7 @@
 //!
 //! In each, `s` is a text of 4 MB and `all` is an array of 90,000 references to it.
 
-use super::{BUDGET, Comes, DEPTH, Hostile};
+use super::{BUDGET, Comes, DEPTH, Hostile, LENGTH, SIZE};
 use Comes::{Breaks, Ends, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
@@ -334,7 +334,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     (
         "a text that calls for itself",
         "let f = |f, t| `a${f.call(f, t + t)}`; f.call(f, \"a\");",
-        Breaks(&[DEPTH, BUDGET[0], BUDGET[1], BUDGET[2], "ength of string too large"]),
+        Breaks(&[DEPTH, BUDGET[0], BUDGET[1], BUDGET[2], SIZE]),
     ),
 ];
 
@@ -385,7 +385,7 @@ const FILES: &[(&str, &str, Comes)] = &[
     (
         "wide frames",
         "fn f(a, b, c, d) { let x = [a, b, c, d]; f(x, x, x, x) + f(x, x, x, x) }\nfn inlet(body) { f(1, 2, 3, 4) }",
-        Breaks(&[DEPTH, BUDGET[0], BUDGET[1], BUDGET[2], "ize of array/BLOB too large"]),
+        Breaks(&[DEPTH, BUDGET[0], BUDGET[1], BUDGET[2], LENGTH]),
     ),
     (
         "a guard in a switch calls itself",

@@ -54,7 +54,7 @@ fn too_large(what: &str) -> String {
         "Length of string" => {
             format!("the text of a value exceeded its limit of {} MB", max_text() >> 20)
         }
-        "Size of array/BLOB" => format!("an array exceeded its limit of {} elements", ARRAY),
+        "Size of array/BLOB" => format!("an array or blob exceeded its limit of {} elements", ARRAY),
         "Size of object map" => format!("a map exceeded its limit of {} keys", MAP),
         other => format!("{other} too large"),
     }

@@ -662,7 +662,7 @@ async fn runtime_errors_use_script_terms() {
         ("let x = 1; x.y = 2;", &["cannot set the property `y` of an integer"]),
         ("let x = 1; body.x = x.y;", &["unknown property `y` of an integer"]),
         ("let s = \"x\"; for i in 0..40 { s += s; }", &["the text of a value exceeded its limit of 4 MB"]),
-        ("let l = []; l.pad(200_000, 1);", &["an array exceeded its limit of 100000 elements"]),
+        ("let l = []; l.pad(200_000, 1);", &["an array or blob exceeded its limit of 100000 elements"]),
         ("let x = 1; body.x = x[\"a\"];", &["string (expecting integer)"]),
         ("let x = body.nope; x.y = 1;", &["`x` is ()"]),
         ("let l = [#{}]; l[0].nope[\"a\"] = 3;", &["`l[0].nope` is ()", "before `[`"]),
