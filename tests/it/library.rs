@@ -447,6 +447,20 @@ async fn an_embedded_host_has_folders_grants_tools_and_an_observer() {
     host.reload().await;
     let problems: Vec<String> = host.problems().iter().map(ToString::to_string).collect();
     assert!(matches!(&problems[..], [one] if one.contains("home.rhai:1:24: error[V101]")), "{problems:?}");
+    let guard = filters.path().join("guard.rhai");
+    std::fs::write(&guard, "/*\nsecurity: true\n*/\nfn inlet(body) { }").unwrap();
+    host.reload().await;
+    std::fs::remove_file(&guard).unwrap();
+    let is_missing =
+        || host.problems().iter().any(|problem| problem.to_string().contains("the guard `guard` is missing"));
+    for _ in 0..100 {
+        if is_missing() {
+            break;
+        }
+        host.reload().await;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(is_missing(), "{:?}", host.problems());
     host.close().await;
 }
 

@@ -64,14 +64,17 @@ impl Plugin {
     /// operator.
     pub fn standing_problems(&self) -> Vec<Diagnostic> {
         let waits = |problem: &&Diagnostic| matches!(problem.code, Code::GuardWeakened | Code::SameId);
-        let mut problems: Vec<Diagnostic> = self.state.problems().iter().filter(waits).cloned().collect();
-        if self.state == State::Missing {
-            let what = format!("the guard `{}` is missing: requests are refused", self.id);
-            let help =
-                format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
-            problems.push(Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help));
+        self.state.problems().iter().filter(waits).cloned().chain(self.absence()).collect()
+    }
+
+    /// Returns the problem of a guard whose file is missing; `None` for any other plugin.
+    pub(crate) fn absence(&self) -> Option<Diagnostic> {
+        if self.state != State::Missing {
+            return None;
         }
-        problems
+        let what = format!("the guard `{}` is missing: requests are refused", self.id);
+        let help = format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
+        Some(Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help))
     }
 
     /// Returns the state of its circuit breaker on this host; `None` if it is closed.

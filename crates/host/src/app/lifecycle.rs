@@ -285,11 +285,12 @@ impl App {
         self.host.reload().await
     }
 
-    /// Returns the errors and warnings of all scripts and settings.
+    /// Returns the errors and warnings of all scripts and settings, missing guards included.
     pub fn problems(&self) -> Vec<Diagnostic> {
         let snapshot = self.host.snapshot();
-        let of_plugins = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
-        snapshot.problems.iter().chain(of_plugins).cloned().collect()
+        let plugins = snapshot.plugins.values();
+        let of_plugins = plugins.flat_map(|plugin| plugin.problems().cloned().chain(plugin.absence()));
+        snapshot.problems.iter().cloned().chain(of_plugins).collect()
     }
 
     /// Rejects new requests from now on, and returns when the requests in progress are finished.
