@@ -78,6 +78,11 @@ async fn a_model_works_in_a_folder() {
             r#"{}"#,
             r#"{"path":"data","entries":[{"name":"sub","path":"data/sub","kind":"folder"}],"cut":false}"#,
         ),
+        (
+            "file_read",
+            r#"{"path":"data/sub/a.md","first_line":"3","last_line":null}"#,
+            r#"{"path":"data/sub/a.md","text":"three\n","first_line":3,"last_line":3,"total_lines":3,"cut":false}"#,
+        ),
         ("file_glob", r#"{"pattern":"**/*.md"}"#, r#"{"paths":["data/sub/a.md"],"cut":false}"#),
         (
             "file_grep",
@@ -86,7 +91,7 @@ async fn a_model_works_in_a_folder() {
         ),
         (
             "shell_exec",
-            r#"{"argv":["cat","a.md"],"folder":"data/sub"}"#,
+            r#"{"argv":["cat","a.md"],"folder":"data/sub","command":null,"timeout_ms":null}"#,
             r#"{"exit_code":0,"stdout":"one\ntwo\nthree\n","stderr":""}"#,
         ),
         (

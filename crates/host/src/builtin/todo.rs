@@ -300,6 +300,8 @@ mod tests {
         let added = chat.call("todo_add", r#"{"content": " plan ", "priority": "high"}"#).await.unwrap();
         assert_eq!(added, json(r#"{"id": 1, "content": "plan", "status": "pending", "priority": "high"}"#));
         chat.call("todo_add", r#"{"content": "do", "status": "in_progress"}"#).await.unwrap();
+        let nothing = r#"{"id": "2", "content": "do", "status": null}"#;
+        assert_eq!(chat.call("todo_update", nothing).await.unwrap().text("status").unwrap(), "in_progress");
         let done =
             chat.call("todo_update", r#"{"id": 1, "status": "completed", "content": "planned"}"#).await;
         assert_eq!(done.unwrap().text("content").unwrap(), "planned");
