@@ -231,8 +231,8 @@ pub(crate) fn count_line() -> u32 {
     })
 }
 
-/// Returns `true` if the running call has not warned about the code at this position yet.
-pub(crate) fn warns_first(at: rhai::Position) -> bool {
+/// Records that the running call warns about the code at this position. Returns `true` if it is the first time.
+pub(crate) fn note_warning(at: rhai::Position) -> bool {
     CALL.with_borrow_mut(|call| {
         call.as_mut().is_none_or(|call| {
             let warned = call.warned.get_or_insert_default();

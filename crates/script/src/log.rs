@@ -14,7 +14,7 @@ pub(crate) const PRINTED_BYTES: usize = 64 * 1024;
 
 /// Warns about the code at a position, once in a call.
 pub(crate) fn warn_at(at: Position, message: &str) {
-    if call::warns_first(at) {
+    if call::note_warning(at) {
         let line = at.line().map_or_else(String::new, |line| format!("line {line}: "));
         log(tracing::Level::WARN, &format!("{line}{message}"));
     }

@@ -119,7 +119,7 @@ async fn counted(app: &App, body: Body, memory: &HeldMemory) -> Result<Body, Err
     Ok(Body::from(bytes))
 }
 
-/// Returns the response. The memory of its request counts until the client has received it.
+/// Returns the response. The memory of its request counts until the connection has received all of it.
 fn held(response: Response, memory: Arc<HeldMemory>) -> Response {
     match memory.is_empty() {
         true => response,
