@@ -8,7 +8,7 @@ use super::budget;
 use super::syntax::statements_of;
 use parking_lot::Mutex;
 use rhai::{
-    AST, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, GlobalRuntimeState, Position, Scope,
+    AST, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, GlobalRuntimeState, Scope,
     ScriptFuncDef, Shared, Stmt,
 };
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Seat {
         );
         self.scope.rewind(self.function.definition.params.len());
         self.set(&mut []);
-        answer.map_err(without_place)
+        answer
     }
 
     /// Sets the values of the parameters; missing ones are `()`.
@@ -145,14 +145,6 @@ impl Seat {
         let findings = self.caches.fn_resolution_cache_mut().dict.len();
         findings <= FINDINGS && self.global.lib.len() == 1 && self.global.num_imports() == 0
     }
-}
-
-/// Removes the position of an error that concerns the whole call.
-fn without_place(mut error: Box<EvalAltResult>) -> Box<EvalAltResult> {
-    if error.is_system_exception() {
-        error.set_position(Position::NONE);
-    }
-    error
 }
 
 /// Returns Rhai's own error for an unknown function.
@@ -239,6 +231,18 @@ mod tests {
                 Ok(2)
             );
             assert!(interpreter.call(&engine, &ast, "g", vec![true.into()].into()).is_err());
+        }
+    }
+
+    #[test]
+    fn an_exceeded_limit_has_the_position_in_the_called_function() {
+        let code = "fn f() {\n let a = 1;\n loop {\n a += 1;\n } }\n fn g() { loop { } }";
+        let mut engine = engine::new();
+        engine.set_max_operations(1_000);
+        for (code, line) in [(code, 4), ("fn f() {\n\n g(); }\n fn g() { loop { let b = 2; } }", 3)] {
+            let ast = engine.compile(code).unwrap();
+            let error = Interpreter::default().call(&engine, &ast, "f", Args::new()).unwrap_err();
+            assert_eq!(error.position().line(), Some(line), "{error:?}");
         }
     }
 

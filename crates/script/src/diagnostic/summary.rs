@@ -52,7 +52,7 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
 fn too_large(what: &str) -> String {
     match what {
         "Length of string" => {
-            format!("the text of a value exceeded its limit of {} MB", max_text() >> 20)
+            format!("the text of a value exceeded its limit of {} MB (server.max_text_mb)", max_text() >> 20)
         }
         "Size of array/BLOB" => format!("an array or blob exceeded its limit of {} elements", ARRAY),
         "Size of object map" => format!("a map exceeded its limit of {} keys", MAP),

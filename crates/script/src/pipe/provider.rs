@@ -83,8 +83,12 @@ impl Pipes {
         let found = self.0.iter().find(|pipe| pipe.script.offers().iter().any(|offer| offer.id == model));
         found.cloned().ok_or_else(|| {
             let known: Vec<&str> = self.offers().iter().map(|offer| offer.id.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "no script offers a model".to_owned(),
+                known => format!("the models of scripts are {}", known.join(", ")),
+            };
             Error::Request {
-                message: format!("unknown model `{model}`; the models of scripts are {}", known.join(", ")),
+                message: format!("unknown model `{model}`; {known}"),
                 param: Some("model"),
                 code: Some("model_not_found"),
                 kind: RequestErrorKind::NotFound,

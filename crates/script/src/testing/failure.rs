@@ -1,8 +1,10 @@
 //! The failure of a test: its position, its reason, and the compared values.
 
 use crate::diagnostic::{self, Code, Diagnostic};
+use crate::reference::test_functions;
 use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
+use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 
@@ -44,9 +46,10 @@ pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }
 
-/// Describes an error of a test, at its position in the test file.
+/// Describes an error of a test, at its position in the test file. `functions` are those of the tested script.
 pub(super) fn describe(
     tests: &Script,
+    functions: &[String],
     function: &str,
     error: &EvalAltResult,
     wrong: Option<Wrong>,
@@ -60,12 +63,36 @@ pub(super) fn describe(
                 compared: wrong.compared,
             };
         }
-        let ended = plain(diagnostic::summary_of_run(error)).at_function(text, function);
+        let ended = plain(diagnostic::summary_of_run(error));
+        let ended = match error.unwrap_inner().position() {
+            Position::NONE => ended.at_function(text, function),
+            position => ended.at(text, position),
+        };
         let help = "reduce the work of the test, or split it; a test has the limits of a tool";
         return TestFailure { problem: ended.help(help), compared: None };
     }
     let message = diagnostic::summary_of_run(error);
     let problem =
         diagnostic::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
-    TestFailure { problem, compared: None }
+    let help = problem.help.clone().or_else(|| help_for_unknown(error, functions));
+    TestFailure { problem: Diagnostic { help, ..problem }, compared: None }
+}
+
+/// Returns what a test may have meant by an unknown function.
+fn help_for_unknown(error: &EvalAltResult, functions: &[String]) -> Option<String> {
+    let EvalAltResult::ErrorFunctionNotFound(signature, _) = error.unwrap_inner() else { return None };
+    let called = signature.split(" (").next().unwrap_or(signature);
+    if called == "pipe" && functions.iter().any(|name| name == called) {
+        return Some("run a whole turn with the pipe: `chat(request)`".into());
+    }
+    if functions.iter().any(|name| name == called) {
+        return Some(format!("call a function of the script with `run_function(\"{called}\", [arguments])`"));
+    }
+    let (module, name) = called.split_once("::").unwrap_or(("", called));
+    let of_module = test_functions().iter().filter(|known| known.module == module && !known.is_method);
+    let near = nearest(name, of_module.map(|known| known.name.as_str()))?;
+    match module {
+        "" => Some(format!("did you mean `{near}`?")),
+        module => Some(format!("did you mean `{module}::{near}`?")),
+    }
 }

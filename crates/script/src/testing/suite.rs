@@ -144,7 +144,13 @@ impl Suite {
             let _guard = Guard::enter(budget);
             let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
             let result = tests.evaluate(&name, Args::new());
-            result.err().map(|error| failure::describe(&tests, &name, &error, on.wrong.lock().take()))
+            result.err().map(|error| {
+                let of_script =
+                    |script: &Script| script.functions().map(|function| function.name.to_owned()).collect();
+                let functions: Vec<String> =
+                    on.made().map_or_else(|_| Vec::new(), |made| of_script(&made.own.script));
+                failure::describe(&tests, &functions, &name, &error, on.wrong.lock().take())
+            })
         });
         let failed = run.await.unwrap_or_else(|error| {
             let problem = Diagnostic::of(Code::TestFailed, &self.tests.file, error.to_string());

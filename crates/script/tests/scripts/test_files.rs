@@ -95,8 +95,18 @@ async fn a_failed_assertion_has_a_position_and_a_difference() {
     assert!(report.contains("did not throw an error"), "{report}");
     let report = fails(LIMIT, "let x = nothing_here();").await;
     assert!(report.contains("x.test.rhai:2:9") && report.contains("nothing_here"), "{report}");
-    let report = fails(LIMIT, "loop { }").await;
-    assert!(report.contains("limit of 10000000 operations"), "{report}");
+    for (call, help) in [
+        ("seen::models();", "did you mean `seen::model`?"),
+        ("assert_equal(1, 1);", "did you mean `assert_eq`?"),
+        ("double(2);", "call a function of the script with `run_function(\"double\", [arguments])`"),
+    ] {
+        let report = fails(LIMIT, call).await;
+        assert!(report.contains(help), "{report}");
+    }
+    let report = fails("fn pipe(body) { \"hi\" }", "pipe(#{});").await;
+    assert!(report.contains("run a whole turn with the pipe: `chat(request)`"), "{report}");
+    let report = fails(LIMIT, "let n = 0;\nloop {\n n += 1;\n }").await;
+    assert!(report.contains("x.test.rhai:4:"), "{report}");
     let report = fails(LIMIT, "inlet(conversation([\"a\", \"b\", \"c\"]));").await;
     assert!(report.contains("more than 2"), "{report}");
 }
