@@ -35,8 +35,12 @@ pub(crate) enum Type {
     ModelChoices,
     Match,
     Pattern,
-    /// A point in time, in seconds since 1970.
+    /// A point in time, in seconds since 1970, shown in UTC.
     Time,
+    /// A point in time, in seconds since 1970, shown in a time zone: the code of its name.
+    Local(Box<str>),
+    /// A day; the code is a text such as `2026-11-28`.
+    Day,
     /// A duration in seconds.
     Span,
     Closure,
@@ -77,6 +81,11 @@ impl Type {
             (Self::Int, Self::Float) | (Self::Float, Self::Int) => Self::Float,
             _ => Self::Unknown,
         }
+    }
+
+    /// Returns `true` for points in time.
+    pub(crate) fn is_time(&self) -> bool {
+        matches!(self, Self::Time | Self::Local(_))
     }
 
     pub(crate) fn list() -> Self {

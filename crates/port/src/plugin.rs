@@ -89,6 +89,8 @@ pub(crate) struct Plugin<'a> {
     /// The other statements of the file and the class.
     pub(crate) other: Vec<&'a Stmt>,
     pub(crate) constant_lines: Vec<(usize, usize)>,
+    /// The classes of the errors that the file raises.
+    pub(crate) raised: BTreeSet<String>,
 }
 
 impl<'a> Plugin<'a> {
@@ -141,6 +143,7 @@ impl<'a> Plugin<'a> {
             comments: &module.comments,
             other: Vec::new(),
             constant_lines: Vec::new(),
+            raised: raised(&module.body),
         };
         plugin.module(&top);
         plugin.inner_imports(&module.body);
@@ -589,4 +592,21 @@ fn leads_to_itself(name: &str, uses: impl Fn(&str) -> Vec<String>) -> bool {
         }
     }
     false
+}
+
+/// Returns the classes of the errors that statements raise.
+pub(crate) fn raised(body: &[Stmt]) -> BTreeSet<String> {
+    let mut classes = BTreeSet::new();
+    for stmt in body {
+        stmt.walk(&mut |inner| {
+            if let StmtKind::Raise(Some(value)) = &inner.kind {
+                let class = match &value.kind {
+                    ExprKind::Call(of, _) => of.path(),
+                    _ => value.path(),
+                };
+                classes.extend(class.map(|class| last_name(&class).to_owned()));
+            }
+        });
+    }
+    classes
 }

@@ -210,12 +210,12 @@ class Filter:
     assert_parts(
         &script,
         &[
-            "let made = #{ started: time::unix(), unit: \"letters\" };",
+            "let made = #{ started: time::unix_ms() / 1000.0, unit: \"letters\" };",
             "made.mixin(new_counter(limit) + #{ unit: \"letters\" });",
             "`${this.limit} ${this.unit}`",
             "body.label = strict.strict_label();",
             "\"at most \" + this.counter_describe()",
-            "let made = #{ unit: \"words\", started: time::unix() };",
+            "let made = #{ unit: \"words\", started: time::unix_ms() / 1000.0 };",
             "new_plain(4).plain_describe()",
         ],
     );

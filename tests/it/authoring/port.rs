@@ -78,6 +78,27 @@ fn test_lines() {
 }
 "#;
 
+/// Statements with a value `v` and the result `r` that CPython 3.11 computes.
+const EQUAL: &str = include_str!("../../../crates/port/tests/plugins/equal.json");
+
+/// Returns a filter that runs these statements on the list `values` of the body.
+fn filter_of(prelude: &str, cases: &[serde_json::Value]) -> String {
+    let mut calls = String::new();
+    let mut methods = String::new();
+    for (at, case) in cases.iter().enumerate() {
+        calls.push_str(&format!("        r.append(self.case_{at}(v[{at}]))\n"));
+        methods.push_str(&format!("\n    def case_{at}(self, v):\n"));
+        for line in case["lines"].as_array().unwrap() {
+            methods.push_str(&format!("        {}\n", line.as_str().unwrap()));
+        }
+        methods.push_str("        return r\n");
+    }
+    format!(
+        "{prelude}\n\nclass Filter:\n    def inlet(self, body: dict) -> dict:\n        v = body[\"values\"]\n        \
+         r = []\n{calls}        body[\"results\"] = r\n        return body\n{methods}"
+    )
+}
+
 /// Creates a project with these ported plugins, each with a test.
 fn ported(plugins: &[(&str, &str, &str, &str)]) -> Project {
     let project = Project::new();
@@ -108,6 +129,31 @@ fn a_ported_filter_behaves_as_in_python() {
         assert!(script.contains(part), "no {part} in:\n{script}");
     }
     assert!(!script.contains("TODO") && !script.contains("global: false"), "{script}");
+}
+
+#[test]
+fn ported_statements_have_the_results_of_python() {
+    let equal: serde_json::Value = serde_json::from_str(EQUAL).unwrap();
+    let lines = equal["prelude"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    let prelude = lines.collect::<Vec<_>>().join("\n");
+    let project = Project::new();
+    for (number, cases) in equal["cases"].as_array().unwrap().chunks(40).enumerate() {
+        let name = format!("equal_{number}");
+        project.write(&format!("{name}.py"), &filter_of(&prelude, cases));
+        project.run(&format!("port {name}.py")).ends(0);
+        let script = std::fs::read_to_string(project.path(&format!("filters/{name}.rhai"))).unwrap();
+        assert!(!script.contains("TODO"), "{script}");
+        let values: Vec<&serde_json::Value> = cases.iter().map(|case| &case["value"]).collect();
+        let body = serde_json::json!({
+            "model": "m", "messages": [{ "role": "user", "content": "hi" }], "values": values,
+        });
+        project.write("body.json", &body.to_string());
+        let run = project.run(&format!("run inlet {name} --body body.json --print value")).ends(0);
+        let seen: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        for (case, result) in cases.iter().zip(seen["results"].as_array().unwrap()) {
+            assert_eq!(*result, case["result"], "{}", case["lines"]);
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Binary operators.
 
 use super::context::{Hindrance, Outcome, Translator};
+use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::python::{BinaryOp, Expr, ExprKind};
@@ -23,14 +24,22 @@ impl Translator<'_> {
         let numbers = match (&left.kind, &right.kind) {
             (Type::Int, Type::Int) => Type::Int,
             (Type::Int | Type::Float, Type::Int | Type::Float) => Type::Float,
-            (Type::Time, Type::Time) => Type::Span,
-            (Type::Time, _) => Type::Time,
+            (left, right) if left.is_time() && right.is_time() => Type::Span,
+            (time, _) if time.is_time() => time.clone(),
+            (_, time) if time.is_time() => time.clone(),
             (Type::Span, _) | (_, Type::Span) => Type::Span,
             _ => Type::Unknown,
         };
         let of = |mark: &str, level: u8, kind: Type| {
             Code::new(format!("{} {mark} {}", left.at(level), right.at(level + 1)), level, kind)
         };
+        if left.kind == Type::Day {
+            match op {
+                BinaryOp::Add => return super::time::day_and("+", left, right),
+                BinaryOp::Sub => return super::time::day_and("-", left, right),
+                _ => {}
+            }
+        }
         Ok(match op {
             BinaryOp::Add => {
                 let kind = match (&left.kind, &right.kind) {
@@ -57,8 +66,12 @@ impl Translator<'_> {
                 }
                 _ => of("*", strength::MULTIPLY, numbers),
             },
+            BinaryOp::Div if self.scope.needs_divisor => {
+                let divided = self.helper(Helper::Divided);
+                call(divided, &[left.text.clone(), right.text.clone()], Type::Float)
+            }
             BinaryOp::Div => {
-                if left.kind == Type::Float || right.kind == Type::Float {
+                if is_surely_float(left) || is_surely_float(right) {
                     of("/", strength::MULTIPLY, Type::Float)
                 } else {
                     // Rhai divides integers as Python's `//` does.
@@ -74,6 +87,12 @@ impl Translator<'_> {
                     Code::atom(format!("floor({text}).to_int()"), Type::Int)
                 }
             }
+            // The remainder has the sign of the divisor.
+            BinaryOp::Mod if left.text.contains('-') && right.is_simple() => Code::new(
+                format!("({} % {1} + {1}) % {1}", left.at(strength::MULTIPLY), right.text),
+                strength::MULTIPLY,
+                numbers,
+            ),
             BinaryOp::Mod => of("%", strength::MULTIPLY, numbers),
             BinaryOp::Pow => {
                 let text = format!("{} ** {}", left.at(strength::POWER + 1), right.at(strength::POWER + 1));
@@ -98,6 +117,15 @@ impl Translator<'_> {
             BinaryOp::MatMul => return Hindrance::err(NoteKind::Python, "`@`"),
         })
     }
+}
+
+/// Returns `true` if the value is not an integer. The type `float` of a parameter, a setting or a field of JSON also
+/// admits integers.
+fn is_surely_float(code: &Code) -> bool {
+    code.kind == Type::Float
+        && (code.text.contains('.') && code.text.parse::<f64>().is_ok()
+            || ["to_float()", "/ 1000.0", "* 100.0"].iter().any(|end| code.text.ends_with(end))
+            || ["float_of(", "parse_float("].iter().any(|start| code.text.starts_with(start)))
 }
 
 /// Returns the code that repeats a text.

@@ -30,6 +30,7 @@ impl Translator<'_> {
         if let Some(name) = name {
             self.note_live(name, value);
         }
+        let default = self.missing_value(value);
         if self.reads_line(value) {
             for target in targets {
                 target
@@ -37,7 +38,16 @@ impl Translator<'_> {
             }
         }
         match targets {
-            [target] => self.assign_to(stmt, target, code),
+            [target] => {
+                self.assign_to(stmt, target, code)?;
+                if let Some(variable) = name.and_then(|name| self.scope.variables.get(name)) {
+                    match default {
+                        Some(default) => self.scope.defaults.insert(variable.code.clone(), default),
+                        None => self.scope.defaults.remove(&variable.code),
+                    };
+                }
+                Ok(())
+            }
             _ => {
                 // `a = b = value`.
                 let is_literal =
@@ -134,7 +144,7 @@ impl Translator<'_> {
                 let place = match index.as_text() {
                     Some(key) if names::is_key(key) => format!("{}.{key}", of.owner()),
                     Some(key) => format!("{}[{}]", of.owner(), names::quoted(key)),
-                    None => format!("{}[{}]", of.owner(), self.key(index)?.text),
+                    None => format!("{}[{}]", of.owner(), self.key_for(&of, index)?.text),
                 };
                 self.emit(&format!("{place} = {};", code.text));
                 Ok(())
@@ -144,20 +154,34 @@ impl Translator<'_> {
     }
 
     /// Returns the code of the receiver of a change: a variable with a path of fields and elements.
-    fn owner(&mut self, of: &Expr) -> Outcome {
+    pub(super) fn owner(&mut self, of: &Expr) -> Outcome {
         if let Some(filled) = self.filled(of)? {
             return Ok(filled);
         }
         let code = match &of.kind {
             ExprKind::Index(inner, index) if !matches!(index.kind, ExprKind::Slice(..)) => {
                 let inner = self.owner(inner)?;
-                match index.as_text() {
-                    Some(key) => self.key_of_map(&inner, key)?,
-                    None => {
-                        let index = self.expr(index)?;
-                        inner.index(&index.text, inner.kind.element())
-                    }
+                let literal = index.as_text();
+                let mut key = self.key_for(&inner, index)?;
+                let default = self.scope.defaults.get(&inner.text).cloned();
+                if default.is_some() && literal.is_none() && !key.is_simple() {
+                    let name = self.fresh("key");
+                    self.emit(&format!("let {name} = {};", key.text));
+                    key = Code::atom(name, key.kind);
                 }
+                let element = match literal {
+                    Some(literal) => self.key_of_map(&inner, literal)?,
+                    None => inner.index(&key.text, inner.kind.element()),
+                };
+                if let Some(default) = default {
+                    self.emit(&format!(
+                        "if !({} in {}) {{ {} = {default}; }}",
+                        key.at(strength::IN + 1),
+                        inner.at(strength::IN + 1),
+                        element.text
+                    ));
+                }
+                element
             }
             ExprKind::Call(function, args) => {
                 // The result of a call is changed through a variable.

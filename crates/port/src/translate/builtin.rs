@@ -18,7 +18,16 @@ impl Translator<'_> {
         }
         match name {
             "len" => {
-                let value = self.expr(arguments.need(0, name)?)?;
+                let value = arguments.need(0, name)?;
+                // `len(text.encode())` is the number of bytes.
+                if let ExprKind::Call(of, _) = &value.kind
+                    && let ExprKind::Attribute(text, method) = &of.kind
+                    && method == "encode"
+                    && !matches!(self.kind_of(text), Type::Encoder)
+                {
+                    return Ok(self.expr(text)?.property("bytes", Type::Int));
+                }
+                let value = self.expr(value)?;
                 if value.kind == Type::Tokens {
                     return Ok(call("tokens::count", &[value.text], Type::Int));
                 }
@@ -28,10 +37,11 @@ impl Translator<'_> {
                 None => Ok(Code::atom("\"\"", Type::Text)),
                 Some(value) => {
                     let value = self.expr(value)?;
+                    let value = super::format::as_text(value);
                     Ok(match value.kind {
                         Type::Text => value,
                         Type::Error => value.property("message", Type::Text),
-                        Type::Uuid => value.typed(Type::Text),
+                        Type::Uuid | Type::Day => value.typed(Type::Text),
                         _ => Code::atom(format!("`${{{}}}`", value.text.replace('\n', " ")), Type::Text),
                     })
                 }
@@ -50,10 +60,13 @@ impl Translator<'_> {
                     let base = self.expr(base)?;
                     return Ok(call("parse_int", &[value.text, base.text], Type::Int));
                 }
+                if value.text == "time::unix_ms() / 1000.0" {
+                    return Ok(call("time::unix", &[], Type::Int));
+                }
                 Ok(match value.kind {
-                    Type::Int | Type::Time | Type::Span => value,
+                    Type::Int | Type::Time | Type::Local(_) => value,
                     Type::Text => call("parse_int", &[value.text], Type::Int),
-                    Type::Float => value.method("to_int", &[], Type::Int),
+                    Type::Float | Type::Span => value.method("to_int", &[], Type::Int),
                     _ => {
                         let name = self.helper(Helper::ToInteger);
                         call(name, &[value.text], Type::Int)
@@ -122,14 +135,20 @@ impl Translator<'_> {
                                 format!("{} + {}", value.at(strength::ADD), crate::value::map(&entries));
                             return Ok(Code::new(sum, strength::ADD, Type::Map));
                         }
-                        Ok(value.method("copy", &[], Type::Map))
+                        match value.kind {
+                            Type::List(_) => {
+                                let from_pairs = self.helper(Helper::FromPairs);
+                                Ok(call(from_pairs, &[value.text], Type::Map))
+                            }
+                            _ => Ok(value.method("copy", &[], Type::Map)),
+                        }
                     }
                 }
             }
             "range" => self.range(arguments),
             "sorted" => self.sorted(arguments),
             "reversed" => {
-                let list = self.as_list(arguments.need(0, name)?)?;
+                let list = self.elements(arguments.need(0, name)?)?;
                 let name = self.helper(Helper::Reversed);
                 Ok(call(name, &[list.text], list.kind))
             }
@@ -169,13 +188,16 @@ impl Translator<'_> {
             "abs" => Ok(self.expr(arguments.need(0, name)?)?.method("abs", &[], Type::Unknown)),
             "round" => {
                 let value = self.expr(arguments.need(0, name)?)?;
-                let value = match value.kind {
-                    Type::Float => value,
-                    _ => value.method("to_float", &[], Type::Float),
-                };
                 match arguments.get(1, "ndigits") {
-                    None => Ok(value.method("round", &[], Type::Float).method("to_int", &[], Type::Int)),
+                    None => {
+                        let rounded = self.helper(Helper::Rounded);
+                        Ok(call(rounded, &[value.text], Type::Int))
+                    }
                     Some(digits) => {
+                        let value = match value.kind {
+                            Type::Float => value,
+                            _ => value.method("to_float", &[], Type::Float),
+                        };
                         let digits = self.expr(digits)?;
                         let fixed = call("text::fixed", &[value.text, digits.text], Type::Text);
                         Ok(call("parse_float", &[fixed.text], Type::Float))
@@ -387,7 +409,15 @@ impl Translator<'_> {
                 let value = self.expr(arguments.need(0, name)?)?;
                 Ok(Code::atom(format!("{}.get(0).to_int()", value.owner()), Type::Int))
             }
-            "hex" => Ok(self.expr(arguments.need(0, name)?)?.method("to_hex", &[], Type::Text)),
+            "hex" | "bin" | "oct" => {
+                let (method, prefix) = match name {
+                    "hex" => ("to_hex", "0x"),
+                    "bin" => ("to_binary", "0b"),
+                    _ => ("to_octal", "0o"),
+                };
+                let digits = self.expr(arguments.need(0, name)?)?.method(method, &[], Type::Text);
+                Ok(Code::new(format!("\"{prefix}\" + {}", digits.text), strength::ADD, Type::Text))
+            }
             "bytes" | "bytearray" | "memoryview" => {
                 let value = self.expr(arguments.need(0, name)?)?;
                 if value.kind == Type::Text || value.kind == Type::Bytes {
@@ -560,8 +590,13 @@ impl Translator<'_> {
             ExprKind::Attribute(of, name) if of.as_name() == Some("str") && name == "lower" => {
                 Ok(Code::atom(format!("{variable}.to_lower()"), Type::Text))
             }
+            ExprKind::Attribute(of, name) if name == "get" => {
+                let map = self.expr(of)?;
+                Ok(map.index(variable, Type::Unknown))
+            }
             _ => {
                 let function = self.function_value(key)?;
+                let function = if function.starts_with('|') { format!("({function})") } else { function };
                 Ok(Code::atom(format!("{function}.call({variable})"), Type::Unknown))
             }
         }
@@ -583,20 +618,31 @@ impl Translator<'_> {
         let Some(key) = arguments.named("key") else {
             return Ok(list.method(if is_reversed { "order_desc" } else { "order" }, &[], kind));
         };
-        if let ExprKind::Lambda(_, body) = &key.kind
-            && let ExprKind::Tuple(_) = &body.kind
-        {
-            return Hindrance::err(NoteKind::Python, "an order by several keys");
-        }
+        // Elements with equal keys are compared by the next key of a tuple.
+        let keys: Vec<Expr> = match &key.kind {
+            ExprKind::Lambda(params, body) if let ExprKind::Tuple(all) = &body.kind => {
+                let of_part = |part: &Expr| {
+                    let mut key = (*key).clone();
+                    key.kind = ExprKind::Lambda(params.clone(), part.clone().into());
+                    key
+                };
+                all.iter().map(of_part).collect()
+            }
+            _ => vec![key.clone()],
+        };
         let element = list.kind.element();
-        let (a, b) = (self.key_of(key, "a", &element)?, self.key_of(key, "b", &element)?);
-        let (low, high) = if is_reversed { (b, a) } else { (a, b) };
-        let level = strength::COMPARE + 1;
-        let closure = format!(
-            "|a, b| if {0} < {1} {{ -1 }} else if {1} < {0} {{ 1 }} else {{ 0 }}",
-            low.at(level),
-            high.at(level)
-        );
+        let mut closure = "|a, b| ".to_owned();
+        for key in &keys {
+            let (a, b) = (self.key_of(key, "a", &element)?, self.key_of(key, "b", &element)?);
+            let (low, high) = if is_reversed { (b, a) } else { (a, b) };
+            let level = strength::COMPARE + 1;
+            closure.push_str(&format!(
+                "if {0} < {1} {{ -1 }} else if {1} < {0} {{ 1 }} else ",
+                low.at(level),
+                high.at(level)
+            ));
+        }
+        closure.push_str("{ 0 }");
         Ok(list.method("order_by", &[closure], kind))
     }
 
@@ -640,6 +686,16 @@ impl Translator<'_> {
             ExprKind::Binary(_, left, right) => vec![left, right],
             _ => vec![types],
         };
+        // An answer of a model is read through its own fields, not as a map with choices.
+        let of_model = match value.kind {
+            Type::Model => Some("dict"),
+            Type::ModelChoices => Some("list"),
+            _ => None,
+        };
+        if let Some(of_model) = of_model {
+            let is_one = types.iter().any(|one| one.as_name() == Some(of_model));
+            return Ok(Code::atom(is_one.to_string(), Type::Bool));
+        }
         let mut words: Vec<&str> = Vec::new();
         for one in types {
             let path = one.path_or_empty();
@@ -678,7 +734,7 @@ impl Translator<'_> {
                     }
                 }
                 name if value.kind == Type::Error => {
-                    return match super::jumps::condition(one, &value.text) {
+                    return match super::jumps::condition(one, &value.text, &self.plugin.raised) {
                         Some(code) => Ok(Code::new(code, strength::ANY, Type::Bool)),
                         None => Hindrance::err(
                             NoteKind::Python,

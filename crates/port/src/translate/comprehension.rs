@@ -24,6 +24,9 @@ impl Translator<'_> {
     }
 
     pub(super) fn lambda(&mut self, params: &[Param], body: &Expr) -> Outcome {
+        if params.iter().any(|param| param.default.is_some()) {
+            return Hindrance::err(NoteKind::Python, "a `lambda` whose parameter has a default");
+        }
         let variables = params.iter().map(|param| {
             let code = names::variable(&param.name);
             (param.name.clone(), Variable { code, kind: Type::Unknown })

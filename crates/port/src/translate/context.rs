@@ -103,6 +103,12 @@ pub(super) struct Scope {
     pub(super) written_back: Vec<(String, String)>,
     /// The parameters of inner functions.
     pub(super) closures: BTreeMap<String, Vec<Param>>,
+    /// The maps that add a missing key, with the code of its value.
+    pub(super) defaults: BTreeMap<String, String>,
+    /// `true` within a `try` that handles missing keys.
+    pub(super) needs_keys: bool,
+    /// `true` within a `try` that handles a division by zero.
+    pub(super) needs_divisor: bool,
 }
 
 impl Scope {
@@ -125,6 +131,9 @@ impl Scope {
             live: BTreeSet::new(),
             written_back: Vec::new(),
             closures: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            needs_keys: false,
+            needs_divisor: false,
         }
     }
 }

@@ -40,6 +40,11 @@ impl<'a> Translator<'a> {
             ExprKind::Compare(first, others) => self.compare(first, others),
             ExprKind::Choice { condition, then, otherwise } => {
                 let condition = self.condition(condition)?;
+                match condition.text.as_str() {
+                    "true" => return self.expr(then),
+                    "false" => return self.expr(otherwise),
+                    _ => {}
+                }
                 let then = self.expr(then)?;
                 let otherwise = self.expr(otherwise)?;
                 let kind = then.kind.clone().join(otherwise.kind.clone());
@@ -218,7 +223,7 @@ impl<'a> Translator<'a> {
                     if kind.is_ghost() || kind == Type::Pattern {
                         return self.nested(|translator| translator.expr(value));
                     }
-                    if matches!(kind, Type::Object(_) | Type::Time) {
+                    if matches!(kind, Type::Object(_) | Type::Time | Type::Day) {
                         return Ok(Code::atom(format!("state.{}", state_key(name)), kind));
                     }
                 }
@@ -314,11 +319,13 @@ impl<'a> Translator<'a> {
             (Type::Error, "__class__") => Code::atom("\"Error\"", Type::Text),
             (Type::Model, "choices") => of.clone().typed(Type::ModelChoices),
             (Type::Model, "message" | "delta") => of.clone(),
-            (Type::Time, _) => return self.part_of_time(of, name),
+            (Type::Time | Type::Local(_) | Type::Day, _) => return self.part_of_time(of, name),
             (Type::Span, "days") => {
                 Code::new(format!("{} / 86400", of.at(strength::MULTIPLY)), strength::MULTIPLY, Type::Int)
             }
-            (Type::Span, "seconds") => of.clone().typed(Type::Int),
+            (Type::Span, "seconds") => {
+                Code::new(format!("{} % 86400", of.at(strength::MULTIPLY)), strength::MULTIPLY, Type::Int)
+            }
             (Type::Digest, "hex") => of.clone(),
             (Type::Uuid, "hex") => crate::code::call(
                 "text::replace",
@@ -475,7 +482,11 @@ impl<'a> Translator<'a> {
                 }
                 _ => self.expr(right)?,
             };
-            parts.push(comparison(*op, &left, &right));
+            let left_value = match op {
+                CompareOp::In | CompareOp::NotIn => self.as_key(&right, left),
+                _ => left,
+            };
+            parts.push(comparison(*op, &left_value, &right));
             left = right;
         }
         Ok(match parts.as_slice() {

@@ -47,7 +47,7 @@ impl Translator<'_> {
     /// Returns the code of a value with the format after `:`.
     fn formatted(&mut self, code: Code, format: &[FormatPart]) -> Outcome {
         let spec = match format {
-            [] => return Ok(code),
+            [] => return Ok(as_text(code)),
             [FormatPart::Text(spec)] => spec.clone(),
             _ => return Hindrance::err(NoteKind::Python, "a computed format"),
         };
@@ -55,8 +55,8 @@ impl Translator<'_> {
     }
 
     pub(super) fn formatted_as(&mut self, code: Code, spec: &str) -> Outcome {
-        if code.kind == Type::Time && spec.contains('%') {
-            return Ok(call("time::format", &[code.text, names::quoted(spec)], Type::Text));
+        if (code.kind.is_time() || code.kind == Type::Day) && spec.contains('%') {
+            return Ok(super::time::shown(&code, &names::quoted(spec)));
         }
         let unknown = || Hindrance::new(NoteKind::Python, format!("the format `:{spec}`"));
         let mut rest = spec;
@@ -76,6 +76,11 @@ impl Translator<'_> {
             }
             _ => {}
         }
+        let has_sign = rest.starts_with('+') && code.is_simple();
+        if rest.starts_with('+') && !has_sign {
+            return Hindrance::err(NoteKind::Python, "the format `+` of a computed value");
+        }
+        let number = code.text.clone();
         rest = rest.trim_start_matches(['+', '-', ' ', '#']);
         if rest.starts_with('0') && rest.len() > 1 {
             fill = '0';
@@ -119,6 +124,10 @@ impl Translator<'_> {
         if has_commas {
             let name = self.helper(Helper::Thousands);
             out = call(name, &[out.text], Type::Text);
+        }
+        if has_sign {
+            let text = format!("if {number} < 0 {{ \"\" }} else {{ \"+\" }}");
+            out = Code::new(format!("({text}) + {}", out.at(strength::ADD + 1)), strength::ADD, Type::Text);
         }
         if !width.is_empty() {
             let is_number = !matches!(kind_of_text, Type::Text);
@@ -171,7 +180,7 @@ impl Translator<'_> {
             let code = self.expr(value)?;
             let code = match kind {
                 'r' => call("json::stringify", &[code.text], Type::Text),
-                'd' | 's' | 'i' if spec.is_empty() => code,
+                'd' | 's' | 'i' if spec.is_empty() => as_text(code),
                 's' => self.formatted_as(code, spec)?,
                 'd' | 'f' | 'x' | 'X' | 'o' => self.formatted_as(code, &format!("{spec}{kind}"))?,
                 _ => return Hindrance::err(NoteKind::Python, format!("the format `%{spec}{kind}`")),
@@ -221,11 +230,31 @@ impl Translator<'_> {
             };
             parts.push(Part::Text(std::mem::take(&mut plain)));
             let code = self.expr(value)?;
-            parts.push(Part::Value(if spec.is_empty() { code } else { self.formatted_as(code, spec)? }));
+            parts.push(Part::Value(if spec.is_empty() {
+                as_text(code)
+            } else {
+                self.formatted_as(code, spec)?
+            }));
         }
         plain.push_str(rest);
         parts.push(Part::Text(plain));
         Ok(text_of(&parts))
+    }
+}
+
+/// Returns the code of a value whose text is that of Python, if its own text differs.
+pub(super) fn as_text(code: Code) -> Code {
+    match code.kind {
+        Type::Bool => match code.text.as_str() {
+            "true" => Code::atom("\"True\"", Type::Text),
+            "false" => Code::atom("\"False\"", Type::Text),
+            text => {
+                Code::new(format!("if {text} {{ \"True\" }} else {{ \"False\" }}"), strength::ANY, Type::Text)
+            }
+        },
+        Type::None => Code::atom("\"None\"", Type::Text),
+        Type::Time | Type::Local(_) => super::time::shown(&code, "\"%Y-%m-%d %H:%M:%S\""),
+        _ => code,
     }
 }
 

@@ -3,15 +3,25 @@
 /// A helper function of the draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Helper {
+    Capitalized,
     CheckStatus,
+    Count,
+    Divided,
     Elements,
+    FromPairs,
+    LastIndex,
     Padded,
+    ParseTime,
     ReadAll,
+    Required,
     Reversed,
+    Rounded,
     SelectOne,
     SendLine,
+    ShowPage,
     Slice,
     Thousands,
+    TitleCase,
     ToFloat,
     ToInteger,
     Total,
@@ -22,15 +32,25 @@ pub(crate) enum Helper {
 impl Helper {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Capitalized => "capitalized",
             Self::CheckStatus => "check_status",
+            Self::Count => "count_of",
+            Self::Divided => "divided",
             Self::Elements => "elements",
+            Self::FromPairs => "from_pairs",
+            Self::LastIndex => "last_index_of",
             Self::Padded => "padded",
+            Self::ParseTime => "parse_time",
             Self::ReadAll => "read_all",
+            Self::Required => "required",
             Self::Reversed => "reversed",
+            Self::Rounded => "rounded",
             Self::SelectOne => "select_one",
             Self::SendLine => "send_line",
+            Self::ShowPage => "show_page",
             Self::Slice => "slice",
             Self::Thousands => "thousands",
+            Self::TitleCase => "title_case",
             Self::ToFloat => "float_of",
             Self::ToInteger => "integer_of",
             Self::Total => "total",
@@ -41,6 +61,12 @@ impl Helper {
 
     pub(crate) fn code(self) -> &'static str {
         match self {
+            Self::Capitalized => {
+                "// A text with its first letter in upper case, and the others in lower case.
+fn capitalized(text) {
+    text.sub_string(0, 1).to_upper() + text.sub_string(1).to_lower()
+}"
+            }
             Self::CheckStatus => {
                 "// Throws if a service answered with an error.
 fn check_status(answer) {
@@ -49,11 +75,42 @@ fn check_status(answer) {
     }
 }"
             }
+            Self::Count => {
+                "// How often a text or a list contains a value.
+fn count_of(value, part) {
+    if type_of(value) == \"string\" { value.split(part).len() - 1 } else { value.filter(|one| one == part).len() }
+}"
+            }
+            Self::Divided => {
+                "// A quotient, which throws an error for a division by zero.
+fn divided(number, divisor) {
+    if divisor == 0 { throw #{ status: 500, message: \"division by zero\" }; }
+    number.to_float() / divisor
+}"
+            }
             Self::Elements => {
                 "// What Python iterates over: the elements of a list, the characters of a text, the keys of a map.
 fn elements(value) {
     if type_of(value) == \"string\" { return value.to_chars().map(|letter| `${letter}`); }
     if type_of(value) == \"map\" { value.keys() } else { value }
+}"
+            }
+            Self::FromPairs => {
+                "// A map of pairs, each a key and a value.
+fn from_pairs(pairs) {
+    if type_of(pairs) == \"map\" { return pairs.copy(); }
+    let map = #{};
+    for pair in pairs {
+        map[`${pair[0]}`] = pair[1];
+    }
+    map
+}"
+            }
+            Self::LastIndex => {
+                "// The last place of a part in a text, or -1.
+fn last_index_of(text, part) {
+    let parts = text.split(part);
+    if parts.len() == 1 { -1 } else { text.len() - parts[-1].len() - part.len() }
 }"
             }
             Self::Padded => {
@@ -66,6 +123,16 @@ fn padded(value, width, fill, side) {
     text
 }"
             }
+            Self::ParseTime => {
+                "// The seconds since 1970 of a time such as `2026-11-28T10:30:00Z`, in UTC unless it has another zone.
+fn parse_time(text) {
+    text = regex::replace(text::replace(text, \" \", \"T\"), `Z$`, \"+00:00\");
+    let day = if text.contains(\"T\") { \"%Y-%m-%dT%H:%M\" } else { \"%Y-%m-%d\" };
+    let seconds = if regex::is_match(text, `T\\d\\d:\\d\\d:`) { \":%S%.f\" } else { \"\" };
+    let zone = if regex::is_match(text, `T.*[+-]\\d\\d:\\d\\d$`) { \"%:z\" } else { \"\" };
+    time::parse(text, day + seconds + zone)
+}"
+            }
             Self::ReadAll => {
                 "// The rest of a streamed answer as one text.
 fn read_all(lines) {
@@ -76,6 +143,13 @@ fn read_all(lines) {
     text
 }"
             }
+            Self::Required => {
+                "// The value of a key, which throws an error if the key is missing.
+fn required(map, key) {
+    if !(key in map) { throw #{ status: 500, message: `missing key ${key}` }; }
+    map[key]
+}"
+            }
             Self::Reversed => {
                 "// A list or text from its end to its beginning.
 fn reversed(list) {
@@ -83,6 +157,13 @@ fn reversed(list) {
     let all = if type_of(list) == \"string\" { list.to_chars() } else { [] + list };
     all.reverse();
     if type_of(list) == \"string\" { text::join(all, \"\") } else { all }
+}"
+            }
+            Self::Rounded => {
+                "// The nearest integer, and the even one of two that are equally near.
+fn rounded(number) {
+    let near = number.to_float().round().to_int();
+    if (number - near).abs() == 0.5 && near % 2 != 0 { near - number.sign() } else { near }
 }"
             }
             Self::SelectOne => {
@@ -104,6 +185,13 @@ fn send_line(line) {
     } else if !empty(line) {
         yield_piece(line);
     }
+}"
+            }
+            Self::ShowPage => {
+                "// Shows an HTML page to the user. The model receives a note.
+fn show_page(page) {
+    emit(#{ type: \"html\", data: #{ content: page } });
+    \"The result is shown to the user.\"
 }"
             }
             Self::Slice => {
@@ -129,6 +217,12 @@ fn thousands(number) {
         digits = digits.sub_string(0, digits.len() - 3);
     }
     sign + digits + out + if parts.len() > 1 { \".\" + parts[1] } else { \"\" }
+}"
+            }
+            Self::TitleCase => {
+                "// A text with the first letter of each word in upper case, and the others in lower case.
+fn title_case(text) {
+    regex::replace(text, `\\p{L}+`, |word| word[0].sub_string(0, 1).to_upper() + word[0].sub_string(1).to_lower())
 }"
             }
             Self::ToFloat => {

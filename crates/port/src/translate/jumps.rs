@@ -5,10 +5,11 @@ use super::context::{Hindrance, Outcome, Role, Translator, Variable, Yields};
 use crate::code::Code;
 use crate::kinds::Type;
 use crate::names;
-use crate::plugin::PluginKind;
+use crate::plugin::{self, PluginKind};
 use crate::python::{Expr, ExprKind, Handler, Stmt, StmtKind};
 use crate::report::NoteKind;
 use crate::text::last_name;
+use std::collections::BTreeSet;
 
 impl<'a> Translator<'a> {
     pub(super) fn returned(&mut self, value: Option<&Expr>) -> Outcome<()> {
@@ -83,7 +84,15 @@ impl<'a> Translator<'a> {
         self.emit("try {");
         let known = self.scope.variables.clone();
         self.scope.indent += 1;
+        let handles = |names: &[&str]| {
+            let classes = handlers.iter().filter_map(|handler| handler.types.as_ref()).flat_map(classes_of);
+            classes.into_iter().any(|class| names.contains(&last_name(&class)))
+        };
+        let outer = (self.scope.needs_keys, self.scope.needs_divisor);
+        self.scope.needs_keys |= handles(&["KeyError", "LookupError"]);
+        self.scope.needs_divisor |= handles(&["ZeroDivisionError", "ArithmeticError"]);
         self.block(body);
+        (self.scope.needs_keys, self.scope.needs_divisor) = outer;
         self.block(otherwise);
         self.scope.indent -= 1;
         self.leave_scope(known.clone());
@@ -93,7 +102,7 @@ impl<'a> Translator<'a> {
         self.emit(&format!("}} catch ({variable}) {{"));
         let outer = self.scope.error.replace(variable.clone());
         self.scope.indent += 1;
-        self.handlers(handlers, &variable);
+        self.handlers(body, handlers, &variable);
         if handlers.is_empty() {
             self.block(finally);
             self.emit(&format!("throw {variable};"));
@@ -135,25 +144,36 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn handlers(&mut self, handlers: &'a [Handler], variable: &str) {
+    fn handlers(&mut self, body: &[Stmt], handlers: &'a [Handler], variable: &str) {
         let mut is_open = false;
         for (at, handler) in handlers.iter().enumerate() {
             self.comments_to(handler.line);
             self.effects.count.seen(handler.line, handler.line);
             let is_last = at + 1 == handlers.len();
-            let condition = handler.types.as_ref().and_then(|types| condition(types, variable));
+            let classes = handler.types.as_ref().map(classes_of).unwrap_or_default();
+            let is_general = classes.is_empty()
+                || classes.iter().any(|class| ["Exception", "BaseException"].contains(&last_name(class)));
+            let types = handler.types.as_ref().filter(|_| !is_general);
+            let condition = types.and_then(|types| condition(types, variable, &self.plugin.raised));
             let binds = handler.name.clone().unwrap_or_else(|| " error".to_owned());
             self.scope.variables.insert(binds, Variable { code: variable.to_owned(), kind: Type::Error });
-            match (condition, is_last) {
-                (_, true) if !is_open => {
-                    self.block(&handler.body);
-                    return;
+            // A handler of another class must not catch what the body raises.
+            let is_foreign = |raised: &String| !classes.iter().any(|class| last_name(class) == raised);
+            let is_known = is_general || condition.is_some();
+            match condition {
+                None if is_last && (is_known || !plugin::raised(body).iter().any(is_foreign)) => {
+                    match is_open {
+                        true => {
+                            self.emit("} else {");
+                            self.inner_block(&handler.body);
+                        }
+                        false => {
+                            self.block(&handler.body);
+                            return;
+                        }
+                    }
                 }
-                (_, true) => {
-                    self.emit("} else {");
-                    self.inner_block(&handler.body);
-                }
-                (Some(condition), false) => {
+                Some(condition) => {
                     self.emit(&if is_open {
                         format!("}} else if {condition} {{")
                     } else {
@@ -161,8 +181,14 @@ impl<'a> Translator<'a> {
                     });
                     self.inner_block(&handler.body);
                     is_open = true;
+                    if is_last {
+                        self.emit("} else {");
+                        self.scope.indent += 1;
+                        self.emit(&format!("throw {variable};"));
+                        self.scope.indent -= 1;
+                    }
                 }
-                (None, false) => {
+                None => {
                     let shown = handler.types.as_ref().and_then(Expr::path).unwrap_or_else(|| "…".to_owned());
                     let blocked = Hindrance::new(
                         NoteKind::Python,
@@ -171,6 +197,14 @@ impl<'a> Translator<'a> {
                     self.leave_lines(handler.line, handler.line, &blocked);
                     for stmt in &handler.body {
                         stmt.walk(&mut |inner| self.effects.count.left(inner.line, inner.end_line));
+                    }
+                    if is_last {
+                        if is_open {
+                            self.emit("} else {");
+                            self.scope.indent += 1;
+                        }
+                        self.emit(&format!("throw {variable};"));
+                        self.scope.indent -= usize::from(is_open);
                     }
                 }
             }
@@ -181,18 +215,38 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Returns the condition that matches errors of some types.
-pub(super) fn condition(types: &Expr, variable: &str) -> Option<String> {
-    let paths: Vec<String> = match &types.kind {
+/// Returns the classes of the errors that a handler catches.
+fn classes_of(types: &Expr) -> Vec<String> {
+    match &types.kind {
         ExprKind::Tuple(all) => all.iter().filter_map(Expr::path).collect(),
         _ => types.path().into_iter().collect(),
-    };
+    }
+}
+
+/// Returns the condition that matches errors of some types.
+///
+/// What a script throws itself has the status 400 or the one it names, and an error of the interpreter or the host
+/// has 500. The file itself raises the classes `raised`.
+pub(super) fn condition(types: &Expr, variable: &str, raised: &BTreeSet<String>) -> Option<String> {
+    const OF_THE_LANGUAGE: [&str; 9] = [
+        "ArithmeticError",
+        "AttributeError",
+        "IndexError",
+        "KeyError",
+        "LookupError",
+        "TypeError",
+        "UnicodeDecodeError",
+        "ValueError",
+        "ZeroDivisionError",
+    ];
     let mut parts: Vec<String> = Vec::new();
-    for path in paths {
+    for path in classes_of(types) {
         let name = last_name(&path);
         let part = if name.contains("Timeout") {
             format!("{variable}.message.contains(\"time\")")
-        } else if matches!(name, "HTTPError" | "HTTPStatusError" | "ClientResponseError") {
+        } else if matches!(name, "HTTPStatusError" | "ClientResponseError")
+            || name == "HTTPError" && !path.starts_with("httpx")
+        {
             format!("{variable}.message.contains(\"HTTP status\")")
         } else if matches!(
             name,
@@ -203,12 +257,19 @@ pub(super) fn condition(types: &Expr, variable: &str) -> Option<String> {
                 | "NetworkError"
         ) {
             format!("{variable}.message.contains(\"connect\")")
-        } else if matches!(name, "RequestException" | "ClientError" | "RequestError" | "TransportError") {
-            format!("{variable}.message.contains(\"http\")")
+        } else if matches!(
+            name,
+            "RequestException" | "ClientError" | "RequestError" | "TransportError" | "HTTPError"
+        ) {
+            format!("{variable}.message.to_lower().contains(\"http\")")
         } else if name.contains("JSONDecodeError") || name == "ContentTypeError" {
-            format!("{variable}.message.contains(\"JSON\")")
+            format!("{variable}.message.to_lower().contains(\"json\")")
         } else if matches!(name, "CancelledError" | "KeyboardInterrupt" | "GeneratorExit" | "ImportError") {
             "false".to_owned()
+        } else if name == "HTTPException" {
+            format!("{variable}.status != 500")
+        } else if OF_THE_LANGUAGE.contains(&name) && !raised.contains(name) {
+            format!("{variable}.status == 500")
         } else {
             return None;
         };

@@ -2,10 +2,12 @@
 
 use super::arguments::Arguments;
 use super::context::{Hindrance, Outcome, Translator};
+use super::helper::Helper;
 use super::path::kind_of;
 use crate::code::{Code, call, strength};
 use crate::kinds::{Client, Type};
 use crate::names;
+use crate::plugin::PluginKind;
 use crate::python::{Expr, ExprKind, Star};
 use crate::report::NoteKind;
 use crate::value::Value;
@@ -53,7 +55,7 @@ impl Translator<'_> {
                 }
                 Ok(call("json::stringify", &args, Type::Text))
             }
-            "time.time" => Ok(call("time::unix", &[], Type::Time)),
+            "time.time" => Ok(Code::new("time::unix_ms() / 1000.0", strength::MULTIPLY, Type::Float)),
             "time.time_ns" => Ok(Code::new("time::unix_ms() * 1_000_000", strength::MULTIPLY, Type::Int)),
             "time.monotonic" | "time.perf_counter" | "time.process_time" => {
                 Ok(Code::new("time::elapsed_ms() / 1000.0", strength::MULTIPLY, Type::Span))
@@ -67,22 +69,26 @@ impl Translator<'_> {
             "time.strftime" => {
                 let format = one(self)?;
                 let at = match arguments.at(1) {
-                    Some(at) => self.expr(at)?.text,
-                    None => "time::unix()".to_owned(),
+                    Some(at) => self.expr(at)?,
+                    None => call("time::unix", &[], Type::Time),
                 };
-                Ok(call("time::format", &[at, format.text], Type::Text))
+                Ok(super::time::shown(&at, &format.text))
             }
             "time.localtime" | "time.gmtime" => match arguments.at(0) {
                 Some(at) => Ok(self.expr(at)?.typed(Type::Time)),
                 None => Ok(call("time::unix", &[], Type::Time)),
             },
-            "datetime.datetime.now"
-            | "datetime.datetime.utcnow"
-            | "datetime.date.today"
-            | "datetime.datetime.today" => Ok(call("time::unix", &[], Type::Time)),
-            "datetime.datetime.fromtimestamp" | "datetime.datetime.utcfromtimestamp" => {
-                Ok(one(self)?.typed(Type::Time))
+            "datetime.datetime.now" => {
+                let kind = self.time_in(arguments.get(0, "tz"))?;
+                Ok(call("time::unix", &[], kind))
             }
+            "datetime.datetime.utcnow" | "datetime.datetime.today" => Ok(call("time::unix", &[], Type::Time)),
+            "datetime.date.today" => Ok(super::time::day_of(&call("time::unix", &[], Type::Time))),
+            "datetime.datetime.fromtimestamp" => {
+                let kind = self.time_in(arguments.get(1, "tz"))?;
+                Ok(one(self)?.typed(kind))
+            }
+            "datetime.datetime.utcfromtimestamp" => Ok(one(self)?.typed(Type::Time)),
             "datetime.datetime.strptime" => {
                 let text = one(self)?;
                 let format = self.expr(arguments.need(1, name)?)?;
@@ -90,10 +96,11 @@ impl Translator<'_> {
             }
             "datetime.datetime.fromisoformat" | "dateutil.parser.parse" | "dateutil.parser.isoparse" => {
                 let text = one(self)?;
-                Ok(call("time::parse", &[text.text, names::quoted("%Y-%m-%dT%H:%M:%S%:z")], Type::Time))
+                let parse = self.helper(Helper::ParseTime);
+                Ok(call(parse, &[text.text], Type::Time))
             }
             "datetime.timedelta" => self.span(arguments),
-            "datetime.timezone" => one(self).map(|span| span.typed(Type::Text)),
+            "datetime.timezone" => one(self),
             "zoneinfo.ZoneInfo" | "pytz.timezone" => one(self),
             "uuid.uuid4" | "uuid.uuid1" | "uuid.uuid7" => Ok(call("uuid", &[], Type::Uuid)),
             "hashlib.sha256" | "hashlib.md5" => {
@@ -218,6 +225,13 @@ impl Translator<'_> {
             "difflib.SequenceMatcher" => Hindrance::err(NoteKind::Package, "`difflib`: use `text::similar`"),
             "fastapi.HTTPException" | "starlette.exceptions.HTTPException" => self.error_value(arguments),
             "fastapi.responses.StreamingResponse" | "starlette.responses.StreamingResponse" => one(self),
+            "fastapi.responses.HTMLResponse" | "starlette.responses.HTMLResponse"
+                if self.plugin.kind == PluginKind::Tool =>
+            {
+                let page = self.expr(arguments.need(0, "content")?)?;
+                let show = self.helper(Helper::ShowPage);
+                Ok(call(show, &[page.text], Type::Text))
+            }
             "fastapi.responses.JSONResponse"
             | "starlette.responses.JSONResponse"
             | "fastapi.responses.HTMLResponse"

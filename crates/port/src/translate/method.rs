@@ -54,6 +54,9 @@ impl Translator<'_> {
         // `x.get(…)["k"]` reads from a value that may be absent.
         let of = match name {
             "get" => self.receiver(of)?,
+            "append" | "add" | "extend" | "update" | "insert" | "appendleft" if self.adds_key(of) => {
+                self.owner(of)?
+            }
             _ => self.expr(of)?,
         };
         match of.kind.clone() {
@@ -62,7 +65,7 @@ impl Translator<'_> {
             Type::Object(at) => self.object_call(&of, at, name, arguments),
             Type::Pattern => self.pattern_method(&of, name, arguments),
             Type::Match => self.match_method(&of, name, arguments),
-            Type::Time | Type::Span => self.time_method(&of, name, arguments),
+            Type::Time | Type::Local(_) | Type::Day | Type::Span => self.time_method(&of, name, arguments),
             Type::Answer | Type::Stream => self.answer_method(&of, name),
             Type::Encoder => match name {
                 "encode" => Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Tokens)),
@@ -114,7 +117,7 @@ impl Translator<'_> {
             Some(key) if of.kind == Type::Answer => of.index(&names::quoted(&key.to_lowercase()), Type::Text),
             Some(key) => self.key_of_map(of, key)?,
             None => {
-                let key = self.key(key)?;
+                let key = self.key_for(of, key)?;
                 of.index(&key.text, Type::Unknown)
             }
         };
@@ -200,9 +203,13 @@ impl Translator<'_> {
             }
             ("lower" | "casefold", 0) => of.method("to_lower", &[], Type::Text),
             ("upper", 0) => of.method("to_upper", &[], Type::Text),
-            ("title" | "capitalize", 0) => {
-                let first = format!("{0}.sub_string(0, 1).to_upper() + {0}.sub_string(1)", of.owner());
-                Code::new(first, strength::ADD, Type::Text)
+            ("title", 0) => {
+                let title_case = self.helper(Helper::TitleCase);
+                call(title_case, std::slice::from_ref(&of.text), Type::Text)
+            }
+            ("capitalize", 0) => {
+                let capitalized = self.helper(Helper::Capitalized);
+                call(capitalized, std::slice::from_ref(&of.text), Type::Text)
             }
             ("startswith" | "endswith", 1) => {
                 let method = if name == "startswith" { "starts_with" } else { "ends_with" };
@@ -296,13 +303,21 @@ impl Translator<'_> {
                 let list = self.as_list(need(0)?)?;
                 call("text::join", &[list.text, of.text.clone()], Type::Text)
             }
-            ("find" | "rfind" | "index", 1..=2) if of.kind == Type::Text || name != "index" => {
-                if name == "rfind" {
-                    return Hindrance::err(
-                        NoteKind::Method,
-                        "`.rfind()`: use `split` and join what is before",
-                    );
-                }
+            ("rfind", 1) => {
+                let part = self.expr(need(0)?)?;
+                let last_index = self.helper(Helper::LastIndex);
+                call(last_index, &[of.text.clone(), part.text], Type::Int)
+            }
+            ("rpartition", 1) => {
+                let separator = self.expr(need(0)?)?;
+                let code = format!(
+                    "{{ let parts = {}.split({1}); let last = parts.pop(); if parts.is_empty() {{ [\"\", \"\", last] }} else {{ [text::join(parts, {1}), {1}, last] }} }}",
+                    of.owner(),
+                    separator.text
+                );
+                Code::atom(code, Type::list_of(Type::Text))
+            }
+            ("find" | "index", 1..=2) if of.kind == Type::Text || name != "index" => {
                 let args = self.texts(&arguments.positional)?;
                 of.method("index_of", &args, Type::Int)
             }
@@ -317,6 +332,10 @@ impl Translator<'_> {
                         format!("{}.filter(|one| one == {}).len()", of.owner(), value.text),
                         Type::Int,
                     ),
+                    Type::Unknown => {
+                        let count = self.helper(Helper::Count);
+                        call(count, &[of.text.clone(), value.text], Type::Int)
+                    }
                     _ => Code::new(
                         format!("{}.split({}).len() - 1", of.owner(), value.text),
                         strength::ADD,
@@ -464,6 +483,16 @@ impl Translator<'_> {
             ("insert", 2) => {
                 let args = self.texts(&arguments.positional)?;
                 of.method("insert", &args, Type::None)
+            }
+            // Only the first of several equal elements is removed.
+            ("remove", 1) if is_place(&of.text) => {
+                let value = self.expr(need(0)?)?;
+                let code = format!(
+                    "if {1} in {0} {{ {0}.remove({0}.index_of({1})); }}",
+                    of.owner(),
+                    value.at(strength::IN + 1)
+                );
+                Code::new(code, strength::ANY, Type::None)
             }
             ("remove" | "discard", 1) => {
                 let value = self.expr(need(0)?)?;

@@ -2,11 +2,12 @@
 
 use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
-use crate::code::{Code, call};
+use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::names;
 use crate::python::{Expr, ExprKind, UnaryOp};
 use crate::report::NoteKind;
+use crate::value::Value;
 
 impl Translator<'_> {
     pub(super) fn index(&mut self, of: &Expr, index: &Expr) -> Outcome {
@@ -23,20 +24,75 @@ impl Translator<'_> {
             return Ok(of.typed(Type::Model));
         }
         if let Some(key) = index.as_text() {
-            return self.key_of_map(&of, key);
+            if self.scope.needs_keys && matches!(of.kind, Type::Unknown | Type::Map) {
+                let required = self.helper(Helper::Required);
+                return Ok(call(required, &[of.text.clone(), names::quoted(key)], Type::Unknown));
+            }
+            let value = self.key_of_map(&of, key)?;
+            return Ok(self.with_default(&of, value));
         }
         let element = of.kind.element();
         if matches!(of.kind, Type::Page | Type::Element) {
             return Hindrance::err(NoteKind::Package, "a computed attribute of an element");
         }
-        let index = self.key(index)?;
+        let index = self.key_for(&of, index)?;
         if of.kind == Type::Text {
             return Ok(Code::atom(format!("{}.sub_string({}, 1)", of.owner(), index.text), Type::Text));
         }
         if of.kind == Type::Match {
             return Ok(of.index(&index.text, Type::Text));
         }
-        Ok(of.index(&index.text, element))
+        if self.scope.needs_keys && of.kind == Type::Map {
+            let required = self.helper(Helper::Required);
+            return Ok(call(required, &[of.text.clone(), index.text], element));
+        }
+        let value = of.index(&index.text, element);
+        Ok(self.with_default(&of, value))
+    }
+
+    /// Returns the code that reads an element of a map which adds missing keys.
+    fn with_default(&self, of: &Code, value: Code) -> Code {
+        match self.scope.defaults.get(&of.text) {
+            Some(default) => {
+                let text = format!("{} ?? {default}", value.at(strength::COALESCE));
+                Code::new(text, strength::COALESCE, value.kind)
+            }
+            None => value,
+        }
+    }
+
+    /// Returns `true` for an element of a map which adds missing keys.
+    pub(super) fn adds_key(&self, element: &Expr) -> bool {
+        let ExprKind::Index(of, _) = &element.kind else { return false };
+        !self.scope.is_closure
+            && of.as_name().is_some_and(|name| {
+                let variable = self.scope.variables.get(name);
+                variable.is_some_and(|variable| self.scope.defaults.contains_key(&variable.code))
+            })
+    }
+
+    /// Returns the code of the value that a `defaultdict` adds for a missing key.
+    pub(super) fn missing_value(&mut self, value: &Expr) -> Option<String> {
+        let ExprKind::Call(of, args) = &value.kind else { return None };
+        if self.full_path(of).as_deref() != Some("collections.defaultdict") {
+            return None;
+        }
+        let factory = &args.first()?.value;
+        if let ExprKind::Lambda(params, body) = &factory.kind
+            && params.is_empty()
+        {
+            return Some(self.expr(body).ok()?.at(strength::COALESCE + 1));
+        }
+        let code = match factory.as_name()? {
+            "int" => "0",
+            "float" => "0.0",
+            "str" => "\"\"",
+            "bool" => "false",
+            "list" | "set" => "[]",
+            "dict" => "#{}",
+            _ => return None,
+        };
+        Some(code.to_owned())
     }
 
     /// Returns the code of a computed key or position.
@@ -47,6 +103,29 @@ impl Translator<'_> {
             }
             _ => self.expr(key),
         }
+    }
+
+    /// Returns the code of a computed key or position of a value; the keys of maps are texts.
+    pub(super) fn key_for(&mut self, of: &Code, key: &Expr) -> Outcome {
+        let key = self.key(key)?;
+        Ok(self.as_key(of, key))
+    }
+
+    /// Returns the code of a value as a key of a value.
+    pub(super) fn as_key(&self, of: &Code, key: Code) -> Code {
+        let has_numbers = || match self.plugin.constants.get(&of.text) {
+            Some(Value::Map(entries)) => {
+                !entries.is_empty() && entries.iter().all(|(key, _)| key.parse::<i64>().is_ok())
+            }
+            _ => false,
+        };
+        if of.kind == Type::Map && (key.kind == Type::Int || key.kind != Type::Text && has_numbers()) {
+            return match key.text.parse::<i64>() {
+                Ok(number) => Code::atom(names::quoted(&number.to_string()), Type::Text),
+                Err(_) => Code::atom(format!("`${{{}}}`", key.text), Type::Text),
+            };
+        }
+        key
     }
 
     /// Returns the code that reads a map by a known key.
@@ -94,7 +173,7 @@ impl Translator<'_> {
                         let value = match key.value.as_text() {
                             Some(key) => self.key_of_map(&map, key)?,
                             None => {
-                                let key = self.key(&key.value)?;
+                                let key = self.key_for(&map, &key.value)?;
                                 map.index(&key.text, Type::Unknown)
                             }
                         };
@@ -136,10 +215,8 @@ impl Translator<'_> {
         };
         let is_list = matches!(of.kind, Type::List(_));
         Ok(match (start, end) {
-            (None, None) => match is_list {
-                true => of.method("copy", &[], kind),
-                false => of.clone(),
-            },
+            (None, None) if is_list => of.method("copy", &[], kind),
+            (None, None) if of.kind == Type::Text => of.clone(),
             (None, Some(end)) if negative(end).is_none() && of.kind == Type::Text => {
                 let end = self.expr(end)?;
                 of.method("sub_string", &["0".to_owned(), end.text], kind)

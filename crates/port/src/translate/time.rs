@@ -8,7 +8,66 @@ use crate::names;
 use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
+/// The form of a day.
+const DAY: &str = "\"%Y-%m-%d\"";
+
+/// Returns the code that shows a point in time with a pattern, in its time zone.
+pub(super) fn shown(of: &Code, pattern: &str) -> Code {
+    let mut args = vec![seconds(of), pattern.to_owned()];
+    if let Type::Local(zone) = &of.kind {
+        args.push(zone.to_string());
+    }
+    call("time::format", &args, Type::Text)
+}
+
+/// Returns the code of a day, or of a point in time, in seconds.
+fn seconds(of: &Code) -> String {
+    match of.kind {
+        Type::Day => format!("time::parse({}, {DAY})", of.text),
+        _ => of.text.clone(),
+    }
+}
+
+/// Returns the code of the day of a point in time.
+pub(super) fn day_of(time: &Code) -> Code {
+    shown(time, DAY).typed(Type::Day)
+}
+
+/// Adds a duration to a day, or subtracts a day or a duration from one.
+pub(super) fn day_and(mark: &str, day: &Code, other: &Code) -> Outcome {
+    let difference = Code::new(
+        format!("{} {mark} {}", seconds(day), Code::atom(seconds(other), Type::Int).at(strength::ADD + 1)),
+        strength::ADD,
+        Type::Time,
+    );
+    match (mark, &other.kind) {
+        ("-", Type::Day) => Ok(difference.typed(Type::Span)),
+        (_, Type::Span) => {
+            let sum = format!("{} {mark} {}", seconds(day), other.at(strength::ADD + 1));
+            Ok(day_of(&Code::new(sum, strength::ADD, Type::Time)))
+        }
+        _ => Hindrance::err(NoteKind::Package, "a calculation with a day"),
+    }
+}
+
 impl Translator<'_> {
+    /// Returns the type of a point in time that is shown in this time zone.
+    pub(super) fn time_in(&mut self, zone: Option<&Expr>) -> Outcome<Type> {
+        let Some(zone) = zone else { return Ok(Type::Time) };
+        let zone = self.expr(zone)?;
+        if zone.kind == Type::Span {
+            return Hindrance::err(NoteKind::Package, "a time zone with a fixed offset");
+        }
+        match zone.text.as_str() {
+            "()" | "\"UTC\"" => Ok(Type::Time),
+            // The code is repeated where the time is shown.
+            text if text.contains(['(', '{', '|']) => {
+                Hindrance::err(NoteKind::Package, "a computed time zone: assign it to a variable first")
+            }
+            text => Ok(Type::Local(text.into())),
+        }
+    }
+
     /// Returns the code of a part of a point in time, such as its year or hour.
     pub(super) fn part_of_time(&mut self, of: &Code, name: &str) -> Outcome {
         let format = match name {
@@ -19,39 +78,82 @@ impl Translator<'_> {
             "minute" => "%-M",
             "second" => "%-S",
             "microsecond" => return Ok(Code::atom("0", Type::Int)),
-            "tzinfo" => return Ok(Code::atom("\"UTC\"", Type::Text)),
-            "min" | "max" => return Hindrance::err(NoteKind::Package, format!("`.{name}` of a time")),
+            "tzinfo" => {
+                let zone = match &of.kind {
+                    Type::Local(zone) => zone.to_string(),
+                    _ => names::quoted("UTC"),
+                };
+                return Ok(Code::atom(zone, Type::Text));
+            }
             _ => return Hindrance::err(NoteKind::Package, format!("`.{name}` of a time")),
         };
-        Ok(Code::atom(format!("parse_int(time::format({}, \"{format}\"))", of.text), Type::Int))
+        let part = shown(of, &names::quoted(format));
+        Ok(call("parse_int", &[part.text], Type::Int))
     }
 
-    /// Returns the code that calls a method of a point in time or of a duration.
+    /// Returns the code that calls a method of a day, of a point in time or of a duration.
     pub(super) fn time_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
+        let unknown = || Hindrance::err(NoteKind::Package, format!("`.{name}()` of a time"));
         match name {
             "strftime" => {
                 let format = self.expr(arguments.need(0, name)?)?;
-                Ok(call("time::format", &[of.text.clone(), format.text], Type::Text))
+                Ok(shown(of, &format.text))
             }
-            "isoformat" => Ok(call("time::iso", std::slice::from_ref(&of.text), Type::Text)),
+            "isoformat" if of.kind == Type::Day => Ok(of.clone().typed(Type::Text)),
+            "isoformat" => {
+                let mut args = vec![of.text.clone()];
+                if let Type::Local(zone) = &of.kind {
+                    args.push(zone.to_string());
+                }
+                Ok(call("time::iso", &args, Type::Text))
+            }
             "timestamp" | "total_seconds" => Ok(of.clone().typed(Type::Float)),
-            "replace" | "astimezone" | "localize" | "date" | "time" | "utctimetuple" | "timetuple" => {
-                Ok(of.clone())
+            "utctimetuple" | "timetuple" => Ok(of.clone()),
+            "date" if of.kind != Type::Day => Ok(day_of(of)),
+            "astimezone" => {
+                let kind = self.time_in(arguments.get(0, "tz"))?;
+                Ok(of.clone().typed(kind))
             }
+            "replace" => self.replaced_time(of, arguments),
             "weekday" => Ok(Code::new(
-                format!("parse_int(time::format({}, \"%u\")) - 1", of.text),
+                format!("parse_int({}) - 1", shown(of, "\"%u\"").text),
                 strength::ADD,
                 Type::Int,
             )),
-            "isoweekday" => {
-                Ok(Code::atom(format!("parse_int(time::format({}, \"%u\"))", of.text), Type::Int))
+            "isoweekday" => Ok(call("parse_int", &[shown(of, "\"%u\"").text], Type::Int)),
+            "ctime" => Ok(shown(of, &names::quoted("%a %b %e %H:%M:%S %Y"))),
+            _ => unknown(),
+        }
+    }
+
+    /// Translates `time.replace(…)` for a change of the time zone to UTC and for a time of day.
+    fn replaced_time(&mut self, of: &Code, arguments: &Arguments<'_>) -> Outcome {
+        let hindered = || Hindrance::err(NoteKind::Package, "`.replace()` of a time");
+        if of.kind == Type::Day || !arguments.positional.is_empty() {
+            return hindered();
+        }
+        let mut time_of_day = Vec::new();
+        for (name, value) in &arguments.named {
+            match (*name, &value.kind) {
+                ("tzinfo", _) if of.kind == Type::Time && self.time_in(Some(value))? == Type::Time => {}
+                ("microsecond", ExprKind::Int(0)) => {}
+                ("hour", ExprKind::Int(hours)) => time_of_day.push(hours * 3_600),
+                ("minute", ExprKind::Int(minutes)) => time_of_day.push(minutes * 60),
+                ("second", ExprKind::Int(seconds)) => time_of_day.push(*seconds),
+                _ => return hindered(),
             }
-            "ctime" => Ok(call(
-                "time::format",
-                &[of.text.clone(), names::quoted("%a %b %e %H:%M:%S %Y")],
-                Type::Text,
-            )),
-            _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of a time")),
+        }
+        match time_of_day.as_slice() {
+            [] => Ok(of.clone()),
+            all if all.len() == 3 && of.kind == Type::Time => {
+                let midnight = format!("{0} - {0} % 86400", of.at(strength::MULTIPLY));
+                let text = match all.iter().sum::<i64>() {
+                    0 => midnight,
+                    seconds => format!("{midnight} + {seconds}"),
+                };
+                Ok(Code::new(text, strength::ADD, Type::Time))
+            }
+            _ => hindered(),
         }
     }
 
