@@ -3,7 +3,7 @@
 use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::{operators, places, switches, writes};
+use super::{chains, operators, places, switches, writes};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 
@@ -104,7 +104,8 @@ impl Rewrite<'_> {
                 let is_sum = operator.get_op_assignment_info().is_some_and(|(.., name)| name == "+");
                 let may_nest = is_sum && operators::may_nest(&pair.lhs, &pair.rhs, self.kinds);
                 let is_place = may_nest && places::is_place(&pair.lhs, self.kinds);
-                self.expression(&mut pair.lhs);
+                // A target must keep its variable.
+                self.inside(&mut pair.lhs);
                 self.expression(&mut pair.rhs);
                 if may_nest {
                     let value = std::mem::replace(&mut pair.rhs, Expr::Unit(Position::NONE));
@@ -137,6 +138,11 @@ impl Rewrite<'_> {
     }
 
     fn expression(&mut self, expression: &mut Expr) {
+        self.has_changed |= chains::detach(expression);
+        self.inside(expression);
+    }
+
+    fn inside(&mut self, expression: &mut Expr) {
         match expression {
             Expr::InterpolatedString(parts, _) | Expr::Array(parts, _) => {
                 parts.iter_mut().for_each(|part| self.expression(part));

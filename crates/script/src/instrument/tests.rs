@@ -46,6 +46,39 @@ fn functions_with_switch_and_closures_return_the_same_values() {
 }
 
 #[test]
+fn a_closure_may_use_the_variable_that_its_chain_starts_with() {
+    for (code, expected) in [
+        ("let m = #{ b: 2, a: 1 }; body.out = m.keys().map(|key| [key, m[key]]);", r#"[["b",2],["a",1]]"#),
+        ("let l = [1, 2, 3]; body.out = l.filter(|one| one < l.len());", "[1,2]"),
+        ("let l = [1, 2, 3]; body.out = l.map(|one| l.map(|other| other * l[0] + one)).len() + l[0];", "4"),
+        ("body.l = [1, 2]; body.out = body.l.map(|one| one + body.l.len());", "[3,4]"),
+        (
+            "body.l = #{ x: [1] }; let k = \"x\"; body.out = body.l[k].map(|one| [one, body.l.len(), k]);",
+            r#"[[1,1,"x"]]"#,
+        ),
+        ("let l = [[1], [2]]; l[1].map(|one| l[0]).len(); body.out = l;", "[[1],[2]]"),
+        (
+            "let l = [[1], [2]]; l.find(|one| l.len() == 2 && one[0] == 2); l[0] += 5; body.out = l;",
+            "[[1,5],[2]]",
+        ),
+        ("let l = [1, 2]; if l.some(|one| one in l) { body.out = 1; }", "1"),
+        ("let l = [2, 1]; for one in l.filter(|one| l[0] >= one) { body.out = one; }", "1"),
+        (
+            "let l = [2, 1]; let m = #{}; m[`${l.filter(|one| l[0] == one)[0]}`] = 3; body.out = m;",
+            r#"{"2":3}"#,
+        ),
+    ] {
+        let text = format!("fn inlet(body) {{ {code} body }}");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+    // A method that changes the variable still fails.
+    let script = script("fn inlet(body) { let l = [1, 2]; l.retain(|one| one in l); }");
+    let (answer, _) =
+        script.call(Hook::Inlet, vec![value::live(&Json::object(), Shape::Plain)], &Turn::default());
+    assert!(answer.is_err());
+}
+
+#[test]
 fn a_captured_variable_is_returned_intact() {
     let script = script("fn inlet(body) { let r = #{ a: [1] }; let f = || r; f.call(); r }");
     let (answer, _) =
