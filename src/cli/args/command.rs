@@ -14,6 +14,7 @@ use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
 use super::tooling::{Completions, Fmt, Lsp, Repl, Test};
 use super::trace::Trace;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -256,10 +257,10 @@ pub(in crate::cli) struct Chat {
     #[arg(value_name = "TEXT")]
     pub(in crate::cli) text: Vec<String>,
     /// Use this model [default: the first one]
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
     /// Set the id of the user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// Print the answer when it is complete
     #[arg(long)]
@@ -296,13 +297,13 @@ pub(in crate::cli) struct Invoke {
     #[arg(long, value_name = "JSON")]
     pub(in crate::cli) context: Option<String>,
     /// Set the id of the user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// Set the id of the chat
-    #[arg(long, value_name = "CHAT")]
+    #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) chat: Option<String>,
     /// Run the filters and the middleware of this model [default: the filters of all models]
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
 }
 
@@ -344,7 +345,7 @@ pub(in crate::cli) enum Valves {
         /// Show only the value of this valve
         key: Option<String>,
         /// Use the valves of this user
-        #[arg(long, short, value_name = "USER")]
+        #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
         user: Option<String>,
     },
     /// Set values; other values stay unchanged
@@ -360,7 +361,7 @@ pub(in crate::cli) enum Valves {
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
         values: Vec<(String, String)>,
         /// Use the valves of this user
-        #[arg(long, short, value_name = "USER")]
+        #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
         user: Option<String>,
     },
     /// Reset values to those of valvehouse.toml and the script
@@ -374,7 +375,7 @@ pub(in crate::cli) enum Valves {
         #[arg(value_name = "KEY")]
         keys: Vec<String>,
         /// Use the valves of this user
-        #[arg(long, short, value_name = "USER")]
+        #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
         user: Option<String>,
     },
     /// Print the JSON Schema of the values
@@ -434,7 +435,7 @@ valvehouse serve serves the same tools over HTTP at /mcp.")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(in crate::cli) struct Mcp {
     /// Set the id of the client's user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     #[command(subcommand)]
     pub(in crate::cli) command: Option<McpCommand>,
@@ -509,10 +510,10 @@ pub(in crate::cli) struct Explain {
     #[arg(long, conflicts_with_all = ["model", "user", "coverage"])]
     pub(in crate::cli) codes: bool,
     /// Use this model [default: the first one]
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
     /// Set the id of the user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// List the guards that ran in the requests of the last hour, by endpoint, model, user and hook
     #[arg(long)]

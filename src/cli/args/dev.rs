@@ -1,5 +1,6 @@
 //! The arguments of `valvehouse dev`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use valvehouse_workbench::dev::{DevOptions, ReplayModels, StepDetail};
 
@@ -28,7 +29,7 @@ pub(in crate::cli) struct Dev {
     #[arg(long, value_name = "PORT")]
     pub(in crate::cli) port: Option<u16>,
     /// Use this model in the example command that is printed [default: the first one]
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
     /// Show these steps of each request
     #[arg(long, value_name = "WHICH", default_value = "changed")]

@@ -1,7 +1,7 @@
 //! The arguments of `valvehouse run`.
 
 use super::pair::pair;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
@@ -48,13 +48,13 @@ pub(in crate::cli) struct Run {
     #[arg(long, value_name = "BUTTON")]
     pub(in crate::cli) button: Option<String>,
     /// Set the model of the turn
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
     /// Set the id of the user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// Set the id of the chat
-    #[arg(long, value_name = "CHAT")]
+    #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) chat: Option<String>,
     /// Set `__metadata__` with a JSON object
     #[arg(long, value_name = "JSON")]

@@ -1,5 +1,6 @@
 //! The arguments of `valvehouse runs` and `valvehouse resume`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ pub(in crate::cli) struct Runs {
     #[command(subcommand)]
     pub(in crate::cli) what: Option<RunsDo>,
     /// Show only runs of this conversation
-    #[arg(long, value_name = "CHAT")]
+    #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) chat: Option<String>,
     /// Show only runs with this status: paused, interrupted, failed, running, done, cancelled
     #[arg(long, value_name = "STATUS")]
@@ -65,13 +66,13 @@ pub(in crate::cli) enum RunsDo {
         /// Read this file; - reads stdin
         file: PathBuf,
         /// Import it under this id
-        #[arg(long, value_name = "CHAT")]
+        #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
         chat: Option<String>,
     },
     /// Delete old checkpoints; messages stay
     Prune {
         /// Delete only checkpoints of this conversation
-        #[arg(long, value_name = "CHAT")]
+        #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
         chat: Option<String>,
         /// Keep all steps of this number of newest runs in each conversation, and the last step of older ones
         #[arg(long, value_name = "RUNS")]

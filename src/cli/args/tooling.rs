@@ -1,6 +1,7 @@
 //! The commands for script authors and editors.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 #[cfg(feature = "workbench")]
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -112,7 +113,7 @@ pub(in crate::cli) struct Repl {
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) plugin: Option<String>,
     /// Set the id of the user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// Use the script's grants, and store its writes
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! The arguments of `valvehouse trace`.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use std::path::PathBuf;
 
 /// `valvehouse trace`
@@ -37,10 +38,10 @@ pub(in crate::cli) struct Trace {
     #[arg(long, value_name = "PLUGIN")]
     pub(in crate::cli) plugin: Option<String>,
     /// Show only requests for this model
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
     /// Show only requests of this user
-    #[arg(long, short, value_name = "USER")]
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
     /// Show at most this number of requests
     #[arg(long, value_name = "COUNT", default_value_t = 30)]

@@ -47,7 +47,9 @@ async fn turn(
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let named = options.model.clone().or_else(|| body.text("model").map(String::from));
-    let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
+    let model = named.or_else(|| snapshot.model_names().into_iter().next()).ok_or_else(|| {
+        CommandError::usage("missing model: the settings name none; pass --model PROVIDER/MODEL")
+    })?;
     // The object is ours and not read-only.
     body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
