@@ -610,3 +610,47 @@ pub(crate) fn raised(body: &[Stmt]) -> BTreeSet<String> {
     }
     classes
 }
+
+/// Returns `true` if statements after a line change a list or map through one of these variables.
+pub(crate) fn changes(body: &[Stmt], names: &[&str], after: usize) -> bool {
+    const CHANGING: [&str; 14] = [
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popleft",
+        "remove",
+        "reverse",
+        "setdefault",
+        "sort",
+        "update",
+    ];
+    let is_named = |expr: &Expr| expr.as_name().is_some_and(|name| names.contains(&name));
+    let mut found = false;
+    for stmt in body {
+        stmt.walk(&mut |inner| {
+            if inner.line <= after {
+                return;
+            }
+            if let StmtKind::Assign { targets, .. } = &inner.kind {
+                found |= targets
+                    .iter()
+                    .any(|target| matches!(&target.kind, ExprKind::Index(of, _) if is_named(of)));
+            }
+            inner.expressions(&mut |expr| {
+                expr.walk(&mut |expr| {
+                    if let ExprKind::Call(function, _) = &expr.kind
+                        && let ExprKind::Attribute(of, method) = &function.kind
+                    {
+                        found |= CHANGING.contains(&method.as_str()) && is_named(of);
+                    }
+                });
+            });
+        });
+    }
+    found
+}

@@ -14,9 +14,16 @@ impl Translator<'_> {
         {
             return self.percent_format(text, right);
         }
-        let left = self.expr(left)?;
-        let right = self.expr(right)?;
-        self.operate(op, &left, &right)
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        if matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) {
+            return self.operate(op, &left, &right);
+        }
+        self.operate(op, &as_number(left), &as_number(right))
+    }
+
+    /// Returns `true` for a number that a subtraction or a sign may have made negative.
+    fn may_be_negative(&self, code: &Code) -> bool {
+        code.text.contains('-') || self.scope.signed.contains(&code.text)
     }
 
     /// Returns the code of a binary operator.
@@ -52,9 +59,9 @@ impl Translator<'_> {
             }
             BinaryOp::Sub => match (&left.kind, &right.kind) {
                 // `-` on sets is their difference.
-                (Type::List(_), Type::List(_)) if right.is_simple() => Code::atom(
-                    format!("{}.filter(|one| !(one in {}))", left.owner(), right.text),
-                    left.kind.clone(),
+                (Type::List(_) | Type::Unknown, Type::List(_)) => Code::atom(
+                    format!("{}.filter(|one| !(one in {}))", left.owner(), right.at(strength::IN + 1)),
+                    Type::list(),
                 ),
                 _ => of("-", strength::ADD, numbers),
             },
@@ -80,7 +87,8 @@ impl Translator<'_> {
                 }
             }
             BinaryOp::FloorDiv => {
-                if numbers == Type::Int || matches!(left.kind, Type::Int) {
+                let is_integer = numbers == Type::Int || matches!(left.kind, Type::Int);
+                if is_integer && !self.may_be_negative(left) {
                     of("/", strength::MULTIPLY, Type::Int)
                 } else {
                     let text = format!("{}.to_float() / {}", left.owner(), right.at(strength::MULTIPLY + 1));
@@ -88,7 +96,7 @@ impl Translator<'_> {
                 }
             }
             // The remainder has the sign of the divisor.
-            BinaryOp::Mod if left.text.contains('-') && right.is_simple() => Code::new(
+            BinaryOp::Mod if self.may_be_negative(left) && right.is_simple() => Code::new(
                 format!("({} % {1} + {1}) % {1}", left.at(strength::MULTIPLY), right.text),
                 strength::MULTIPLY,
                 numbers,
@@ -116,6 +124,14 @@ impl Translator<'_> {
             BinaryOp::ShiftRight => of(">>", strength::SHIFT, numbers),
             BinaryOp::MatMul => return Hindrance::err(NoteKind::Python, "`@`"),
         })
+    }
+}
+
+/// Returns the number that a truth value counts as.
+fn as_number(code: Code) -> Code {
+    match code.kind {
+        Type::Bool => Code::new(format!("if {} {{ 1 }} else {{ 0 }}", code.text), strength::ANY, Type::Int),
+        _ => code,
     }
 }
 

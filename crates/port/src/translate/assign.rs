@@ -31,6 +31,18 @@ impl Translator<'_> {
             self.note_live(name, value);
         }
         let default = self.missing_value(value);
+        if let (Some(target), Some(source)) = (name, value.as_name())
+            && matches!(code.kind, Type::List(_) | Type::Map)
+            && !self.scope.live.contains(source)
+            && self
+                .body_at(stmt.line)
+                .is_some_and(|body| crate::plugin::changes(body, &[target, source], stmt.line))
+        {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{target}`, a second name of `{source}`: lists and maps are copied here"),
+            );
+        }
         if self.reads_line(value) {
             for target in targets {
                 target
@@ -62,6 +74,16 @@ impl Translator<'_> {
                 targets.iter().try_for_each(|target| self.assign_to(stmt, target, code.clone()))
             }
         }
+    }
+
+    /// Returns the body of the function that contains a line.
+    fn body_at(&self, line: usize) -> Option<&[Stmt]> {
+        let functions = self.plugin.functions.values().chain(self.plugin.methods.values());
+        let bodies = functions.map(|function| function.body.as_slice());
+        bodies.into_iter().find(|body| {
+            body.first().is_some_and(|first| first.line <= line)
+                && body.last().is_some_and(|last| line <= last.end_line)
+        })
     }
 
     /// Returns `true` for a call that receives a line of a streamed response, which its result may contain.
@@ -244,6 +266,9 @@ impl Translator<'_> {
         let is_ghost_before = self.scope.variables.get(name).is_some_and(|known| known.code == "()");
         let word = if declares || is_ghost_before { "let " } else { "" };
         self.emit(&format!("{word}{variable} = {};", code.text));
+        if matches!(code.kind, Type::Int | Type::Unknown) && code.text.contains('-') {
+            self.scope.signed.insert(variable.clone());
+        }
         self.scope.variables.insert(name.to_owned(), Variable { code: variable, kind });
         Ok(())
     }

@@ -159,6 +159,13 @@ impl Translator<'_> {
                     Type::Int => Type::Int,
                     _ => Type::Unknown,
                 };
+                if list.kind.element() == Type::Bool {
+                    return Ok(list.method("filter", &["|one| one".to_owned()], list.kind.clone()).method(
+                        "len",
+                        &[],
+                        Type::Int,
+                    ));
+                }
                 let name = self.helper(Helper::Total);
                 Ok(call(name, &[list.text], kind))
             }

@@ -435,7 +435,15 @@ impl<'a> Translator<'a> {
                     let spread = self.expr(spread)?;
                     spread.property(&names::variable(&param.name), Type::Unknown).text
                 }
-                (None, Some(default), None) => self.default_of(default)?,
+                (None, Some(default), None) => {
+                    if self.keeps_default(param) {
+                        return Hindrance::err(
+                            NoteKind::State,
+                            format!("the default of `{}`, which keeps its changes between calls", param.name),
+                        );
+                    }
+                    self.default_of(default)?
+                }
                 (None, None, None) => {
                     return Hindrance::err(
                         NoteKind::Python,
@@ -445,6 +453,19 @@ impl<'a> Translator<'a> {
             });
         }
         Ok(out)
+    }
+
+    /// Returns `true` for a parameter whose default is a list or map that the function changes.
+    fn keeps_default(&self, param: &Param) -> bool {
+        let is_list = param.default.as_ref().is_some_and(|default| {
+            matches!(default.kind, ExprKind::List(_) | ExprKind::Dict(_) | ExprKind::Set(_))
+        });
+        let mut functions = self.plugin.functions.values().chain(self.plugin.methods.values());
+        is_list
+            && functions.any(|function| {
+                function.params.iter().any(|own| std::ptr::eq(own, param))
+                    && crate::plugin::changes(&function.body, &[&param.name], 0)
+            })
     }
 
     fn default_of(&mut self, default: &Expr) -> Outcome<String> {

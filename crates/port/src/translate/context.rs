@@ -105,6 +105,8 @@ pub(super) struct Scope {
     pub(super) closures: BTreeMap<String, Vec<Param>>,
     /// The maps that add a missing key, with the code of its value.
     pub(super) defaults: BTreeMap<String, String>,
+    /// The variables whose numbers may be negative.
+    pub(super) signed: BTreeSet<String>,
     /// `true` within a `try` that handles missing keys.
     pub(super) needs_keys: bool,
     /// `true` within a `try` that handles a division by zero.
@@ -132,6 +134,7 @@ impl Scope {
             written_back: Vec::new(),
             closures: BTreeMap::new(),
             defaults: BTreeMap::new(),
+            signed: BTreeSet::new(),
             needs_keys: false,
             needs_divisor: false,
         }
