@@ -497,3 +497,14 @@ fn a_guard_compares_values_that_do_not_read_the_same() {
         comparing("[1, \"5\", 5].contains(a) && a in __metadata__.list && a == b", "security: true\n");
     assert_eq!(outcome(&script, 5i64.into(), 5i64.into()).unwrap().to_string(), "true");
 }
+
+#[test]
+fn a_guard_refuses_to_search_for_a_text_among_parts() {
+    let parts = Json::parse(br#"[{"type":"text","text":"a bomb"}]"#).unwrap();
+    for code in ["b.contains(a)", "a in b", "[b[0]].contains(a)"] {
+        let found = outcome(&comparing(code, "security: true\n"), "bomb".into(), dynamic_of(&parts));
+        assert!(found.unwrap_err().contains("searches for a single value in a list of maps"), "{code}");
+        let found = outcome(&comparing(code, "title: x\n"), "bomb".into(), dynamic_of(&parts));
+        assert_eq!(found.map(|found| found.to_string()).as_deref(), Ok("false"), "{code}");
+    }
+}

@@ -18,6 +18,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, &own);
         tree::each(&function.statements, &mut |node, above| {
             problems.extend(appended(view, &kinds, node, above));
+            problems.extend(of_parts(view, node));
             for condition in conditions(node) {
                 let Some(kind) = kinds.kind_of(condition).filter(|kind| *kind != ValueKind::Boolean) else {
                     continue;
@@ -66,6 +67,74 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         });
     }
     problems
+}
+
+/// Reports texts that a list of texts or parts never equals: `message.content == "…"` in a guard, which a client
+/// passes by sending the content as a list of parts, and `body.texts.contains("…")`.
+fn of_parts(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    const SEARCHES: [&str; 2] = ["contains", "index_of"];
+    let is_guard = view.manifest().is_some_and(|manifest| manifest.security);
+    let ends_with = |operand: &Expr, name: &str| match tree::chain(operand).1.last() {
+        Some(Link::Property(property, _)) => *property == name,
+        _ => false,
+    };
+    let (name, position, is_texts) = match node {
+        Node::Expr(chain @ Expr::Dot(_, _, position)) => {
+            let links = tree::chain(chain).1;
+            let found = links.windows(2).find_map(|pair| match pair {
+                [Link::Property(property, _), Link::Call(call)] if SEARCHES.contains(&&*call.name) => {
+                    Some((*property, call.name.to_string()))
+                }
+                _ => None,
+            });
+            let (property, name) = found?;
+            (
+                name,
+                *position,
+                match property {
+                    "texts" => true,
+                    "content" if is_guard => false,
+                    _ => return None,
+                },
+            )
+        }
+        node => {
+            let (call, false, position) = tree::call(node)? else { return None };
+            call.op_token.as_ref()?;
+            let [first, second] = call.args.as_slice() else { return None };
+            let is_text = |operand: &Expr| tree::text(operand).is_some_and(|text| !text.is_empty());
+            match call.name.as_str() {
+                "contains" if ends_with(first, "texts") => ("in".to_owned(), position, true),
+                "contains" if is_guard && ends_with(first, "content") => ("in".to_owned(), position, false),
+                "==" | "!="
+                    if is_guard
+                        && (ends_with(first, "content") && is_text(second)
+                            || ends_with(second, "content") && is_text(first)) =>
+                {
+                    (call.name.to_string(), position, false)
+                }
+                _ => return None,
+            }
+        }
+    };
+    Some(match is_texts {
+        true => view
+            .problem(
+                Code::ForeignKinds,
+                position,
+                format!("`{name}` finds only entire texts in a list of texts"),
+            )
+            .help("search in each text: `body.texts.some(|place| place.text.contains(\"…\"))`"),
+        false => {
+            let outcome = match name.as_str() {
+                "==" | "!=" => "and is then never equal to a text",
+                _ => "for which the call fails here",
+            };
+            let message = format!("`{name}` of `content`, which may be a list of parts {outcome}");
+            view.problem(Code::ForeignKinds, position, message)
+                .help("use `.text`, which is the text in either case")
+        }
+    })
 }
 
 /// Reports `"a" * 3` and `"Hello %s" % name`: texts have neither operator.

@@ -6,7 +6,7 @@ use super::tree::{Body, View};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::reference::{self, Form};
 use crate::value::{Misspelt, Shape};
-use rhai::{Expr, Stmt};
+use rhai::{Expr, Position, Stmt};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
@@ -93,6 +93,7 @@ impl Handle {
         match self {
             Self::Event | Self::Message | Self::Answer => 3,
             Self::Metadata => usize::MAX,
+            Self::Body => 5,
             _ => 6,
         }
     }
@@ -144,7 +145,40 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             }
         });
     }
+    problems.extend(misspelt_state(view));
     problems
+}
+
+/// Reports keys of `state` that are read and never set, and are almost one that a hook sets.
+fn misspelt_state(view: &View<'_>) -> Vec<Diagnostic> {
+    let (mut set, mut read) = (HashSet::new(), Vec::new());
+    for function in
+        view.functions.iter().filter(|function| function.params.iter().any(|name| name == "state"))
+    {
+        tree::each(&function.statements, &mut |node, above| {
+            let Node::Expr(chain @ (Expr::Dot(..) | Expr::Index(..))) = node else { return };
+            let (root, links) = tree::chain(chain);
+            let (Some("state"), Some(Link::Property(name, position))) = (tree::variable(root), links.first())
+            else {
+                return;
+            };
+            let is_target = matches!(above.last(), Some(Node::Stmt(Stmt::Assignment(assignment)))
+                if std::ptr::eq(&raw const assignment.1.lhs, chain));
+            match is_target && links.len() == 1 {
+                true => drop(set.insert((*name).to_owned())),
+                false => read.push(((*name).to_owned(), *position)),
+            }
+        });
+    }
+    let is_unknown = |name: &String| !set.contains(name) && !view.texts.contains(name);
+    let unknown = read.into_iter().filter(|(name, _)| is_unknown(name));
+    let problem = |(name, position): (String, Position)| {
+        let near = nearest(&name, set.iter().map(String::as_str))?;
+        let message = format!("unknown key `{name}` of `state`: no hook sets it");
+        let problem = view.problem(Code::UnknownProperty, position, message);
+        Some(problem.help(format!("did you mean `{near}`?")))
+    };
+    unknown.filter_map(problem).collect()
 }
 
 /// Returns the properties among these that a source names only once, and that are almost a key of a value of the host:

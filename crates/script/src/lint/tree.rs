@@ -118,6 +118,21 @@ pub(super) fn each_block<'a>(statements: &'a [Stmt], look: &mut impl FnMut(&'a [
     });
 }
 
+/// Visits the blocks directly in the expressions of a statement, which are used as values.
+pub(super) fn each_value_block<'a>(statement: &'a Stmt, look: &mut impl FnMut(&'a [Stmt])) {
+    fn search<'a>(expression: &'a Expr, look: &mut impl FnMut(&'a [Stmt])) {
+        match expression {
+            Expr::Stmt(block) => look(block.statements()),
+            other => children(Node::Expr(other)).into_iter().for_each(|child| {
+                if let Node::Expr(inner) = child {
+                    search(inner, look);
+                }
+            }),
+        }
+    }
+    expressions_of(statement).into_iter().for_each(|expression| search(expression, look));
+}
+
 /// Splits a chain of properties and indexes into its first expression and its links. Any other expression has no
 /// links.
 pub(super) fn chain(expression: &Expr) -> (&Expr, Vec<Link<'_>>) {

@@ -3,7 +3,7 @@
 //! Rhai holds them for unequal without a word. A script that expects the one and receives the other would take the
 //! wrong branch, and a guard would let a request pass.
 
-use super::{dynamic_of, json_of};
+use super::{Map, dynamic_of, json_of};
 use crate::thrown::ThrownError;
 use crate::{call, log};
 use rhai::{Dynamic, EvalAltResult, Position};
@@ -227,11 +227,19 @@ impl Differences {
 ///
 /// Returns an error in a guard.
 pub(crate) fn report_element<'a>(
-    elements: impl IntoIterator<Item = &'a Dynamic>,
+    elements: impl IntoIterator<Item = &'a Dynamic> + Clone,
     value: &Dynamic,
     function: &str,
     at: Position,
 ) -> Answer<()> {
+    let is_single =
+        value.is_int() || value.is_float() || value.is_bool() || value.is_string() || value.is_char();
+    if is_single
+        && elements.clone().into_iter().next().is_some()
+        && elements.clone().into_iter().all(is_filled_map)
+    {
+        return report_unlike(function, at);
+    }
     let Some(value) = Reading::of(value) else { return Ok(()) };
     let element = elements.into_iter().filter_map(Reading::of).find(|element| element.is_like(&value));
     element.map_or(Ok(()), |element| report([&element, &value], function, at))
@@ -248,11 +256,31 @@ pub(crate) fn report_item(items: &[Json], value: &Json, function: &str, at: Posi
         let containers = items.iter().filter(|item| !is_single(item)).cloned();
         return report_container_element(containers, value, function, at);
     }
+    if !value.is_null() && !items.is_empty() && items.iter().all(|item| item.is_object() && item.len() > 0) {
+        return report_unlike(function, at);
+    }
     if Reading::of(&dynamic_of(value)).is_none() {
         return Ok(());
     }
     let items: Vec<Dynamic> = items.iter().filter(|item| is_single(item)).map(dynamic_of).collect();
     report_element(&items, &dynamic_of(value), function, at)
+}
+
+fn is_filled_map(value: &Dynamic) -> bool {
+    value.read_lock::<rhai::Map>().is_some_and(|map| !map.is_empty())
+        || value.read_lock::<Map>().is_some_and(|map| map.object.len() > 0)
+}
+
+/// Reports a search for a single value in a list that only has maps, such as the parts of a message's content.
+///
+/// # Errors
+///
+/// Returns an error in a guard.
+fn report_unlike(function: &str, at: Position) -> Answer<()> {
+    let message = format!("`{function}` searches for a single value in a list of maps, which never has it");
+    let help = "search a field of each element; the content of a message may be a list of parts, and `.text` is \
+                its text";
+    report_message(message, help, at)
 }
 
 fn report([first, second]: [&Reading; 2], operator: &str, at: Position) -> Answer<()> {
@@ -267,8 +295,16 @@ fn report([first, second]: [&Reading; 2], operator: &str, at: Position) -> Answe
         name(second)
     );
     let help = "convert one of them first, with `parse_int(text)` or `value.to_string()`";
+    let help = match call::is_of_guard() {
+        true => format!("{help}, or compare with both types"),
+        false => help.to_owned(),
+    };
+    report_message(message, &help, at)
+}
+
+fn report_message(message: String, help: &str, at: Position) -> Answer<()> {
     if call::is_of_guard() {
-        let message = format!("{message}; {help}, or compare with both types");
+        let message = format!("{message}; {help}");
         // The value is the client's or the model's, so the guard keeps working for others.
         return Err(ThrownError::unanswered(message, UNJUDGED).into_error(at));
     }

@@ -377,6 +377,10 @@ pub(super) fn register(module: &mut Module) {
     }
 
     module.set_custom_type::<event::TextPlace>("text");
+    pure("==").set_into_module(module, |place: &mut event::TextPlace, text: &str| place.text() == text);
+    pure("!=").set_into_module(module, |place: &mut event::TextPlace, text: &str| place.text() != text);
+    pure("==").set_into_module(module, |text: &str, place: event::TextPlace| place.text() == text);
+    pure("!=").set_into_module(module, |text: &str, place: event::TextPlace| place.text() != text);
     method("get$text", &["place: &mut text_place", "text"], "The text.")
         .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
     method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(

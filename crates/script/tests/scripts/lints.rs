@@ -280,3 +280,48 @@ fn scripts_in(folder: &Path) -> Vec<PathBuf> {
         .filter(|path| !path.to_string_lossy().contains(".test."))
         .collect()
 }
+
+#[test]
+fn discarded_values_are_reported_in_nested_blocks_and_of_list_methods() {
+    for code in [
+        "for t in body.texts { regex::replace(t.text, \"a\", \"b\"); } body",
+        "if body.stream { text::trim(body.model); } body",
+        "if body.stream { let x = 1; x + 1; } body",
+        "body.messages.filter(|m| m.role != \"tool\"); body",
+        "body.messages.tail(2); body",
+    ] {
+        let found = lints(&format!("fn inlet(body) {{ {code} }}"));
+        assert!(found.contains("V617"), "{code}: {found}");
+    }
+    for code in [
+        "let x = if body.stream { text::trim(body.model) } else { \"\" }; body.x = x; body",
+        "if body.stream { body.messages.tail(2) } else { body.messages }",
+    ] {
+        assert_eq!(lints(&format!("fn inlet(body) {{ {code} }}")), "", "{code}");
+    }
+}
+
+#[test]
+fn a_guard_that_compares_content_is_told_that_it_may_be_a_list() {
+    for code in [
+        "if m.content.contains(\"x\") { deny(\"no\"); }",
+        "if m.content == \"x\" { deny(\"no\"); }",
+        "if \"x\" in m.content { deny(\"no\"); }",
+    ] {
+        let code = format!("fn inlet(body) {{ for m in body.messages {{ {code} }} body }}");
+        let found = lints(&format!("/*\nsecurity: true\n*/\n{code}"));
+        assert!(found.contains("may be a list of parts"), "{code}: {found}");
+        assert_eq!(lints(&code), "", "{code}");
+    }
+    let found = lints("fn inlet(body) { if \"x\" in body.texts { deny(\"no\"); } body }");
+    assert!(found.contains("finds only entire texts"), "{found}");
+}
+
+#[test]
+fn a_key_of_state_that_no_hook_sets_is_reported() {
+    let text = "fn inlet(body, state) { state.blocked = true; }\nfn pre_chat(ctx, state) { if state.blokced == true { deny(\"x\"); } }";
+    let found = lints(text);
+    assert!(found.contains("unknown key `blokced`") && found.contains("did you mean `blocked`?"), "{found}");
+    assert_eq!(lints(&text.replace("blokced", "blocked")), "");
+    assert_eq!(lints("fn stream(event, state) { state.txt = (state.txt ?? \"\") + event.text; }"), "");
+}
