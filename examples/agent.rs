@@ -5,7 +5,7 @@ use serde::Deserialize;
 use valvehouse::agent::Decision;
 use valvehouse::agent::middleware::HumanApproval;
 use valvehouse::provider::{CannedProvider, Reply};
-use valvehouse::{Agent, BoxError, Error, Json, Tool};
+use valvehouse::{Agent, BoxError, Error, Tool, json};
 
 /// Pays a bill.
 #[derive(Deserialize, JsonSchema)]
@@ -30,10 +30,9 @@ async fn run() -> Result<(), BoxError> {
     let pay =
         Tool::from_fn("pay", |bill: Payment| async move { Ok(format!("{} to {}", bill.amount, bill.to)) });
     // The canned model calls the tool and then answers. Any `Provider` can be used here.
-    let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
-        "function": {"name": "pay", "arguments": "{\"to\": \"Ann\", \"amount\": 250}"}}]}"#;
+    let call = Reply::tool_call("pay", json!({ "to": "Ann", "amount": 250 }));
     let receipt = r#"{"to": "Ann", "amount": 200}"#;
-    let model = CannedProvider::new([Reply::message(Json::parse(call)?), Reply::text(receipt)]);
+    let model = CannedProvider::new([call, Reply::text(receipt)]);
     let mut agent = Agent::builder()
         .id("cashier")
         .provider(model.clone())
@@ -43,8 +42,8 @@ async fn run() -> Result<(), BoxError> {
     // The run pauses for a person, who approves a smaller amount.
     let waiting = agent.ask::<Receipt>("Pay Ann 2.50").await;
     assert!(matches!(waiting, Err(Error::Paused)));
-    let arguments = Some(Json::parse(br#"{"to": "Ann", "amount": 200}"#)?);
-    let receipt: Receipt = agent.resume(Decision::Approve { arguments }).await?.parse()?;
+    let arguments = json!({ "to": "Ann", "amount": 200 });
+    let receipt: Receipt = agent.resume(Decision::approve_with(arguments)).await?.parse()?;
     assert_eq!(receipt, Receipt { to: "Ann".into(), amount: 200 });
     eprintln!("{receipt:?}");
     Ok(())

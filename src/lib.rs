@@ -46,7 +46,8 @@ pub use valvehouse_agent::Agent;
 pub use valvehouse_core::chat::{ChatChunk, Message};
 pub use valvehouse_core::{BoxError, ChatRequest, Context, Error, Filter, Kernel, Provider, Tool, Verdict};
 pub use valvehouse_host::Host;
-pub use valvehouse_json::Json;
+pub use valvehouse_host::app::App;
+pub use valvehouse_json::{Json, json};
 
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;

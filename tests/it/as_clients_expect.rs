@@ -236,7 +236,7 @@ async fn live_and_plain_values_are_joined_the_same_way() {
         "fn outlet(body) { let m = body.messages[-1]; m.content = `${m.images.len()} ${m.images[0]}`; }",
     );
     let message = valvehouse::chat::message::assistant("x");
-    message.set("images", valvehouse::json::Json::from(vec!["drawn".into()])).unwrap();
+    message.set("images", valvehouse::json::Json::from(vec!["drawn"])).unwrap();
     let kernel = asking([valvehouse::provider::Reply::message(message)]).0.filter(filter).build();
     assert_eq!(chat(&kernel, "hi").await.unwrap().text(), "1 drawn");
 }

@@ -392,7 +392,7 @@ async fn a_trace_has_the_outcome_of_every_call() {
     let kernel = builder.tool(echo()).filter(guard).build();
     let turn = Turn::default();
     let body = value!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
-    let request = ChatRequest::new(body.into()).unwrap();
+    let request = ChatRequest::new(body).unwrap();
     kernel.run(request, RunOptions::new(turn.clone())).answer().await.unwrap_err();
     assert_eq!(turn.context().trace().at_path("0.error"), "the plugin `guard` failed".into());
 }

@@ -2,10 +2,13 @@
 //! middleware, folders of scripts, and an embedded host.
 
 use crate::kernel::{calls, json, note, notes};
+use futures::future::BoxFuture;
+use futures::stream;
 use serde::Serialize;
 use serde_json::json as value;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+use valvehouse::agent::Decision;
 use valvehouse::agent::middleware::{
     CallLimit, ContextEditing, HumanApproval, Middleware, MiddlewareSettings, ModelFallback, ModelRetry,
     Parts, Pii, PiiStrategy, Summarization, ToolRetry,
@@ -18,8 +21,8 @@ use valvehouse::filter::{
     self, FailurePolicy, Hook, HookResult, Inlet, Outlet, PostChat, PostInvocation, PreChat, PreInvocation,
     StreamEnd, StreamEvent, Verdict,
 };
-use valvehouse::kernel::{ChatOptions, Kernel};
-use valvehouse::provider::{CannedProvider, Reply};
+use valvehouse::kernel::{ChatOptions, Kernel, TurnEvent};
+use valvehouse::provider::{Answer, CannedProvider, Provider, Reply, Request};
 use valvehouse::script::{BuilderScripts, ScriptFolder};
 use valvehouse::tool::{Tool, ToolSpec};
 use valvehouse::{Agent, Filter, Host, Json};
@@ -328,9 +331,9 @@ async fn script_callbacks_receive_the_runs_of_an_agent() {
 async fn filters_and_tools_call_other_tools_of_the_kernel() {
     let called = filter::from_fn("asks", async |chat: &mut PreChat| {
         let kernel = Kernel::of_turn(chat.turn()).ok_or("no kernel")?;
-        let found = kernel.invoke_for("asks", "echo", [("n", 7_i64)], chat.turn()).await?;
+        let found = kernel.invoke_for("asks", "echo", [("n", 7_i64.into())], chat.turn()).await?;
         chat.context().set("found", found);
-        let unknown = kernel.invoke_for("asks", "eco", [("n", 7_i64)], chat.turn()).await.unwrap_err();
+        let unknown = kernel.invoke_for("asks", "eco", [("n", 7_i64.into())], chat.turn()).await.unwrap_err();
         chat.context().set("unknown", unknown.to_string());
         Ok(Verdict::Continue)
     });
@@ -487,4 +490,141 @@ async fn a_filter_closure_returns_any_error_and_its_source_is_kept() {
     let error = crate::kernel::chat(&crate::kernel::answering("hi", [reads]), "hello").await.unwrap_err();
     let source = std::error::Error::source(&error).expect("a source").to_string();
     assert!(source.contains("invalid digit") && error.to_string().contains("reads"), "{error}: {source}");
+}
+
+#[tokio::test]
+async fn a_streamed_turn_has_plugin_events_usage_and_a_finish_reason() {
+    let progress = filter::pre_chat("progress", |chat| {
+        chat.append_system("Be brief.");
+        chat.turn().emit_status("progress", "thinking", false)?;
+        Ok(Verdict::Continue)
+    });
+    let provider = CannedProvider::new(["one two"]);
+    let kernel = Kernel::builder().filter(progress).provider(provider.clone()).build();
+    let mut stream = kernel.stream_chat("hi", ChatOptions::default()).unwrap();
+    let (mut text, mut shown, mut ended) = (String::new(), String::new(), None);
+    while let Some(event) = stream.next().await {
+        match event.unwrap() {
+            TurnEvent::Chunk(chunk) => text.push_str(&chunk.text()),
+            TurnEvent::Emitted(event) => shown.push_str(&event.at_path("data.description").str_or_empty()),
+            TurnEvent::Answer(answer) => ended = Some(answer),
+            TurnEvent::Passthrough(_) => panic!("nothing is passed through"),
+        }
+    }
+    let answer = ended.unwrap();
+    assert_eq!((text.as_str(), shown.as_str()), ("one two", "thinking"));
+    assert_eq!(answer.finish_reason().as_deref(), Some("stop"));
+    assert!(answer.usage().count("completion_tokens") > 0, "{}", answer.response);
+    assert_eq!(provider.requests()[0].at_path("messages.0.content"), "Be brief.".into());
+}
+
+#[tokio::test]
+async fn a_provider_answers_with_texts_and_an_error_has_a_status() {
+    struct Words;
+
+    impl Provider for Words {
+        fn name(&self) -> &str {
+            "words"
+        }
+
+        fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
+            Box::pin(async move {
+                Ok(match request.stream {
+                    true => Answer::texts(stream::iter(["a", "b"])),
+                    false => Answer::text("ab"),
+                })
+            })
+        }
+    }
+
+    let refuse = filter::pre_chat("refuse", |chat| {
+        Ok(match chat.model().as_str() {
+            "secret" => Verdict::reject(Rejection::new("not for you").with_status(403)),
+            _ => Verdict::Continue,
+        })
+    });
+    let kernel = Kernel::builder().filter(refuse).provider(Words).build();
+    assert_eq!(kernel.chat("hi").await.unwrap().to_string(), "ab");
+    let mut chunks = kernel.stream("hi").unwrap();
+    let mut text = String::new();
+    while let Some(chunk) = chunks.next().await {
+        text.push_str(&chunk.unwrap().text());
+    }
+    assert_eq!(text, "ab");
+    let options = ChatOptions { model: Some("secret".into()), ..ChatOptions::default() };
+    let refused = kernel.chat_with_tools("hi", options).await.unwrap_err();
+    assert_eq!((refused.status(), refused.blame()), (403, Blame::Caller));
+}
+
+#[tokio::test]
+async fn a_tool_without_parameters_runs_and_its_failure_is_that_of_the_plugin() {
+    let noon = Tool::from_fn("noon", |()| async { Ok("12:00") });
+    let broken = Tool::from_fn("broken", |()| async { Err::<u8, _>("it broke".into()) });
+    let kernel = Kernel::builder().tool(noon).tool(broken).provider(CannedProvider::new(["x"])).build();
+    let context = Context::default();
+    assert_eq!(kernel.invoke("noon", Json::object(), &context).await.unwrap().value, "12:00".into());
+    let failed = kernel.invoke("broken", Json::object(), &context).await.unwrap_err();
+    assert_eq!((failed.status(), failed.blame()), (500, Blame::Plugin));
+}
+
+#[tokio::test]
+async fn an_agent_shows_the_pending_call_and_another_one_resumes_it() {
+    let folder = TempDir::new().unwrap();
+    let agent = async |replies: Vec<Reply>| {
+        let store = valvehouse::store::open_file(folder.path().join("agents.db")).await.unwrap();
+        let pay = Tool::from_json_fn("pay", |args| Ok(args.into()));
+        Agent::builder()
+            .provider(CannedProvider::new(replies))
+            .model("small")
+            .variable("currency", "NOK")
+            .tool(pay)
+            .middleware(HumanApproval::tools(["pay"]))
+            .conversation("oslo")
+            .storage(store)
+            .auto_checkpoint(true)
+            .build()
+            .unwrap()
+    };
+    let mut first = agent(vec![Reply::tool_call("pay", valvehouse::json!({ "amount": 5 }))]).await;
+    assert!(!first.load_latest().await.unwrap());
+    let paused = first.run("pay five").await.unwrap();
+    let call = paused.pending_call().unwrap();
+    assert!(paused.is_paused());
+    assert_eq!((call.tool.as_str(), call.arguments.field("amount").as_u64()), ("pay", Some(5)));
+    drop(first);
+    let mut second = agent(vec![Reply::text("Paid four.")]).await;
+    let arguments = valvehouse::json!({ "amount": 4 });
+    let ended = second.resume(Decision::approve_with(arguments)).await.unwrap();
+    assert_eq!(ended.to_string(), "Paid four.");
+    let result = second.messages().into_iter().find(|message| message.role() == "tool").unwrap();
+    assert!(result.text().contains('4'), "{}", result.text());
+    let nobody = agent(vec![Reply::text("x")]).await;
+    assert_eq!(nobody.variables().field("currency"), "NOK".into());
+}
+
+#[tokio::test]
+async fn a_program_reads_and_sets_valves() {
+    let scripts = folder(&[(
+        "polite.rhai",
+        "const Valves = #{ signature: \"-- me\", loud: false };\nfn outlet(body, valves) { body.messages[-1].text += valves.signature; }",
+    )]);
+    let host = Host::builder()
+        .scripts(scripts.path())
+        .model("helper", CannedProvider::new(["hello "]), "canned")
+        .open()
+        .await
+        .unwrap();
+    assert_eq!(host.valves("polite").unwrap().string("signature"), "-- me");
+    host.set_valves("polite", valvehouse::json!({ "loud": true })).await.unwrap();
+    host.set_valves("polite", valvehouse::json!({ "signature": "-- you" })).await.unwrap();
+    assert_eq!(host.valves("polite").unwrap().to_string(), r#"{"signature":"-- you","loud":true}"#);
+    assert_eq!(host.chat("helper", "hi").await.unwrap().text(), "hello -- you");
+    let unknown = host.set_valves("polite", valvehouse::json!({ "signatur": "x" })).await.unwrap_err();
+    assert!(unknown.to_string().contains("signature"), "{unknown}");
+    assert!(host.set_valves("polite", valvehouse::json!({ "loud": "x" })).await.is_err());
+    assert_eq!(host.valves("polite").unwrap().string("signature"), "-- you");
 }

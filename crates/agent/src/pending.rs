@@ -34,6 +34,21 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Approves the action.
+    pub fn approve() -> Self {
+        Self::Approve { arguments: None }
+    }
+
+    /// Approves the action with these arguments instead of the model's.
+    pub fn approve_with(arguments: impl Into<Json>) -> Self {
+        Self::Approve { arguments: Some(arguments.into()) }
+    }
+
+    /// Rejects the action, with a reason for the model.
+    pub fn reject(reason: impl Into<String>) -> Self {
+        Self::Reject { reason: Some(reason.into()) }
+    }
+
     /// Reads `{decision: approve|reject|answer|retry|continue, arguments?, reason?, answer?}`.
     ///
     /// # Errors

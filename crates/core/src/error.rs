@@ -401,6 +401,8 @@ impl Error {
     /// Returns the party responsible for the error.
     pub fn blame(&self) -> Blame {
         match self {
+            // A tool that fails rejects with a status of the server.
+            Self::Rejected(rejection) if rejection.status >= 500 => Blame::Plugin,
             Self::Request { .. } | Self::TooOften { .. } | Self::Rejected(_) => Blame::Caller,
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
             Self::Answered { .. }
@@ -418,6 +420,21 @@ impl Error {
 }
 
 impl Error {
+    /// Returns the HTTP status of the response for a client.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Request { kind, .. } => kind.status(),
+            Self::TooOften { .. } => 429,
+            Self::Rejected(rejection) => rejection.status,
+            Self::Unguarded { .. } => 503,
+            Self::Answered { status, .. } => *status,
+            Self::BreakerOpen { .. } | Self::Unstored { .. } | Self::TooBusy { .. } => 503,
+            Self::Provider { timeout: true, .. } | Self::Unanswered { timeout: true, .. } => 504,
+            Self::Provider { .. } | Self::Unanswered { .. } | Self::Misshapen { .. } => 502,
+            Self::Broken(_) | Self::ToolLoop { .. } | Self::Paused | Self::Host(_) => 500,
+        }
+    }
+
     /// Returns `true` if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -35,3 +35,7 @@ pub use text::Text;
 pub use value::{Array, Json, MAX_DEPTH, MisplacedValue, Object};
 pub use walk::Repeats;
 pub use write::{REPEATED, Unwritable};
+
+/// The crate that the macro `json!` uses.
+#[doc(hidden)]
+pub use serde_json as __serde_json;

@@ -467,7 +467,7 @@ mod tests {
         for length in 0..64 {
             let plain = format!("{}{}", "ü".repeat(length / 2), "x".repeat(length % 2));
             for text in [plain.clone(), format!("{plain}\n"), format!("\"{plain}\\")] {
-                let value = Json::from([(text.as_str(), Json::from(vec![text.as_str().into()]))]);
+                let value = Json::from([(text.as_str(), Json::from(vec![Json::from(text.as_str())]))]);
                 let bytes = value.encode().unwrap();
                 assert_eq!(Json::parse(&bytes).unwrap(), value);
             }

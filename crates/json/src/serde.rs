@@ -1,9 +1,12 @@
 //! Conversion to and from `serde_json`, for configuration, the store and tests.
 
 use crate::number::Number;
+use crate::parse::ParseError;
 use crate::value::{Json, Object};
+use serde_core::de::DeserializeOwned;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::str::FromStr;
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
@@ -39,6 +42,51 @@ impl From<&Json> for Value {
             }
         }
     }
+}
+
+impl From<Json> for Value {
+    fn from(json: Json) -> Self {
+        Self::from(&json)
+    }
+}
+
+impl Json {
+    /// Converts a serializable value.
+    ///
+    /// # Errors
+    /// Returns an error if the value has no form in JSON, such as a map whose keys are not strings.
+    pub fn from_serialize(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_value(value).map(Self::from)
+    }
+
+    /// Converts the value to a deserializable type.
+    ///
+    /// # Errors
+    /// Returns an error if the value does not have the form of the type.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_value(self.into())
+    }
+}
+
+impl FromStr for Json {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::parse(text.as_bytes())
+    }
+}
+
+/// Creates a [`Json`] from a literal, as `serde_json::json!` does.
+///
+/// ```
+/// use valvehouse_json::json;
+/// assert_eq!(json!({ "city": "Oslo", "days": [1, 2] }).at_path("days.1").as_u64(), Some(2));
+/// ```
+#[macro_export]
+macro_rules! json {
+    ($($part:tt)+) => {
+        $crate::Json::from($crate::__serde_json::json!($($part)+))
+    };
 }
 
 impl Serialize for Json {

@@ -86,6 +86,8 @@ pub enum MisplacedValue {
     ReadOnly,
     /// A string, number, boolean or null has no keys.
     NoContainer,
+    /// A value that is not an array has no elements.
+    NoList,
 }
 
 impl fmt::Display for MisplacedValue {
@@ -98,6 +100,7 @@ impl fmt::Display for MisplacedValue {
             }
             Self::ReadOnly => f.write_str("this value can only be read; work on a copy: `value.copy()`"),
             Self::NoContainer => f.write_str("only objects have keys"),
+            Self::NoList => f.write_str("only arrays have elements"),
         }
     }
 }
@@ -177,6 +180,29 @@ impl Json {
     pub fn edit(&self, key: &str, value: impl Into<Self>) {
         if let Self::Object(object) = self {
             object.edit(key, value.into());
+        }
+    }
+
+    /// Appends an element to an array.
+    ///
+    /// # Errors
+    /// Returns an error if this is not an array or is read-only, or if the value would contain itself or nest too
+    /// deep.
+    pub fn push(&self, value: impl Into<Self>) -> Result<(), MisplacedValue> {
+        match self {
+            Self::Array(array) => array.push(value.into()),
+            _ => Err(MisplacedValue::NoList),
+        }
+    }
+
+    /// Inserts an element into an array at a position from 0, at the end if it is larger than the length.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Json::push`].
+    pub fn insert(&self, position: usize, value: impl Into<Self>) -> Result<(), MisplacedValue> {
+        match self {
+            Self::Array(array) => array.insert(position.min(array.len()), value.into()),
+            _ => Err(MisplacedValue::NoList),
         }
     }
 
@@ -266,6 +292,15 @@ impl Json {
         }
     }
 
+    /// Returns the integer, if it is not negative; `None` for any other value.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Number(Number::Unsigned(value)) => Some(*value),
+            Self::Number(number) => u64::try_from(number.as_i64()?).ok(),
+            _ => None,
+        }
+    }
+
     /// Returns the array; `None` for any other value.
     pub fn as_array(&self) -> Option<&Array> {
         match self {
@@ -290,6 +325,11 @@ impl Json {
         }
     }
 
+    /// Iterates over the elements of an array as they are now; over nothing for any other value.
+    pub fn iter(&self) -> std::vec::IntoIter<Self> {
+        self.items().into_iter()
+    }
+
     /// Returns the keys and values of an object, in order; an empty list for any other value.
     pub fn entries(&self) -> Vec<(CompactString, Self)> {
         match self {
@@ -304,6 +344,31 @@ impl Json {
             Self::Object(object) => object.keys(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns `true` if this is an object with the key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        matches!(self, Self::Object(object) if object.contains(key))
+    }
+
+    /// Returns `true` if this is an array.
+    pub fn is_array(&self) -> bool {
+        matches!(self, Self::Array(_))
+    }
+
+    /// Returns `true` if this is an object.
+    pub fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    /// Returns `true` if this is a string.
+    pub fn is_string(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    /// Returns `true` if this is a number.
+    pub fn is_number(&self) -> bool {
+        matches!(self, Self::Number(_))
     }
 
     /// Returns `true` if this is `null`.
@@ -365,6 +430,11 @@ impl From<&str> for Json {
         Self::Text(text.into())
     }
 }
+impl From<&String> for Json {
+    fn from(text: &String) -> Self {
+        Self::Text(text.as_str().into())
+    }
+}
 impl From<String> for Json {
     fn from(text: String) -> Self {
         Self::Text(text.into())
@@ -383,6 +453,16 @@ impl From<Text> for Json {
 impl From<bool> for Json {
     fn from(value: bool) -> Self {
         Self::Bool(value)
+    }
+}
+impl From<u8> for Json {
+    fn from(value: u8) -> Self {
+        Self::from(i64::from(value))
+    }
+}
+impl From<u16> for Json {
+    fn from(value: u16) -> Self {
+        Self::from(i64::from(value))
     }
 }
 impl From<i32> for Json {
@@ -410,15 +490,35 @@ impl From<usize> for Json {
         Self::from(value as u64)
     }
 }
+impl From<f32> for Json {
+    /// Converts a float; infinities and NaN become null.
+    fn from(value: f32) -> Self {
+        Self::from(f64::from(value))
+    }
+}
 impl From<f64> for Json {
     /// Converts a float; infinities and NaN become null.
     fn from(value: f64) -> Self {
         if value.is_finite() { Self::Number(Number::Float(value)) } else { Self::Null }
     }
 }
-impl From<Vec<Json>> for Json {
-    fn from(items: Vec<Json>) -> Self {
-        Self::Array(Array::new(items))
+impl<T: Into<Json>> From<Vec<T>> for Json {
+    fn from(items: Vec<T>) -> Self {
+        items.into_iter().collect()
+    }
+}
+impl<T: Into<Json>> FromIterator<T> for Json {
+    /// Creates an array.
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Self::Array(Array::new(items.into_iter().map(Into::into).collect()))
+    }
+}
+impl IntoIterator for &Json {
+    type Item = Json;
+    type IntoIter = std::vec::IntoIter<Json>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 impl From<Array> for Json {

@@ -41,5 +41,4 @@ mod traces;
 mod turn;
 mod users;
 
-pub use reply::status as status_of;
 pub use router::{router, serve};

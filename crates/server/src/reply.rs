@@ -60,7 +60,7 @@ impl ErrorForm {
 /// Returns the response for an error, with its status, this body, and the `Retry-After` header if a retry is
 /// possible.
 pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
-    let status = StatusCode::from_u16(status(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_response(status, body);
     if let Some(after) = retry_after(error) {
         response.headers_mut().insert(header::RETRY_AFTER, after);
@@ -78,22 +78,6 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-/// Returns the HTTP status for an error.
-pub fn status(error: &Error) -> u16 {
-    match error {
-        Error::Request { kind, .. } => kind.status(),
-        Error::TooOften { .. } => 429,
-        Error::Rejected(rejection) => rejection.status,
-        Error::Unguarded { .. } => 503,
-        Error::Answered { status, .. } => *status,
-        Error::BreakerOpen { .. } | Error::Unstored { .. } | Error::TooBusy { .. } => 503,
-        Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
-        Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
-        // Among these are a failed plugin and a host error.
-        _ => 500,
-    }
 }
 
 /// Logs an error. The addresses of providers and of the store are only logged, and never sent to clients.

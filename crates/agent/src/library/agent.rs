@@ -11,7 +11,7 @@ use crate::summary::NAME as SUMMARIZATION;
 use crate::{memory, status};
 use std::sync::Arc;
 use valvehouse_core::callback::Listener;
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{Message, message, response};
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::Error;
 use valvehouse_core::filter::FilterEntry;
@@ -29,8 +29,9 @@ use valvehouse_store::Store;
 /// use valvehouse_agent::{Agent, Decision};
 /// let mut agent = Agent::builder().id("helper").provider(provider).system_prompt("Be brief.").build()?;
 /// let mut response = agent.run("delete the old files").await?;
-/// while !response.pending_action.is_null() {
-///     response = agent.resume(Decision::Reject { reason: Some("not on Fridays".into()) }).await?;
+/// while let Some(call) = response.pending_call() {
+///     println!("{} may not run with {}", call.tool, call.arguments);
+///     response = agent.resume(Decision::reject("not on Fridays")).await?;
 /// }
 /// println!("{}", response.text());
 /// # Ok(()) }
@@ -70,6 +71,41 @@ impl AgentResponse {
     pub fn text(&self) -> String {
         message::text_of(&response::message_of(&self.response)).into()
     }
+
+    /// Returns `true` if the run waits for a decision; see [`Agent::resume`].
+    pub fn is_paused(&self) -> bool {
+        !self.pending_action.is_null()
+    }
+
+    /// Returns the call that waits for approval; `None` if the run is not paused, or waits for something else.
+    pub fn pending_call(&self) -> Option<PendingCall> {
+        let data = self.pending_action.at_path("question.data");
+        let tool =
+            data.text("tool").filter(|_| self.pending_action.text("type").as_deref() == Some("approval"))?;
+        Some(PendingCall { tool: tool.into(), arguments: data.field("arguments") })
+    }
+
+    /// Returns the token counts of the run, `prompt_tokens completion_tokens total_tokens`; null if the service does
+    /// not report them.
+    pub fn usage(&self) -> Json {
+        self.response.field("usage")
+    }
+}
+
+/// Writes the text of the answer.
+impl std::fmt::Display for AgentResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// A tool call that waits for approval.
+#[derive(Debug, Clone)]
+pub struct PendingCall {
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments of the model.
+    pub arguments: Json,
 }
 
 impl Agent {
@@ -90,6 +126,11 @@ impl Agent {
     /// Returns the id of the conversation.
     pub fn conversation(&self) -> &str {
         &self.conversation
+    }
+
+    /// Returns the messages of the conversation.
+    pub fn messages(&self) -> Vec<Message> {
+        self.state.messages.iter().map(|message| Message::from(message.deep_clone())).collect()
     }
 
     /// Returns the variables of filters and tools after the latest run.

@@ -98,6 +98,12 @@ impl AgentBuilder {
         self.change(|state| state.system_prompt = text.to_owned())
     }
 
+    /// Sets the model; the default is the id.
+    #[must_use]
+    pub fn model(self, model: &str) -> Self {
+        self.change(|state| state.llm_config.edit("model", model))
+    }
+
     /// Sets `model` and other fields of each request, such as `serde_json::json!({"model": "big"})`.
     #[must_use]
     pub fn llm_config(self, config: impl Into<Json>) -> Self {
@@ -201,6 +207,14 @@ impl AgentBuilder {
     #[must_use]
     pub fn conversation(mut self, id: &str) -> Self {
         self.conversation = Some(id.to_owned());
+        self
+    }
+
+    /// Sets an initial variable.
+    #[must_use]
+    pub fn variable(self, key: &str, value: impl Into<Json>) -> Self {
+        // A copy never contains the object it is stored in.
+        self.variables.edit(key, value.into().deep_clone());
         self
     }
 

@@ -83,15 +83,15 @@ impl Agent {
         self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Error::from)
     }
 
-    /// Restores the latest checkpoint of the conversation.
+    /// Restores the latest checkpoint of the conversation. Returns `false` if it has none.
     ///
     /// # Errors
-    /// Returns an error if the agent has no storage, the conversation has no checkpoint, or the store fails.
-    pub async fn load_latest(&mut self) -> Result<(), Error> {
+    /// Returns an error if the agent has no storage or the store fails.
+    pub async fn load_latest(&mut self) -> Result<bool, Error> {
         let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
-        let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
-        let id = latest.into_iter().next().ok_or_else(none)?.id;
-        self.load_checkpoint(&id).await
+        let Some(latest) = latest.into_iter().next() else { return Ok(false) };
+        self.load_checkpoint(&latest.id).await?;
+        Ok(true)
     }
 
     /// Restores a checkpoint. If the conversation has later messages, it continues in a branch, so that no

@@ -140,7 +140,8 @@ impl Agent {
         self.take_up(ended).await
     }
 
-    /// Resumes the latest run, which is paused, failed, or was interrupted with its process.
+    /// Resumes the latest run, which is paused, failed, or was interrupted with its process. If this agent has not run
+    /// yet, the latest checkpoint of its conversation is restored first.
     ///
     /// # Errors
     /// Returns an error if the run cannot be resumed or the decision does not match its pending action, and the
@@ -159,6 +160,9 @@ impl Agent {
         decision: Decision,
         chunks: Option<Sender<StreamChunk>>,
     ) -> Result<AgentResponse, Error> {
+        if self.state.run_id.is_none() && self.latest.is_none() && self.state.storage.is_some() {
+            self.load_latest().await?;
+        }
         let setup = self.setup();
         self.bring_along().await?;
         let run =

@@ -4,7 +4,7 @@ use super::definition::NeedsApproval;
 use crate::summary::{NAME as SUMMARIZATION, Summarization};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::provider::Provider;
+use valvehouse_core::provider::IntoProvider;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
@@ -246,15 +246,15 @@ impl ModelFallback {
     pub const NAME: &'static str = "model_fallback";
 
     /// Creates a fallback to a model of a provider.
-    pub fn to(provider: impl Provider + 'static, model: &str) -> Self {
+    pub fn to(provider: impl IntoProvider, model: &str) -> Self {
         Self::default().then(provider, model)
     }
 
     /// Adds a model for the case that those before it fail as well.
     #[must_use]
-    pub fn then(mut self, provider: impl Provider + 'static, model: &str) -> Self {
+    pub fn then(mut self, provider: impl IntoProvider, model: &str) -> Self {
         let name = format!("fallback {}: {model}", self.0.len() + 1);
-        self.0.push((name, Choice { provider: Arc::new(provider), model: model.to_owned() }));
+        self.0.push((name, Choice { provider: provider.into_provider(), model: model.to_owned() }));
         self
     }
 }

@@ -95,6 +95,15 @@ pub fn set_text(message: &Json, text: &str) {
     let _ = content.replace(parts);
 }
 
+/// Adds a paragraph at the end of the first system message of a list, and creates a missing one.
+pub fn append_system(messages: &Json, text: &str) {
+    match messages.iter().find(|message| role_of(message) == "system") {
+        Some(system) => set_text(&system, &format!("{}\n\n{text}", text_of(&system))),
+        // A read-only list stays as it is.
+        None => drop(messages.insert(0, self::system(text))),
+    }
+}
+
 /// Creates a text part of a list.
 pub(super) fn text_part(text: &str) -> Json {
     Json::from([("type", "text".into()), ("text", text.into())])

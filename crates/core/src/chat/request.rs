@@ -18,7 +18,8 @@ impl ChatRequest {
     ///
     /// # Errors
     /// Returns a request error that names the invalid field by its path, such as `messages[3].role`.
-    pub fn new(body: Json) -> Result<Self, Error> {
+    pub fn new(body: impl Into<Json>) -> Result<Self, Error> {
+        let body = body.into();
         check(&body)?;
         Ok(Self(body))
     }

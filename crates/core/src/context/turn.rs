@@ -426,17 +426,27 @@ impl Turn {
         self.0.shared.facts.trace.as_ref()
     }
 
-    /// Emits an event of a plugin and notifies the observers.
+    /// Emits an event of a plugin, `{type, data}`, and notifies the observers.
     ///
     /// # Errors
     /// Returns an error if the event cannot be written or the turn has emitted too many.
-    pub fn emit(&self, by: &str, event: Json) -> Result<(), UnsentEvent> {
+    pub fn emit(&self, by: &str, event: impl Into<Json>) -> Result<(), UnsentEvent> {
+        let event = event.into();
         self.events().emit(event.clone())?;
         if let Some(trace) = self.trace() {
             trace.emitted(by, &event);
         }
         self.notify(NoticeKind::Emitted, || Notice::Emitted { event });
         Ok(())
+    }
+
+    /// Emits a status of a plugin, such as its progress, for clients that show it. `done` ends the status.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Turn::emit`].
+    pub fn emit_status(&self, by: &str, text: &str, done: bool) -> Result<(), UnsentEvent> {
+        let data = Json::from([("description", text.into()), ("done", done.into())]);
+        self.emit(by, [("type", "status".into()), ("data", data)])
     }
 
     /// Returns `true` if an observer receives notices of one of these kinds.

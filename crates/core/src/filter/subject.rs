@@ -120,12 +120,23 @@ impl Inlet {
     pub fn set_model(&mut self, model: &str) {
         self.0.value.edit("model", model);
     }
+
+    /// Adds a paragraph at the end of the system message, and creates a missing one.
+    pub fn append_system(&mut self, text: &str) {
+        message::append_system(&self.messages(), text);
+    }
 }
 
 impl Outlet {
     /// Returns the text of the answer, the last message.
     pub fn text(&self) -> String {
         self.messages().at(-1).map_or_else(String::new, |answer| message::text_of(&answer).into())
+    }
+
+    /// Returns the token counts of the whole turn, `prompt_tokens completion_tokens total_tokens`; null if the
+    /// service does not report them.
+    pub fn usage(&self) -> Json {
+        self.messages().at(-1).unwrap_or(Json::Null).field("usage")
     }
 
     /// Sets the text of the answer.
@@ -150,6 +161,11 @@ impl PreChat {
     /// Returns the name of the model.
     pub fn model(&self) -> String {
         self.0.value.text_or_empty("model").into()
+    }
+
+    /// Adds a paragraph at the end of the system message, and creates a missing one.
+    pub fn append_system(&mut self, text: &str) {
+        message::append_system(&self.messages(), text);
     }
 }
 
@@ -208,6 +224,17 @@ impl PostChat {
     /// Returns the text of the answer.
     pub fn text(&self) -> String {
         message::text_of(&self.result()).into()
+    }
+
+    /// Returns the token counts of the call, `prompt_tokens completion_tokens total_tokens`; null if the service
+    /// does not report them.
+    pub fn usage(&self) -> Json {
+        self.result().field("usage")
+    }
+
+    /// Returns the reason why the answer ended, such as `stop`.
+    pub fn finish_reason(&self) -> Option<String> {
+        self.result().text("finish_reason").map(String::from)
     }
 
     /// Sets the text of the answer.

@@ -124,7 +124,8 @@ impl Kernel {
         self.begin(messages, options, |options| options)?.answer().await
     }
 
-    /// Runs a complete turn as a stream: events as they arrive, then the complete answer.
+    /// Runs a complete turn as a stream: events of the model and of plugins as they arrive, then the complete answer.
+    /// The usage is requested unless the options set `stream_options`.
     ///
     /// # Errors
     /// Returns a request error if the messages are invalid.
@@ -133,6 +134,11 @@ impl Kernel {
         messages: impl IntoMessages,
         options: ChatOptions,
     ) -> Result<TurnStream<'static>, Error> {
+        let request = options.request.clone().unwrap_or_else(Json::object).deep_clone();
+        if request.get("stream_options").is_none() {
+            request.edit("stream_options", [("include_usage", true.into())]);
+        }
+        let options = ChatOptions { request: Some(request), ..options };
         self.begin(messages, options, |options| options.streamed(true))
     }
 
@@ -149,8 +155,9 @@ impl Kernel {
         let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);
         let request = ChatRequest::new(Json::Object(body.collect()))?;
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
-        let turn = Turn::new(facts, options.context.fork(), Events::default());
-        let way = RunOptions::new(turn).max_model_calls(options.max_tool_iterations);
+        let (events, emitted) = Events::channel(None);
+        let turn = Turn::new(facts, options.context.fork(), events);
+        let way = RunOptions::new(turn).emitted(emitted).max_model_calls(options.max_tool_iterations);
         Ok(self.run(request, how(way)))
     }
 }

@@ -344,7 +344,7 @@ impl Kernel {
     /// use valvehouse_core::kernel::Kernel;
     /// let grounded = filter::from_fn("grounded", async |chat: &mut PreChat| {
     ///     if let Some(kernel) = Kernel::of_turn(chat.turn()) {
-    ///         let facts = kernel.invoke_for("grounded", "lookup", [("q", "Oslo")], chat.turn()).await?;
+    ///         let facts = kernel.invoke_for("grounded", "lookup", [("q", "Oslo".into())], chat.turn()).await?;
     ///         chat.context().set("facts", facts);
     ///     }
     ///     Ok(Verdict::Continue)
@@ -354,16 +354,15 @@ impl Kernel {
     /// # Errors
     /// Returns an error for an unknown tool, a rejection if calls are nested too deep or too many, and the errors of a
     /// model's tool call.
-    pub async fn invoke_for<const N: usize, V: Into<Json>>(
+    pub async fn invoke_for(
         &self,
         caller: &str,
         name: &str,
-        args: [(&str, V); N],
+        args: impl Into<Json>,
         turn: &Turn,
     ) -> Result<Json, Error> {
         let tool = find(self, name)?.clone();
-        let args = args.map(|(key, value)| (key, value.into()));
-        self.call_for(caller, &tool, Json::from(args), turn).await
+        self.call_for(caller, &tool, args.into(), turn).await
     }
 
     /// Calls a tool for a plugin's script, through the filters of this kernel. The kernel need not own the

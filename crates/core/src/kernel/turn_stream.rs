@@ -52,6 +52,24 @@ impl TurnAnswer {
     pub fn text(&self) -> String {
         message::text_of(&response::message_of(&self.response)).into()
     }
+
+    /// Returns the token counts of the whole turn, `prompt_tokens completion_tokens total_tokens`; null if the
+    /// service does not report them.
+    pub fn usage(&self) -> Json {
+        self.response.field("usage")
+    }
+
+    /// Returns the reason why the answer ended, such as `stop`.
+    pub fn finish_reason(&self) -> Option<String> {
+        response::finish_reason_of(&self.response).map(String::from)
+    }
+}
+
+/// Writes the text of the answer.
+impl fmt::Display for TurnAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
 }
 
 /// The last item of a turn's stream.

@@ -1,7 +1,7 @@
 //! A provider with predefined replies, for tests, examples and demonstrations.
 
 use super::contract::{Answer, Provider, Request, StreamChunk};
-use crate::chat::{Fold, Head, message, request, response, split};
+use crate::chat::{Fold, Head, Message, message, request, response, split};
 use crate::error::Error;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -50,6 +50,21 @@ impl Reply {
         Self(Kind::Message(message))
     }
 
+    /// Creates a reply that calls a tool with these arguments.
+    pub fn tool_call(name: &str, args: impl Into<Json>) -> Self {
+        let function = [("name", name.into()), ("arguments", args.into().to_string().into())];
+        let call = [
+            ("id", format!("call_{}", uuid::Uuid::new_v4().simple()).into()),
+            ("type", "function".into()),
+            ("function", Json::from(function)),
+        ];
+        let message = message::assistant("");
+        // A new object accepts any value.
+        message.put("content", Json::Null);
+        message.put("tool_calls", vec![Json::from(call)]);
+        Self::message(message)
+    }
+
     /// Creates a reply from a complete `chat.completion`, which is returned unchanged.
     pub fn whole(completion: Json) -> Self {
         Self(Kind::Whole(completion))
@@ -75,6 +90,16 @@ impl Reply {
 impl From<&str> for Reply {
     fn from(text: &str) -> Self {
         Self::text(text)
+    }
+}
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Self::text(&text)
+    }
+}
+impl From<Message> for Reply {
+    fn from(message: Message) -> Self {
+        Self::message(message.into())
     }
 }
 impl From<Error> for Reply {

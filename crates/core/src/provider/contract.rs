@@ -1,15 +1,15 @@
 //! The contract of a provider: requests, answers and the trait.
 
 use crate::breaker::OpenState;
-use crate::chat::ChunkParts;
+use crate::chat::{ChunkParts, Head, event};
 use crate::context::{Exchange, Header, Turn};
 use crate::error::Error;
 use crate::metrics::Service;
 use bytes::Bytes;
 use compact_str::CompactString;
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -87,6 +87,22 @@ pub enum Answer {
     Stream(BoxStream<'static, Result<StreamChunk, Error>>),
 }
 
+impl Answer {
+    /// Creates a complete answer with this text.
+    pub fn text(text: &str) -> Self {
+        Self::Whole(Head::new("").text(text))
+    }
+
+    /// Creates a streamed answer of these texts, which ends with the finish reason `stop`.
+    pub fn texts<T: Into<Json>>(texts: impl Stream<Item = T> + Send + 'static) -> Self {
+        let head = Head::new("");
+        let last = head.chunk(Json::object(), Some("stop"));
+        let events = texts.map(move |text| head.chunk(Json::from([("content", text.into())]), None));
+        let events = events.chain(stream::iter([last]));
+        Self::Stream(events.map(|event| Ok(StreamChunk::new(event))).boxed())
+    }
+}
+
 /// An event of a streamed answer.
 #[derive(Debug, Clone)]
 pub struct StreamChunk {
@@ -102,8 +118,13 @@ pub struct StreamChunk {
 
 impl StreamChunk {
     /// Creates an event that was not received from a service.
-    pub fn new(event: Json) -> Self {
-        Self::received(Bytes::new(), event, None)
+    pub fn new(event: impl Into<Json>) -> Self {
+        Self::received(Bytes::new(), event.into(), None)
+    }
+
+    /// Returns the text of the event; "" if it has none.
+    pub fn text(&self) -> String {
+        event::text(&self.event).into()
     }
 
     /// Creates an event as received.

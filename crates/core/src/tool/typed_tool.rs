@@ -13,6 +13,7 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -108,13 +109,18 @@ struct TypedHandler<A, S> {
 
 impl<A, S, F> Handler for TypedHandler<A, S>
 where
-    A: DeserializeOwned,
+    A: DeserializeOwned + 'static,
     S: Fn(A, Turn) -> F + Send + Sync,
     F: Future<Output = Result<ToolResult, ToolError>> + Send,
 {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
-            let args = serde_json::from_value(Value::from(&args));
+            // A function without parameters takes `()`.
+            let args = match TypeId::of::<A>() == TypeId::of::<()>() {
+                true => Value::Null,
+                false => Value::from(&args),
+            };
+            let args = serde_json::from_value(args);
             let args = args.map_err(|error| Rejection::new(format!("invalid arguments: {error}")))?;
             (self.start)(args, turn).await
         })
@@ -141,9 +147,12 @@ pub fn json_schema_of<T: JsonSchema>() -> Json {
 }
 
 /// Returns the specification of a tool with arguments of this type.
-fn spec_of<A: JsonSchema>(name: &str) -> ToolSpec {
-    let schema = json_schema_of::<A>();
+fn spec_of<A: JsonSchema + 'static>(name: &str) -> ToolSpec {
     let mut spec = ToolSpec::new(name);
+    if TypeId::of::<A>() == TypeId::of::<()>() {
+        return spec;
+    }
+    let schema = json_schema_of::<A>();
     spec.description = schema.text_or_empty("description").to_string();
     let declared = declared(&schema).and_then(|declared| Parameters::declare(&declared).ok());
     // Constraints without an equivalent in declarations are checked by deserialization alone.

@@ -34,6 +34,33 @@ impl Admin {
         Ok(shown(Some(schema), &values))
     }
 
+    /// Sets values of the operators, or of one user; the other keys keep their values, and null resets a key. Returns
+    /// the stored values, masked.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin or key or an invalid value, and if the store cannot be written.
+    pub async fn set_valves(
+        &self,
+        id: &str,
+        user: Option<&str>,
+        values: &Json,
+        by: &str,
+    ) -> Result<Json, AdminError> {
+        let writer = self.host.writer().await?;
+        let snapshot = self.host.snapshot();
+        let schema = schema(known(&snapshot, id)?, user)?;
+        for key in values.keys() {
+            schema.check(&key, &Json::Null).or_else(none_if_known).map_err(misfit)?;
+        }
+        let stored = writer.store().valves(id, user).await?;
+        let merged: Object = stored.entries().into_iter().chain(values.entries()).collect();
+        let values = schema.check_update(&schema.unmask(&Json::Object(merged), &stored)).map_err(misfit)?;
+        writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
+        drop(writer);
+        self.host.reload_with(id).await;
+        Ok(shown(Some(schema), &values))
+    }
+
     /// Resets these keys to the values of the configuration and the script; all keys if the list is empty.
     /// Values left by an older version of the script can be reset too.
     ///

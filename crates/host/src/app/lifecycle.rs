@@ -6,7 +6,7 @@ use super::detached_task::DetachedTasks;
 use super::error::OpenError;
 use super::providers::ProviderKeys;
 use crate::access::{Access, Sessions};
-use crate::admin::Admin;
+use crate::admin::{Admin, AdminError};
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
@@ -26,6 +26,7 @@ use valvehouse_core::context::{HeaderNames, MemoryLimit, Observer, PartedTurns, 
 use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
+use valvehouse_json::Json;
 use valvehouse_script::{Code, Diagnostic};
 use valvehouse_store as store;
 
@@ -283,6 +284,25 @@ impl App {
     /// Loads changed scripts now; see [`Host::reload`].
     pub async fn reload(&self) -> Arc<Snapshot> {
         self.host.reload().await
+    }
+
+    /// Returns the effective valves of a plugin, with masked secrets.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin.
+    pub fn valves(&self, id: &str) -> Result<Json, AdminError> {
+        let effective = self.admin.effective_valves(id)?.entries();
+        let values = effective.into_iter().map(|(key, valve)| (key, valve.field("value")));
+        Ok(Json::Object(values.collect()))
+    }
+
+    /// Sets valves of a plugin: `host.set_valves("polite", json!({ "signature": "…" }))`. The other valves keep their
+    /// values, and null resets one.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown plugin or key or an invalid value, and if the store cannot be written.
+    pub async fn set_valves(&self, id: &str, values: impl Into<Json>) -> Result<(), AdminError> {
+        self.admin.set_valves(id, None, &values.into(), "library").await.map(drop)
     }
 
     /// Returns the errors and warnings of all scripts and settings, missing guards included.

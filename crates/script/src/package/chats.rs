@@ -162,7 +162,7 @@ fn list(options: &Dynamic) -> RhaiResultOf<Array> {
     let own = Own::find(NAME)?;
     host_calls::once(
         NAME,
-        || vec![limit.into(), before.into()].into(),
+        || vec![Json::from(limit), before.into()].into(),
         || own.all(before, limit)?.iter().map(|chat| own.shown(chat)).collect(),
     )
 }
@@ -179,7 +179,7 @@ fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     let own = Own::find(NAME)?;
     host_calls::once(
         NAME,
-        || vec![id.into(), from.into(), limit.into()].into(),
+        || vec![Json::from(id), from.into(), limit.into()].into(),
         || {
             let (mut messages, mut bytes) = (Array::new(), 0);
             let to = from.saturating_add(limit as u64);
@@ -216,7 +216,7 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     let own = Own::find(NAME)?;
     host_calls::once(
         NAME,
-        || vec![text.into(), limit.into()].into(),
+        || vec![Json::from(text), limit.into()].into(),
         || {
             let (mut found, mut bytes) = (Array::new(), 0);
             for chat in own.all(None, MAX_CHATS)? {

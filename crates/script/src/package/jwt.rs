@@ -43,7 +43,7 @@ pub(super) mod functions {
         charge(if algorithm == Algorithm::Rs256 { RSA_SIGNS } else { OTHERWISE })?;
         let kid = one_text(SIGN, &options, "kid")?;
         // An ES256 signature is different each time, so it is recorded.
-        let arguments = || vec![algorithm.as_str().into(), claims.to_string().into()].into();
+        let arguments = || vec![Json::from(algorithm.as_str()), claims.to_string().into()].into();
         host_calls::once(SIGN, arguments, || {
             with_bytes(SIGN, "key", &key, |key| {
                 let key = SigningKey::new(algorithm, key).map_err(|why| fail(SIGN, why))?;

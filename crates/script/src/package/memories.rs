@@ -228,7 +228,7 @@ fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
     let memories = Memories::find(NAME)?;
     host_calls::once(
         NAME,
-        || vec![text.into(), count.into()].into(),
+        || vec![Json::from(text), count.into()].into(),
         || {
             // Without memories, nothing is sent to a model.
             if wait(NAME, &memories.call, memories.index.space(&memories.owner))?.count == 0 {

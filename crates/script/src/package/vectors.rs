@@ -195,7 +195,7 @@ impl Scope {
         let Place { call, index, owner } = self.find(&name)?;
         host_calls::once(
             &name,
-            || vec![searched.len().into(), count.into()].into(),
+            || vec![Json::from(searched.len()), count.into()].into(),
             || {
                 let search = index.nearest(&owner, searched.clone(), count, min_score);
                 let (found, components) = wait(&name, &call, search)?;

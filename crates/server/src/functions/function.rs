@@ -2,7 +2,7 @@
 
 use crate::api::{AnyObject, JsonOf, Path, Query, Reply};
 use crate::problem::{self, ProblemReport};
-use crate::reply::{body, json_response, status};
+use crate::reply::{body, json_response};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -222,6 +222,6 @@ fn refusal(app: &App, refused: &AdminError) -> Response {
         // A new object accepts any key.
         refusal_json.put("problems", problems.collect::<Vec<Json>>());
     }
-    let status = StatusCode::from_u16(status(&refused.error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(refused.error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     json_response(status, &refusal_json)
 }

@@ -22,7 +22,7 @@ pub(super) fn body(error: &Error) -> Json {
     if body.text("type").is_some() && reply.text("type").is_some_and(|kind| kind == "error") {
         return reply;
     }
-    let kind = kind_of_status(reply::status(error));
+    let kind = kind_of_status(error.status());
     let error = [("type", kind.into()), ("message", body.field("message"))];
     Json::from([("type", "error".into()), ("error", Json::from(error))])
 }

@@ -211,7 +211,7 @@ pub(super) fn code_of(error: &Error) -> &'static str {
         let given = body.text(key)?;
         KNOWN.into_iter().find(|known| *known == given)
     });
-    named.unwrap_or_else(|| match reply::status(error) {
+    named.unwrap_or_else(|| match error.status() {
         429 => "rate_limit_exceeded",
         400 | 413 if message_in(error).contains("context") => "context_length_exceeded",
         400..=499 => "invalid_prompt",

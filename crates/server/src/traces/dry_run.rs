@@ -78,7 +78,7 @@ fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
         Err(error) => {
-            let (status, body) = (reply::status(&error), reply::body(&error).field("error"));
+            let (status, body) = (error.status(), reply::body(&error).field("error"));
             watch.failed(error);
             (status, Json::Null, body)
         }

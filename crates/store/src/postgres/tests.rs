@@ -224,7 +224,7 @@ async fn an_increment_of_a_value_that_is_not_a_number_blocks_no_other_write() {
     let hosts = three(&server.database()).await;
     let [one, other] = [0, 1].map(|host| hosts[host].1.map("a", "own"));
     one.set("name", &"a text".into(), None).unwrap();
-    one.set("list", &vec!["x".into()].into(), None).unwrap();
+    one.set("list", &vec!["x"].into(), None).unwrap();
     hosts[0].1.exchange().await.unwrap();
     other.incr("name", &1_i64.into(), None).unwrap();
     other.window("list", Duration::from_secs(60), 5).unwrap();

@@ -238,7 +238,7 @@ fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Jso
         ("number", number.into()),
         (
             "tokens",
-            tokens(&records).map(|(prompt, completion)| vec![prompt.into(), completion.into()]).into(),
+            tokens(&records).map(|(prompt, completion)| vec![Json::from(prompt), completion.into()]).into(),
         ),
         ("bar", bar(&records, valvehouse_terminal::PLAIN).into()),
         ("shown", shown.into()),

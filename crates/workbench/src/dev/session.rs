@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, mpsc};
+use valvehouse_core::error::Error;
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, ReplayModels, Report, replay_turn};
 use valvehouse_json::Json;
 use valvehouse_script::{Watch, tests_of_script};
-use valvehouse_server::status_of;
 
 /// The time for which related saves are awaited: a script and its tests are often saved together.
 const MORE: Duration = Duration::from_millis(60);
@@ -237,7 +237,8 @@ async fn work_off(
             test_runs::run(work.tests, &app.config).await.show(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
-            let again = replay_turn(&app, &trace, models, status_of).await.map_err(|error| error.to_string());
+            let again =
+                replay_turn(&app, &trace, models, Error::status).await.map_err(|error| error.to_string());
             if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }

@@ -137,7 +137,7 @@ impl Payload {
         let (name, tags) = match self.event {
             InterceptionEvent::Resource => ("resource", vec!["resource".into()]),
             InterceptionEvent::Prompt => (self.name(), vec!["prompt".into()]),
-            _ => (self.name(), Vec::new()),
+            _ => (self.name(), Vec::<Json>::new()),
         };
         let tool = Json::from([
             ("name", name.into()),
