@@ -506,7 +506,7 @@ async fn a_streamed_turn_has_plugin_events_usage_and_a_finish_reason() {
     while let Some(event) = stream.next().await {
         match event.unwrap() {
             TurnEvent::Chunk(chunk) => text.push_str(&chunk.text()),
-            TurnEvent::Emitted(event) => shown.push_str(&event.at_path("data.description").str_or_empty()),
+            TurnEvent::Emitted(event) => shown.push_str(event.at_path("data.description").str_or_empty()),
             TurnEvent::Answer(answer) => ended = Some(answer),
             TurnEvent::Passthrough(_) => panic!("nothing is passed through"),
         }

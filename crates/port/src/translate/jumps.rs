@@ -150,7 +150,7 @@ impl<'a> Translator<'a> {
             self.comments_to(handler.line);
             self.effects.count.seen(handler.line, handler.line);
             let is_last = at + 1 == handlers.len();
-            let classes = handler.types.as_ref().map(classes_of).unwrap_or_default();
+            let classes = handler.types.as_ref().map_or_else(Vec::new, classes_of);
             let is_general = classes.is_empty()
                 || classes.iter().any(|class| ["Exception", "BaseException"].contains(&last_name(class)));
             let types = handler.types.as_ref().filter(|_| !is_general);

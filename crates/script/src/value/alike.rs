@@ -256,7 +256,8 @@ pub(crate) fn report_item(items: &[Json], value: &Json, function: &str, at: Posi
         let containers = items.iter().filter(|item| !is_single(item)).cloned();
         return report_container_element(containers, value, function, at);
     }
-    if !value.is_null() && !items.is_empty() && items.iter().all(|item| item.is_object() && item.len() > 0) {
+    if !value.is_null() && !items.is_empty() && items.iter().all(|item| item.is_object() && !item.is_empty())
+    {
         return report_unlike(function, at);
     }
     if Reading::of(&dynamic_of(value)).is_none() {
@@ -268,7 +269,7 @@ pub(crate) fn report_item(items: &[Json], value: &Json, function: &str, at: Posi
 
 fn is_filled_map(value: &Dynamic) -> bool {
     value.read_lock::<rhai::Map>().is_some_and(|map| !map.is_empty())
-        || value.read_lock::<Map>().is_some_and(|map| map.object.len() > 0)
+        || value.read_lock::<Map>().is_some_and(|map| !map.object.is_empty())
 }
 
 /// Reports a search for a single value in a list that only has maps, such as the parts of a message's content.
