@@ -100,7 +100,6 @@ fn of_parts(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
         }
         node => {
             let (call, false, position) = tree::call(node)? else { return None };
-            call.op_token.as_ref()?;
             let [first, second] = call.args.as_slice() else { return None };
             let is_text = |operand: &Expr| tree::text(operand).is_some_and(|text| !text.is_empty());
             match call.name.as_str() {
@@ -108,6 +107,7 @@ fn of_parts(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
                 "contains" if is_guard && ends_with(first, "content") => ("in".to_owned(), position, false),
                 "==" | "!="
                     if is_guard
+                        && call.op_token.is_some()
                         && (ends_with(first, "content") && is_text(second)
                             || ends_with(second, "content") && is_text(first)) =>
                 {

@@ -295,7 +295,7 @@ fn discarded_values_are_reported_in_nested_blocks_and_of_list_methods() {
     }
     for code in [
         "let x = if body.stream { text::trim(body.model) } else { \"\" }; body.x = x; body",
-        "if body.stream { body.messages.tail(2) } else { body.messages }",
+        "body.x = if body.stream { body.messages.tail(2) } else { body.messages }; body",
     ] {
         assert_eq!(lints(&format!("fn inlet(body) {{ {code} }}")), "", "{code}");
     }
