@@ -604,3 +604,23 @@ fn a_finally_that_a_return_skips_is_noted() {
     assert!(is_noted("return body[\"a\"]"));
     assert!(!is_noted("body[\"a\"] = 1"));
 }
+
+#[test]
+fn a_handler_of_another_class_does_not_catch_what_the_body_raises() {
+    let script = draft(
+        r#"
+class Filter:
+    def inlet(self, body, __user__=None):
+        try:
+            if "bomb" in body["model"]:
+                raise ValueError("bomb")
+            body["level"] = __user__["valves"].level + body["depth"]
+        except KeyError:
+            pass
+        at = datetime.now(timezone.utc).replace(hour=9223372036854775807, minute=0, second=0)
+        return body
+"#,
+    );
+    assert_parts(&script, &["if error.status == 500 {", "throw error;", "required(body, \"depth\")"]);
+    assert!(!script.contains("required(__user__"), "{script}");
+}

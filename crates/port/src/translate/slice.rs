@@ -24,7 +24,9 @@ impl Translator<'_> {
             return Ok(of.typed(Type::Model));
         }
         if let Some(key) = index.as_text() {
-            if self.scope.needs_keys && matches!(of.kind, Type::Unknown | Type::Map) {
+            // The host's own fields are always there.
+            let is_own = of.text == "__user__" || of.text == "body" && key == "messages";
+            if self.scope.needs_keys && matches!(of.kind, Type::Unknown | Type::Map) && !is_own {
                 let required = self.helper(Helper::Required);
                 return Ok(call(required, &[of.text.clone(), names::quoted(key)], Type::Unknown));
             }

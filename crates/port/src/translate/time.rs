@@ -137,8 +137,8 @@ impl Translator<'_> {
             match (*name, &value.kind) {
                 ("tzinfo", _) if of.kind == Type::Time && self.time_in(Some(value))? == Type::Time => {}
                 ("microsecond", ExprKind::Int(0)) => {}
-                ("hour", ExprKind::Int(hours)) => time_of_day.push(hours * 3_600),
-                ("minute", ExprKind::Int(minutes)) => time_of_day.push(minutes * 60),
+                ("hour", ExprKind::Int(hours)) => time_of_day.push(hours.saturating_mul(3_600)),
+                ("minute", ExprKind::Int(minutes)) => time_of_day.push(minutes.saturating_mul(60)),
                 ("second", ExprKind::Int(seconds)) => time_of_day.push(*seconds),
                 _ => return hindered(),
             }
@@ -147,7 +147,7 @@ impl Translator<'_> {
             [] => Ok(of.clone()),
             all if all.len() == 3 && of.kind == Type::Time => {
                 let midnight = format!("{0} - {0} % 86400", of.at(strength::MULTIPLY));
-                let text = match all.iter().sum::<i64>() {
+                let text = match all.iter().fold(0, |sum: i64, part| sum.saturating_add(*part)) {
                     0 => midnight,
                     seconds => format!("{midnight} + {seconds}"),
                 };
