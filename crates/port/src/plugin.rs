@@ -613,22 +613,6 @@ pub(crate) fn raised(body: &[Stmt]) -> BTreeSet<String> {
 
 /// Returns `true` if statements after a line change a list or map through one of these variables.
 pub(crate) fn changes(body: &[Stmt], names: &[&str], after: usize) -> bool {
-    const CHANGING: [&str; 14] = [
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popleft",
-        "remove",
-        "reverse",
-        "setdefault",
-        "sort",
-        "update",
-    ];
     let is_named = |expr: &Expr| expr.as_name().is_some_and(|name| names.contains(&name));
     let mut found = false;
     for stmt in body {
@@ -646,7 +630,7 @@ pub(crate) fn changes(body: &[Stmt], names: &[&str], after: usize) -> bool {
                     if let ExprKind::Call(function, _) = &expr.kind
                         && let ExprKind::Attribute(of, method) = &function.kind
                     {
-                        found |= CHANGING.contains(&method.as_str()) && is_named(of);
+                        found |= CHANGES.contains(&method.as_str()) && is_named(of);
                     }
                 });
             });

@@ -37,7 +37,7 @@ impl Agent {
         self.state.response_format = before;
         self.assemble()?;
         let answer = answer?;
-        if !answer.pending_action.is_null() {
+        if answer.is_paused() {
             return Err(Error::Paused);
         }
         answer.parse()

@@ -1,7 +1,7 @@
 //! Functions that create a message and read or change its text.
 
 use compact_str::CompactString;
-use valvehouse_json::{Json, REPEATED, Repeats};
+use valvehouse_json::{Array, Json, MisplacedValue, REPEATED, Repeats};
 
 /// Creates a user message: `{role: "user", content: text}`.
 pub fn user(text: impl Into<Json>) -> Json {
@@ -95,13 +95,33 @@ pub fn set_text(message: &Json, text: &str) {
     let _ = content.replace(parts);
 }
 
-/// Adds a paragraph at the end of the first system message of a list, and creates a missing one.
-pub fn append_system(messages: &Json, text: &str) {
-    match messages.iter().find(|message| role_of(message) == "system") {
-        Some(system) => set_text(&system, &format!("{}\n\n{text}", text_of(&system))),
-        // A read-only list stays as it is.
-        None => drop(messages.insert(0, self::system(text))),
+/// Returns the first system message of a list, under either of its roles.
+pub fn system_of(messages: &Array) -> Option<Json> {
+    let is_system = |message: &&Json| ["system", "developer"].contains(&&*role_of(message));
+    messages.with(|messages| messages.iter().find(is_system).cloned())
+}
+
+/// Adds a paragraph at the end of the system message of a list, and creates a missing one.
+///
+/// If a part of the message ends a prefix that providers cache, the paragraph becomes a separate part: within that
+/// part, it would change the cached prefix.
+///
+/// # Errors
+/// Returns an error if the list is read-only.
+pub fn append_system(messages: &Array, text: &str) -> Result<(), MisplacedValue> {
+    let Some(message) = system_of(messages) else { return messages.insert(0, system(text)) };
+    let is_marked = |part: &Json| part.get("cache_control").is_some_and(|mark| !mark.is_null());
+    if let Some(Json::Array(parts)) = message.get("content")
+        && parts.with(|parts| parts.iter().any(is_marked))
+    {
+        return parts.push(text_part(text));
     }
+    let old = text_of(&message);
+    match old.is_empty() {
+        true => set_text(&message, text),
+        false => set_text(&message, &format!("{old}\n\n{text}")),
+    }
+    Ok(())
 }
 
 /// Creates a text part of a list.
@@ -168,5 +188,25 @@ mod tests {
         let message = tool("call_1", "old");
         set_text(&message, "new");
         assert_eq!(message.to_string(), r#"{"role":"tool","tool_call_id":"call_1","content":"new"}"#);
+    }
+
+    #[test]
+    fn a_paragraph_is_added_to_the_one_system_message() {
+        for (before, after) in [
+            (r#"[]"#, r#"[{"role":"system","content":"New."}]"#),
+            (
+                r#"[{"role":"developer","content":"Old."}]"#,
+                r#"[{"role":"developer","content":"Old.\n\nNew."}]"#,
+            ),
+            (r#"[{"role":"system","content":""}]"#, r#"[{"role":"system","content":"New."}]"#),
+            (
+                r#"[{"role":"system","content":[{"type":"text","text":"Old.","cache_control":{"type":"ephemeral"}}]}]"#,
+                r#"[{"role":"system","content":[{"type":"text","text":"Old.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"New."}]}]"#,
+            ),
+        ] {
+            let Json::Array(messages) = Json::parse(before.as_bytes()).unwrap() else { panic!("no list") };
+            append_system(&messages, "New.").unwrap();
+            assert_eq!(Json::from(messages).to_string(), after);
+        }
     }
 }

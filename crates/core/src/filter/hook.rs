@@ -1,5 +1,6 @@
 //! The hooks of a turn, and the values passed to them.
 
+use crate::chat::message;
 use crate::context::{Context, Turn};
 use valvehouse_json::{Json, MisplacedValue};
 
@@ -155,6 +156,13 @@ impl FilterContext {
     /// Returns the messages of the model call (`pre_chat`, `post_chat`) or of the body.
     pub fn messages(&self) -> Json {
         self.field("messages")
+    }
+
+    /// Adds a paragraph at the end of the system message, unless the messages are read-only.
+    pub(super) fn append_system(&self, text: &str) {
+        if let Json::Array(messages) = self.messages() {
+            _ = message::append_system(&messages, text);
+        }
     }
 
     /// Replaces the messages.

@@ -123,7 +123,7 @@ impl Inlet {
 
     /// Adds a paragraph at the end of the system message, and creates a missing one.
     pub fn append_system(&mut self, text: &str) {
-        message::append_system(&self.messages(), text);
+        self.0.append_system(text);
     }
 }
 
@@ -165,7 +165,7 @@ impl PreChat {
 
     /// Adds a paragraph at the end of the system message, and creates a missing one.
     pub fn append_system(&mut self, text: &str) {
-        message::append_system(&self.messages(), text);
+        self.0.append_system(text);
     }
 }
 

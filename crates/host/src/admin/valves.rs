@@ -23,15 +23,7 @@ impl Admin {
         values: &Json,
         by: &str,
     ) -> Result<Json, AdminError> {
-        let writer = self.host.writer().await?;
-        let snapshot = self.host.snapshot();
-        let schema = schema(known(&snapshot, id)?, user)?;
-        let stored = writer.store().valves(id, user).await?;
-        let values = schema.check_update(&schema.unmask(values, &stored)).map_err(misfit)?;
-        writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
-        drop(writer);
-        self.host.reload_with(id).await;
-        Ok(shown(Some(schema), &values))
+        self.update_valves(id, user, by, |_, _| Ok(values.clone())).await
     }
 
     /// Sets values of the operators, or of one user; the other keys keep their values, and null resets a key. Returns
@@ -46,15 +38,30 @@ impl Admin {
         values: &Json,
         by: &str,
     ) -> Result<Json, AdminError> {
+        self.update_valves(id, user, by, |schema, stored| {
+            for key in values.keys() {
+                schema.check(&key, &Json::Null).or_else(none_if_known).map_err(misfit)?;
+            }
+            let merged: Object = stored.entries().into_iter().chain(values.entries()).collect();
+            Ok(merged.into())
+        })
+        .await
+    }
+
+    /// Replaces the stored values by those that a function returns for them, and returns the new ones, masked.
+    async fn update_valves(
+        &self,
+        id: &str,
+        user: Option<&str>,
+        by: &str,
+        change: impl FnOnce(&ValveSchema, &Json) -> Result<Json, AdminError>,
+    ) -> Result<Json, AdminError> {
         let writer = self.host.writer().await?;
         let snapshot = self.host.snapshot();
         let schema = schema(known(&snapshot, id)?, user)?;
-        for key in values.keys() {
-            schema.check(&key, &Json::Null).or_else(none_if_known).map_err(misfit)?;
-        }
         let stored = writer.store().valves(id, user).await?;
-        let merged: Object = stored.entries().into_iter().chain(values.entries()).collect();
-        let values = schema.check_update(&schema.unmask(&Json::Object(merged), &stored)).map_err(misfit)?;
+        let values = change(schema, &stored)?;
+        let values = schema.check_update(&schema.unmask(&values, &stored)).map_err(misfit)?;
         writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
         self.host.reload_with(id).await;

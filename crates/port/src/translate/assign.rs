@@ -30,7 +30,6 @@ impl Translator<'_> {
         if let Some(name) = name {
             self.note_live(name, value);
         }
-        let default = self.missing_value(value);
         if let (Some(target), Some(source)) = (name, value.as_name())
             && matches!(code.kind, Type::List(_) | Type::Map)
             && !self.scope.live.contains(source)
@@ -51,6 +50,7 @@ impl Translator<'_> {
         }
         match targets {
             [target] => {
+                let default = self.missing_value(value);
                 self.assign_to(stmt, target, code)?;
                 if let Some(variable) = name.and_then(|name| self.scope.variables.get(name)) {
                     match default {
@@ -79,8 +79,7 @@ impl Translator<'_> {
     /// Returns the body of the function that contains a line.
     fn body_at(&self, line: usize) -> Option<&[Stmt]> {
         let functions = self.plugin.functions.values().chain(self.plugin.methods.values());
-        let bodies = functions.map(|function| function.body.as_slice());
-        bodies.into_iter().find(|body| {
+        functions.map(|function| function.body.as_slice()).find(|body| {
             body.first().is_some_and(|first| first.line <= line)
                 && body.last().is_some_and(|last| line <= last.end_line)
         })

@@ -159,19 +159,14 @@ impl<'a> Translator<'a> {
             self.scope.variables.insert(binds, Variable { code: variable.to_owned(), kind: Type::Error });
             // A handler of another class must not catch what the body raises.
             let is_foreign = |raised: &String| !classes.iter().any(|class| last_name(class) == raised);
-            let is_known = is_general || condition.is_some();
             match condition {
-                None if is_last && (is_known || !plugin::raised(body).iter().any(is_foreign)) => {
-                    match is_open {
-                        true => {
-                            self.emit("} else {");
-                            self.inner_block(&handler.body);
-                        }
-                        false => {
-                            self.block(&handler.body);
-                            return;
-                        }
+                None if is_last && (is_general || !plugin::raised(body).iter().any(is_foreign)) => {
+                    if !is_open {
+                        self.block(&handler.body);
+                        return;
                     }
+                    self.emit("} else {");
+                    self.inner_block(&handler.body);
                 }
                 Some(condition) => {
                     self.emit(&if is_open {
@@ -182,10 +177,7 @@ impl<'a> Translator<'a> {
                     self.inner_block(&handler.body);
                     is_open = true;
                     if is_last {
-                        self.emit("} else {");
-                        self.scope.indent += 1;
-                        self.emit(&format!("throw {variable};"));
-                        self.scope.indent -= 1;
+                        self.throw_again(variable, is_open);
                     }
                 }
                 None => {
@@ -199,12 +191,7 @@ impl<'a> Translator<'a> {
                         stmt.walk(&mut |inner| self.effects.count.left(inner.line, inner.end_line));
                     }
                     if is_last {
-                        if is_open {
-                            self.emit("} else {");
-                            self.scope.indent += 1;
-                        }
-                        self.emit(&format!("throw {variable};"));
-                        self.scope.indent -= usize::from(is_open);
+                        self.throw_again(variable, is_open);
                     }
                 }
             }
@@ -212,6 +199,16 @@ impl<'a> Translator<'a> {
         if is_open {
             self.emit("}");
         }
+    }
+
+    /// Throws an error that no handler catches, in the last branch if the handlers before it have conditions.
+    fn throw_again(&mut self, variable: &str, is_branch: bool) {
+        if is_branch {
+            self.emit("} else {");
+        }
+        self.scope.indent += usize::from(is_branch);
+        self.emit(&format!("throw {variable};"));
+        self.scope.indent -= usize::from(is_branch);
     }
 }
 
@@ -225,8 +222,8 @@ fn classes_of(types: &Expr) -> Vec<String> {
 
 /// Returns the condition that matches errors of some types.
 ///
-/// What a script throws itself has the status 400 or the one it names, and an error of the interpreter or the host
-/// has 500. The file itself raises the classes `raised`.
+/// Errors that a script throws have the status 400 or the one it names, and errors of the interpreter and the host
+/// have 500. The file itself raises the classes `raised`.
 pub(super) fn condition(types: &Expr, variable: &str, raised: &BTreeSet<String>) -> Option<String> {
     const OF_THE_LANGUAGE: [&str; 9] = [
         "ArithmeticError",

@@ -46,10 +46,10 @@ pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }
 
-/// Describes an error of a test, at its position in the test file. `functions` are those of the tested script.
+/// Describes an error of a test, at its position in the test file. `tested` is the script, if it compiles.
 pub(super) fn describe(
     tests: &Script,
-    functions: &[String],
+    tested: Option<&Script>,
     function: &str,
     error: &EvalAltResult,
     wrong: Option<Wrong>,
@@ -74,25 +74,23 @@ pub(super) fn describe(
     let message = diagnostic::summary_of_run(error);
     let problem =
         diagnostic::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
-    let help = problem.help.clone().or_else(|| help_for_unknown(error, functions));
+    let help = problem.help.clone().or_else(|| help_for_unknown(error, tested));
     TestFailure { problem: Diagnostic { help, ..problem }, compared: None }
 }
 
 /// Returns what a test may have meant by an unknown function.
-fn help_for_unknown(error: &EvalAltResult, functions: &[String]) -> Option<String> {
+fn help_for_unknown(error: &EvalAltResult, tested: Option<&Script>) -> Option<String> {
     let EvalAltResult::ErrorFunctionNotFound(signature, _) = error.unwrap_inner() else { return None };
     let called = signature.split(" (").next().unwrap_or(signature);
-    if called == "pipe" && functions.iter().any(|name| name == called) {
-        return Some("run a whole turn with the pipe: `chat(request)`".into());
-    }
-    if functions.iter().any(|name| name == called) {
-        return Some(format!("call a function of the script with `run_function(\"{called}\", [arguments])`"));
+    if tested.is_some_and(|script| script.functions().any(|function| function.name == called)) {
+        return Some(match called {
+            "pipe" => "run a whole turn with the pipe: `chat(request)`".into(),
+            _ => format!("call a function of the script with `run_function(\"{called}\", [arguments])`"),
+        });
     }
     let (module, name) = called.split_once("::").unwrap_or(("", called));
     let of_module = test_functions().iter().filter(|known| known.module == module && !known.is_method);
     let near = nearest(name, of_module.map(|known| known.name.as_str()))?;
-    match module {
-        "" => Some(format!("did you mean `{near}`?")),
-        module => Some(format!("did you mean `{module}::{near}`?")),
-    }
+    let path = called.strip_suffix(name)?;
+    Some(format!("did you mean `{path}{near}`?"))
 }

@@ -145,11 +145,8 @@ impl Suite {
             let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
             let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| {
-                let of_script =
-                    |script: &Script| script.functions().map(|function| function.name.to_owned()).collect();
-                let functions: Vec<String> =
-                    on.made().map_or_else(|_| Vec::new(), |made| of_script(&made.own.script));
-                failure::describe(&tests, &functions, &name, &error, on.wrong.lock().take())
+                let tested = on.made().ok().map(|made| made.own.script);
+                failure::describe(&tests, tested.as_deref(), &name, &error, on.wrong.lock().take())
             })
         });
         let failed = run.await.unwrap_or_else(|error| {

@@ -329,7 +329,7 @@ pub(super) fn register(module: &mut Module) {
          system message.",
     )
     .set_into_module(module, |list: &mut List| {
-        system(list).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
+        message::system_of(&list.array).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
     });
     method("set$system", &["messages: &mut messages", "text: &str"], "").set_into_module(
         module,
@@ -344,10 +344,10 @@ pub(super) fn register(module: &mut Module) {
          message.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
-        if add_behind_marks(list, text)? {
-            return Ok(());
+        if let Some(found) = message::system_of(&list.array) {
+            check_system(message::text_of(&found).len() + text.len())?;
         }
-        write_system(list, text, |old, new| format!("{old}\n\n{new}"))
+        message::append_system(&list.array, text).map_err(misplaced)
     });
     method(
         "prepend_system",
@@ -401,31 +401,6 @@ pub(super) fn register(module: &mut Module) {
     }
 }
 
-fn system(list: &List) -> Option<Json> {
-    list.array.with(|items| {
-        items
-            .iter()
-            .find(|item| history::is_role(item, "system") || history::is_role(item, "developer"))
-            .cloned()
-    })
-}
-
-/// Adds a paragraph as a separate part if a part of the system message ends a prefix that providers cache: within
-/// that part, it would change the cached prefix.
-fn add_behind_marks(list: &List, text: &str) -> Answer<bool> {
-    let content = system(list).and_then(|found| found.get("content"));
-    let Some(Json::Array(parts)) = content else { return Ok(false) };
-    let is_marked = |part: &Json| part.get("cache_control").is_some_and(|mark| !mark.is_null());
-    if !parts.with(|parts| parts.iter().any(is_marked)) {
-        return Ok(false);
-    }
-    let old = system(list).map_or(0, |found| message::text_of(&found).len());
-    check_system(old + text.len())?;
-    let part = Json::from([("type", "text".into()), ("text", text.into())]);
-    parts.push(part).map_err(misplaced)?;
-    Ok(true)
-}
-
 /// The maximum length of a system message that a script writes, in bytes.
 const MAX_SYSTEM: usize = 8 << 20;
 
@@ -440,7 +415,7 @@ fn check_system(bytes: usize) -> Answer<()> {
 }
 
 fn write_system(list: &List, text: &str, join: fn(&str, &str) -> String) -> Answer<()> {
-    match system(list) {
+    match message::system_of(&list.array) {
         Some(found) => {
             let old = message::text_of(&found);
             check_system(old.len() + text.len())?;
