@@ -382,3 +382,21 @@ async fn tools_import_from_their_own_folder() {
         assert_eq!(format!("{}", result.value), expected);
     }
 }
+
+#[tokio::test]
+async fn functions_have_the_names_that_rhai_reserves() {
+    let module = "fn match(x) { case(x) + 100 }\nfn case(y) { let f = |x| x * 2; call(f, y) }\nfn twice(f) { call(f, 5) }";
+    let main = "import \"lib/words\" as words;\n\
+                fn inlet(body) {\n    let match = 2;\n    body.out = [default(match), call(1), call(1, 2), [3, 4].map(|x| call(x)), words::match(1), words::twice(|x| x + 1), with(1)];\n    body\n}\n\
+                fn default(x) { x + 1 }\nfn call(x) { x * 10 }\nfn call(x, y) { x + y }\nfn with(x) { if is_def_fn(\"default\", 1) { call(x) } else { 0 } }";
+    let files = [("lib/words.rhai", module), ("x.rhai", main)];
+    assert_eq!(problem_text(&files), "");
+    assert_eq!(run(&files).await.unwrap(), "[3,10,3,[30,40],102,6,10]");
+    // A closure is still called where the script has no function of this name.
+    let main = "fn inlet(body) { let f = |x| x + 1; body.out = [f.call(1), call(f, 2)]; body }";
+    assert_eq!(run(&[("x.rhai", main)]).await.unwrap(), "[2,3]");
+    // The message of an error has the name in the source.
+    let twice =
+        problem_text(&[("x.rhai", "fn inlet(body) { body }\nfn default(x) { x }\nfn default(x) { x }")]);
+    assert!(twice.contains("default") && !twice.contains("__reserved"), "{twice}");
+}

@@ -7,6 +7,21 @@ use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+/// Functions of the language itself, with any number of arguments.
+pub(super) const LANGUAGE: [&str; 11] = [
+    "Fn",
+    "call",
+    "curry",
+    "debug",
+    "eval",
+    "is_def_fn",
+    "is_def_var",
+    "is_shared",
+    "print",
+    "throw",
+    "type_of",
+];
+
 /// Creates an engine with every host function and every limit, without access to the outside.
 pub(crate) fn new() -> Engine {
     with_modules(|_| true)

@@ -274,7 +274,7 @@ impl<'a> Linker<'a> {
             functions: &parsed.functions,
             constants: &parsed.constants.iter().map(|(name, _)| name.clone()).collect(),
             aliases: &aliases,
-            is_known: &|name| engine::arities(name).is_some(),
+            is_known: &|name| engine::LANGUAGE.contains(&name) || engine::arities(name).is_some(),
         };
         let mut values: HashMap<String, Dynamic> = parsed
             .constants
@@ -357,9 +357,9 @@ impl ParsedModule {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
         let words = tokens::note_words(&mut engine);
-        let as_written = engine.compile(source)?;
+        let as_written = tokens::compile(&engine, source)?;
         folding::check(&as_written)?;
-        let plain = engine::new().compile(source)?;
+        let plain = tokens::compile(&engine::new(), source)?;
         let constants = literal::constants(&plain, &as_written);
         let functions = as_written.iter_functions().filter(|function| !function.name.starts_with("anon$"));
         let functions = functions.map(|function| (function.name.to_owned(), function.params.len())).collect();
@@ -428,7 +428,7 @@ fn strict(
     engine.set_strict_variables(true);
     instrument::keep_unordered(&mut engine);
     let scope = known_to(parameters, values);
-    Ok(engine.compile_with_scope(&scope, source)?.clone_functions_only())
+    Ok(tokens::compile_with_scope(&engine, &scope, source)?.clone_functions_only())
 }
 
 /// An `import` statement.

@@ -1,13 +1,14 @@
 //! Allows words that Rhai reserves wherever only a name can occur.
 //!
 //! After `.` and `::`, and as the key of a map literal, any word is a name. Words that Rhai reserves but does not
-//! use (`default`, `match`, `new` …) are names everywhere. The names can also be recorded or changed.
+//! use (`default`, `match`, `new` …) are names everywhere; functions get these names after parsing. The names can
+//! also be recorded or changed.
 //!
 //! Also limits the number of parameters, keys and other parts of a file, because Rhai's parser or this crate needs
 //! more than linear time for them. They are counted during parsing, which ends at the limit.
 
 use parking_lot::Mutex;
-use rhai::{Engine, LexError, Position, Token, TokenizeState};
+use rhai::{AST, Engine, LexError, Module, ParseError, Position, Scope, ScriptFuncDef, Token, TokenizeState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,12 +53,20 @@ const FREED: &[&str] = &[
     "extend",
 ];
 
+/// The names of functions that log a value, which no script replaces.
+const HOST: [&str; 2] = ["debug", "print"];
+
+/// The end of a function's name during parsing if Rhai reserves the name.
+const RESERVED: &str = "__reserved";
+
 #[derive(Default)]
 struct Progress {
     /// The limits of a file's parts, and their counts.
     bounds: Bounds,
     /// The previous token.
     last: Before,
+    /// `true` if the name of a function follows.
+    names_function: bool,
     /// `true` if the previous token was a name.
     follows_word: bool,
 }
@@ -107,7 +116,7 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
         let mut words = noted.lock();
         match &token {
             Token::Identifier(name) => words.push(Word {
-                name: name.to_string(),
+                name: name.strip_suffix(RESERVED).unwrap_or(name).to_owned(),
                 position,
                 before,
                 before_colons: false,
@@ -127,6 +136,39 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
     words
 }
 
+/// Parses a file on an engine that reads reserved words as names.
+pub(crate) fn compile(engine: &Engine, source: &str) -> Result<AST, ParseError> {
+    engine.compile(source).map(with_reserved_names)
+}
+
+/// Parses a file like [`compile`], with the names it may use.
+pub(crate) fn compile_with_scope(
+    engine: &Engine,
+    scope: &Scope<'_>,
+    source: &str,
+) -> Result<AST, ParseError> {
+    engine.compile_with_scope(scope, source).map(with_reserved_names)
+}
+
+/// Gives functions the reserved names that the source has, which Rhai only refuses while it parses.
+fn with_reserved_names(ast: AST) -> AST {
+    if !ast.iter_fn_def().any(|function| function.name.ends_with(RESERVED)) {
+        return ast;
+    }
+    let mut module = Module::new();
+    for function in ast.iter_fn_def() {
+        let name = function.name.strip_suffix(RESERVED).unwrap_or(&function.name);
+        module.set_script_fn(ScriptFuncDef { name: name.into(), ..ScriptFuncDef::clone(function) });
+    }
+    module.build_index();
+    AST::new(ast.statements().to_vec(), module)
+}
+
+/// Removes what a reserved name has during parsing.
+pub(crate) fn as_written(message: &str) -> String {
+    message.replace(RESERVED, "")
+}
+
 /// Makes an engine read reserved words as names, and renames words at some positions.
 pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
     let seen = Mutex::new(Progress::default());
@@ -142,7 +184,12 @@ pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
 }
 
 fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
+    let names_function = std::mem::replace(&mut seen.names_function, token == Token::Fn);
     let token = match token {
+        Token::Reserved(word) if names_function && HOST.contains(&word.as_str()) => Token::Reserved(word),
+        Token::Reserved(word) if names_function && FREED.contains(&word.as_str()) => {
+            Token::Identifier(Box::new(format!("{word}{RESERVED}").into()))
+        }
         Token::Reserved(word) if FREED.contains(&word.as_str()) => Token::Identifier(word),
         Token::Reserved(word) | Token::Custom(word) if seen.last != Before::Other && is_word(&word) => {
             Token::Identifier(word)
@@ -342,6 +389,19 @@ mod tests {
                 3,
                 "{word}"
             );
+        }
+    }
+
+    #[test]
+    fn reserved_words_are_names_of_functions() {
+        let engine = engine::new();
+        for word in ["default", "match", "case", "new", "with", "is", "async", "yield", "module", "static"] {
+            let code = format!(
+                "let n = {word}(1); fn {word}(x) {{ x + 1 }} n + helper(); \
+                 fn helper() {{ {word}(1) }}"
+            );
+            let ast = super::compile(&engine, &code).unwrap_or_else(|error| panic!("{word}: {error}"));
+            assert_eq!(engine.eval_ast::<i64>(&ast).unwrap_or_else(|error| panic!("{word}: {error}")), 4);
         }
     }
 

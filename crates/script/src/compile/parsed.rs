@@ -7,7 +7,7 @@ use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
 use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded_call, engine, folding, lint, literal, manifest};
+use crate::{bounded_call, engine, folding, lint, literal, manifest, tokens};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ impl ParsedFile {
     pub(crate) fn of(source: &str) -> Result<Self, ParseError> {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
-        let as_written = engine.compile(source)?;
+        let as_written = tokens::compile(&engine, source)?;
         folding::check(&as_written)?;
         engine.set_optimization_level(OptimizationLevel::Simple);
-        let plain = engine.compile(source)?;
+        let plain = tokens::compile(&engine, source)?;
         let constants = literal::constants(&plain, &as_written);
         Ok(Self { engine, as_written, plain, constants })
     }
@@ -127,7 +127,7 @@ pub(super) fn folded(
         engine.set_optimization_level(OptimizationLevel::None);
     }
     instrument::keep_unordered(&mut engine);
-    let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
+    let mut ast = tokens::compile_with_scope(&engine, &scope, source)?.clone_functions_only();
     let mut instrumented = InstrumentedBodies::default();
     let none = Json::object();
     let valves = beside.valves.unwrap_or(&none);

@@ -3,7 +3,7 @@
 use super::codes::Code;
 use super::finding::{Diagnostic, lower_first};
 use super::{foreign, unclosed};
-use crate::{hooks, spans};
+use crate::{hooks, spans, tokens};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;
@@ -11,7 +11,7 @@ use valvehouse_core::text::nearest;
 /// Describes a parse error, with a hint for common mistakes.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Diagnostic {
     let kind = error.err_type();
-    let message = lower_first(&kind.to_string());
+    let message = lower_first(&tokens::as_written(&kind.to_string()));
     let problem = Diagnostic::new(code_of(kind), id, path, message).at(source, error.position());
     if let Some(foreign) = foreign::describe(&problem, source) {
         return foreign;

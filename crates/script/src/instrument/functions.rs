@@ -17,6 +17,7 @@ use rhai::{
     AST, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError, Position,
     ScriptFuncDef, StmtBlock,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_json::Json;
@@ -55,15 +56,23 @@ impl InstrumentedBodies {
         }
         let first = self.bodies.len();
         let (mut changed, mut module) = (Vec::new(), Module::new());
-        let own = functions.iter_fn_def().map(|function| function.name.to_string()).collect();
+        let own: HashSet<String> =
+            functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         for original in functions.iter_fn_def() {
             let statements = statements_of(original);
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
             let handled = HandledTypes::of(&statements);
-            let mut rewrite =
-                Rewrite { kinds: &kinds, handled: &handled, literals, lines, has_changed: false };
+            let defines_call = own.contains("call");
+            let mut rewrite = Rewrite {
+                kinds: &kinds,
+                handled: &handled,
+                literals,
+                lines,
+                defines_call,
+                has_changed: false,
+            };
             rewrite.block(&mut body);
             if rewrite.has_changed {
                 changed.push(original);

@@ -15,12 +15,16 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
             !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
-            !operators::is_comparison(call)
+            !operators::is_comparison(call) && !is_call(call)
         }
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
     })
+}
+
+fn is_call(call: &FnCallExpr) -> bool {
+    call.name == "call" && call.op_token.is_none() && call.namespace.is_empty()
 }
 
 /// Adds the steps to a body.
@@ -33,6 +37,8 @@ pub(super) struct Rewrite<'a> {
     pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
+    /// `true` if the script has a function `call`.
+    pub(super) defines_call: bool,
     /// `true` if the body was changed.
     pub(super) has_changed: bool,
 }
@@ -119,13 +125,25 @@ impl Rewrite<'_> {
                 let compared = self.compared(call, *position);
                 *statement = Stmt::Expr(compared.into());
             }
-            Stmt::FnCall(call, _) => call.args.iter_mut().for_each(|argument| self.expression(argument)),
+            Stmt::FnCall(call, _) => {
+                self.own_call(call);
+                call.args.iter_mut().for_each(|argument| self.expression(argument));
+            }
             Stmt::Block(block) => self.block(block),
             Stmt::Expr(expression)
             | Stmt::BreakLoop(Some(expression), ..)
             | Stmt::Return(Some(expression), ..) => self.expression(expression),
             // Nothing in them runs.
             _ => {}
+        }
+    }
+
+    /// Makes `call(…)` call the script's own function of this name, not a closure. Functions are found by their hash;
+    /// Rhai compares the name with that of the built-in function.
+    fn own_call(&mut self, call: &mut FnCallExpr) {
+        if self.defines_call && is_call(call) {
+            call.name = "call of the script".into();
+            self.has_changed = true;
         }
     }
 
@@ -165,6 +183,7 @@ impl Rewrite<'_> {
                 *expression = compared;
             }
             Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
+                self.own_call(call);
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
             }
             Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {

@@ -13,21 +13,6 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
-/// Functions of the language itself, with any number of arguments.
-const LANGUAGE: [&str; 11] = [
-    "Fn",
-    "call",
-    "curry",
-    "debug",
-    "eval",
-    "is_def_fn",
-    "is_def_var",
-    "is_shared",
-    "print",
-    "throw",
-    "type_of",
-];
-
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = unused(view);
     for function in &view.functions {
@@ -35,7 +20,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         tree::each(&function.statements, &mut |node, _| {
             let Some((call, is_method, position)) = tree::call(node) else { return };
             let is_operator = call.op_token.is_some() || !is_name(&call.name);
-            if is_operator || LANGUAGE.contains(&&*call.name) {
+            if is_operator || engine::LANGUAGE.contains(&&*call.name) {
                 problems.extend(named(view, call, position));
                 problems.extend(printed(view, call, is_method, position));
             } else if call.namespace.path.is_empty() {

@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
-use crate::{engine, final_statement, imports, link};
+use crate::{engine, final_statement, imports, link, tokens};
 use rhai::OptimizationLevel;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
         Some(script) if script.file.kind == Kind::Filter => final_statement::settled(source),
         _ => source.into(),
     };
-    let Ok(ast) = engine.compile(&*code) else { return Vec::new() };
+    let Ok(ast) = tokens::compile(&engine, &code) else { return Vec::new() };
     let view = View::of(file, source, &ast, script, key);
     let families = [
         answers::look,

@@ -6,7 +6,7 @@ use crate::imports::ModuleFile;
 use crate::manifest::Manifest;
 use crate::source::SourceFile;
 use crate::syntax::statements_of;
-use crate::{Script, engine};
+use crate::{Script, engine, tokens};
 use rhai::{AST, ASTFlags, Expr, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -302,6 +302,6 @@ fn modules(file: &SourceFile, ast: &AST, key: &str) -> BTreeMap<String, Option<B
 fn functions_of(module: &ModuleFile) -> Option<BTreeSet<(String, usize)>> {
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
-    let ast = engine.compile(module.text.trim_start_matches('\u{feff}')).ok()?;
+    let ast = tokens::compile(&engine, module.text.trim_start_matches('\u{feff}')).ok()?;
     Some(ast.iter_functions().map(|function| (function.name.to_owned(), function.params.len())).collect())
 }

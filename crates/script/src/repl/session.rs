@@ -14,6 +14,7 @@ use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::script::Script;
 use crate::thrown::ThrownError;
+use crate::tokens;
 use crate::value::{Misspelt, Shape, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
@@ -160,7 +161,7 @@ impl Repl {
         let mut engine = engine::new();
         self.linked.register(&mut engine);
         engine.set_optimization_level(OptimizationLevel::None);
-        let as_written = engine.compile(line).map_err(wrong)?;
+        let as_written = tokens::compile(&engine, line).map_err(wrong)?;
         folding::check(&as_written).map_err(wrong)?;
         let mut constants = self.constants.clone();
         constants.extend(functions_of(&as_written));
@@ -172,7 +173,7 @@ impl Repl {
         }
         engine.set_optimization_level(OptimizationLevel::Simple);
         engine.set_strict_variables(true);
-        let ast = engine.compile_with_scope(&known, line).map_err(wrong)?;
+        let ast = tokens::compile_with_scope(&engine, &known, line).map_err(wrong)?;
         let names = Names::of(&self.script.ast.merge(&self.own).merge(&as_written));
         let properties = names.properties.iter().map(String::as_str);
         engine.register_global_module(property_accessors(properties, &Misspelt::default()).into());
