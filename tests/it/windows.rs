@@ -127,3 +127,115 @@ async fn invalid_window_arguments_are_reported_with_help() {
         assert!(plugin == "key" && cause.contains(words), "{call}: {cause}");
     }
 }
+
+/// Returns the texts of all events by their paths, joined as a client joins them, and each by itself.
+fn texts_by_path(events: impl Iterator<Item = Json>) -> Vec<String> {
+    fn walk(
+        value: &Json,
+        path: &str,
+        found: &mut std::collections::BTreeMap<String, String>,
+        each: &mut Vec<String>,
+    ) {
+        match value {
+            Json::Text(text) => {
+                found.entry(path.to_owned()).or_default().push_str(text);
+                each.push(text.to_string());
+            }
+            Json::Array(items) => items.items().iter().for_each(|item| walk(item, path, found, each)),
+            Json::Object(fields) => {
+                fields
+                    .entries()
+                    .iter()
+                    .for_each(|(key, value)| walk(value, &format!("{path}.{key}"), found, each));
+            }
+            _ => {}
+        }
+    }
+    let (mut found, mut each) = (std::collections::BTreeMap::new(), Vec::new());
+    events.for_each(|event| walk(&event, "", &mut found, &mut each));
+    found.into_values().chain(each).collect()
+}
+
+#[tokio::test]
+async fn a_key_reaches_the_client_in_no_field_of_an_event() {
+    const KEY: &str = "sk-0a1b2c3d4";
+    let filter = window();
+    let whole = [
+        r#"{"zork":"my sk-0a1b2c3d4 is"}"#,
+        r#"{"zork":{"a":["my sk-0a1b2c3d4 is"]}}"#,
+        r#"{"content":[{"type":"zork","zork":"my sk-0a1b2c3d4 is"}]}"#,
+        r#"{"tool_calls":[{"index":0,"zork":"my sk-0a1b2c3d4 is"}]}"#,
+        r#"{"content_blocks":[{"type":"response_item","item":{"type":"web_search_call","action":{"type":"search","query":"my sk-0a1b2c3d4","queries":["sk-0a1b2c3d4"]}},"calls":0}]}"#,
+        r#"{"content_blocks":[{"type":"response_item","item":{"type":"code_interpreter_call","code":"sk-0a1b2c3d4","outputs":[{"type":"logs","logs":"sk-0a1b2c3d4"}]},"calls":0}]}"#,
+        r#"{"content_blocks":[{"type":"web_search_tool_result","content":[{"type":"web_search_result","title":"sk-0a1b2c3d4","url":"https://x/sk-0a1b2c3d4"}]}]}"#,
+        r#"{"annotations":[{"type":"char_location","document_title":"sk-0a1b2c3d4","source":"sk-0a1b2c3d4"}]}"#,
+        r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":\"sk\\u002d0a1b2c3d4\"}"}}]}"#,
+    ];
+    let split = [
+        [r#"{"content":"my sk-0a1"}"#, r#"{"content":"b2c3d4 is"}"#],
+        [
+            r#"{"thinking_blocks":[{"type":"thinking","thinking":"my sk-0a1"}]}"#,
+            r#"{"thinking_blocks":[{"type":"thinking","thinking":"b2c3d4 is"}]}"#,
+        ],
+        [
+            r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"my sk-0a1"}]}]}"#,
+            r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"b2c3d4 is"}]}]}"#,
+        ],
+        [r#"{"reasoning_text":"my sk-0a1"}"#, r#"{"reasoning_text":"b2c3d4 is"}"#],
+        [
+            r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":\"sk\\u00"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"arguments":"2d0a1b2c3d4\"}"}}]}"#,
+        ],
+        [
+            r#"{"content":[{"type":"text","text":"my sk-0a1"},{"type":"text","text":"b2c3d4 is"}]}"#,
+            r#"{"content":""}"#,
+        ],
+    ];
+    let event = |delta: &str, beside: &str| {
+        json(&format!(r#"{{"choices":[{{"index":0,"delta":{delta}{beside}}}]}}"#))
+    };
+    let mut cases: Vec<Vec<Json>> = whole.iter().map(|delta| vec![event(delta, "")]).collect();
+    cases.extend(split.iter().map(|deltas| deltas.iter().map(|delta| event(delta, "")).collect()));
+    // Text after the end of its choice.
+    cases.push(vec![
+        event(r#"{"content":"my sk-0a1"}"#, r#","finish_reason":"stop""#),
+        event(r#"{"content":"b2c3d4 is"}"#, ""),
+    ]);
+    // Log probabilities without their text, and alternatives.
+    let tokens =
+        |token: &str| format!(r#","logprobs":{{"content":[{{"token":"{token}","top_logprobs":[]}}]}}"#);
+    cases.push(vec![event("{}", &tokens("sk-0a1")), event("{}", &tokens("b2c3d4"))]);
+    let alternative =
+        r#","logprobs":{"content":[{"token":"hello","top_logprobs":[{"token":"sk-0a1b2c3d4"}]}]}"#;
+    cases.push(vec![event(r#"{"content":"hello"}"#, alternative)]);
+    // The blocks of a service that clients join.
+    cases.push(vec![
+        event(r#"{"content":"my sk-0a1"}"#, ""),
+        event(r#"{"content_blocks":[{"type":"text"}]}"#, ""),
+        event(r#"{"content":"b2c3d4 is"}"#, ""),
+    ]);
+    for mut case in cases {
+        let shown = format!("{case:?}");
+        if !shown.contains("finish_reason") {
+            case.push(event("{}", r#","finish_reason":"stop""#));
+        }
+        let streamed = stream(&asking([Reply::chunks(case)]).0.filter(filter.clone()).build()).await;
+        streamed.answer.as_ref().unwrap();
+        let texts = texts_by_path(streamed.pieces.iter().map(|piece| piece.event.clone()));
+        let decoded = texts.iter().map(|text| text.replace("\\u002d", "-"));
+        assert!(!decoded.clone().any(|text| text.contains(KEY)), "{shown}: {texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_match_that_continues_after_another_text_is_not_sent_twice() {
+    let event = |delta: &str| json(&format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#));
+    let events = [
+        event(r#"{"content":"x sk-0a1"}"#),
+        event(r#"{"reasoning_content":"hm"}"#),
+        event(r#"{"content":"b2c3d4 y"}"#),
+        json(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#),
+    ];
+    let streamed = stream(&asking([Reply::chunks(events)]).0.filter(window()).build()).await;
+    assert_eq!(streamed.texts().concat(), "x sk-0a1[key] y");
+}

@@ -46,6 +46,15 @@ impl Snapshot {
         })
     }
 
+    /// Returns the guards in a chain, including listed filters that do not exist.
+    pub fn guards_in<'a>(&self, chain: &'a Chain) -> Vec<&'a str> {
+        let is_guard = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
+            Some(plugin) => plugin.security,
+            None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
+        };
+        chain.filters().iter().map(|filter| filter.name()).filter(|id| is_guard(id)).collect()
+    }
+
     /// Returns the guards of a model's chats that do not run at another endpoint; without a model, those of
     /// all models.
     pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {

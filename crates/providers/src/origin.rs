@@ -52,14 +52,22 @@ impl Origin {
         Error::Provider { message, timeout: false }
     }
 
+    /// Returns the error for an unusable response that begins with `start`. Clients do not see it, because filters have
+    /// not checked it.
+    pub(super) fn error_quoting(&self, what: &str, start: &str) -> Error {
+        let public = format!("provider {} {what}", self.provider);
+        let full = format!("provider {} at {} {what}; it begins: {start}", self.provider, self.address);
+        Error::Provider { message: Explanation::new(public, full), timeout: false }
+    }
+
     /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is
     /// reported as cut off.
     pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Error> {
         Json::parse(bytes).map_err(|error| match is_ended {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
-                let start = self.excerpt(bytes);
-                self.error(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
+                let what = format!("sent {part} that is not valid JSON: {error}");
+                self.error_quoting(&what, &self.excerpt(bytes))
             }
         })
     }

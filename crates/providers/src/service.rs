@@ -134,16 +134,15 @@ impl Service {
     /// Parses a body as JSON.
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Error> {
         Json::parse_shared(body).map_err(|error| {
-            let start = self.origin.excerpt(body);
-            self.origin
-                .error(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
+            let what = format!("returned a response that is not valid JSON: {error}");
+            self.origin.error_quoting(&what, &self.origin.excerpt(body))
         })
     }
 
     /// Returns the error for an answer without a required field.
     pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
-        self.origin.error(&format!("returned a response without `{key}`; it begins: {start}"))
+        self.origin.error_quoting(&format!("returned a response without `{key}`"), &start)
     }
 
     /// Returns the error for an answer of an unexpected kind.
@@ -154,7 +153,7 @@ impl Service {
         };
         let (start, _) = response.start(4096).await.unwrap_or_default();
         let start = self.origin.excerpt(&start);
-        self.origin.error(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
+        self.origin.error_quoting(&format!("returned {kind} instead of {instead_of}"), &start)
     }
 }
 

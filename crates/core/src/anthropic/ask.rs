@@ -150,6 +150,9 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
             return cannot(field, "they have no such field; send `tools` and `tool_choice`");
         }
     }
+    if request.given("system").is_some() {
+        return cannot("system", "send a message with the role system, which filters check");
+    }
     let speaks = request.list("modalities").iter().any(|kind| kind.as_str() != Some("text"));
     if speaks || request.given("audio").is_some() {
         return cannot("modalities", "they return text only; leave it out");

@@ -27,7 +27,9 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Error> {
         ("input_schema", schema.map_or_else(no_parameters, |schema| schema.deep_clone())),
     ];
     let beside = others(&function, &["name", "parameters"]);
-    Ok(with_others(fields, [beside, others(tool, &["type", "function"])].concat()))
+    // A second form of the tool, which filters do not see, must not replace the first.
+    let form = ["type", "function", "name", "description", "strict", "input_schema", "parameters"];
+    Ok(with_others(fields, [beside, others(tool, &form)].concat()))
 }
 
 /// Converts a client tool to OpenAI's format. Other tools are copied.

@@ -361,7 +361,7 @@ fn grows(key: &str) -> bool {
         // objects that hold text
         | "function" | "custom" | "function_call" | "audio" | "logprobs"
         // lists
-        | "reasoning_details" | "content_blocks" | "annotations" | "images" | "token_ids"
+        | "reasoning_details" | "thinking_blocks" | "content_blocks" | "annotations" | "images" | "token_ids"
     )
 }
 

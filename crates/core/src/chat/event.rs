@@ -1,5 +1,6 @@
 //! An event of a streamed answer: its text, and every other place that can hold text.
 
+use super::escapes;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json, Object};
 
@@ -264,7 +265,7 @@ pub fn set_reasoning(event: &Json, text: &str) {
 /// A field of an event that holds text. Reads and writes access the event itself.
 #[derive(Clone, Debug)]
 pub struct TextPlace {
-    /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs` or `citation`.
+    /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation` or `other`.
     pub kind: &'static str,
     holder: Holder,
 }
@@ -276,16 +277,17 @@ enum Holder {
 }
 
 impl TextPlace {
-    /// Returns the current text.
+    /// Returns the current text; of a tool's arguments, escapes of letters are resolved.
     pub fn text(&self) -> CompactString {
         let text = |value: Option<&Json>| match value {
             Some(Json::Text(text)) => text.as_str().into(),
             _ => CompactString::default(),
         };
-        match &self.holder {
+        let text = match &self.holder {
             Holder::Key(object, key) => object.with(key, text),
             Holder::Item(array, place) => array.with(|items| text(items.get(*place))),
-        }
+        };
+        if self.kind == "arguments" { escapes::resolved(text) } else { text }
     }
 
     /// Replaces the text.
@@ -300,8 +302,8 @@ impl TextPlace {
     }
 }
 
-/// Returns every place in an event or message that holds text, so that a redaction misses none. Ids, roles,
-/// names, types and finish reasons are not text.
+/// Returns every place in an event, message or body that holds text, so that a redaction misses none. Ids, roles, names,
+/// types, states, media, signatures and encrypted data are not text.
 pub fn texts(event: &Json) -> Vec<TextPlace> {
     let mut places = Vec::new();
     for_each_text(event, &mut |_, place| places.push(place));
@@ -318,7 +320,7 @@ pub(super) enum Step {
 
 /// Calls a function for every place that holds text, with the path to it.
 pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPlace)) {
-    collect(event, "content", false, &mut Vec::new(), found);
+    collect(event, Kind::of_event(event), &mut Vec::new(), found);
 }
 
 /// Returns `true` if the predicate matches any text of an event, or if the event is nested too deep to be
@@ -326,15 +328,18 @@ pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPla
 pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
     // Events that are not from a chat have their text at the top level.
     let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
-    on_top("data") || any_below(event, "content", is_wanted, 0)
+    on_top("data") || any_below(event, Kind::of_event(event), is_wanted, 0)
 }
 
-fn any_below(value: &Json, kind: &'static str, is_wanted: &dyn Fn(&str) -> bool, depth: usize) -> bool {
+fn any_below(value: &Json, kind: Kind, is_wanted: &dyn Fn(&str) -> bool, depth: usize) -> bool {
     if depth > DEEPEST {
         return true;
     }
     match value {
-        Json::Text(text) => is_wanted(text),
+        Json::Text(text) if kind == Kind::Arguments && text.contains("\\u") => {
+            is_wanted(&escapes::resolved(text.as_str().into()))
+        }
+        Json::Text(text) => kind.name().is_some() && !is_medium(text, kind) && is_wanted(text),
         Json::Array(array) => {
             array.with(|items| items.iter().any(|item| any_below(item, kind, is_wanted, depth + 1)))
         }
@@ -342,13 +347,9 @@ fn any_below(value: &Json, kind: &'static str, is_wanted: &dyn Fn(&str) -> bool,
             let mut found = false;
             object.for_each(|key, value| {
                 found = found
-                    || match (kind_of(key, kind), value) {
-                        (Some(kind), value) => any_below(value, kind, is_wanted, depth + 1),
-                        (None, Json::Array(_) | Json::Object(_)) if key != "usage" => {
-                            any_below(value, kind, is_wanted, depth + 1)
-                        }
-                        _ => false,
-                    };
+                    || kind
+                        .below(key, object)
+                        .is_some_and(|kind| any_below(value, kind, is_wanted, depth + 1));
             });
             found
         }
@@ -356,13 +357,7 @@ fn any_below(value: &Json, kind: &'static str, is_wanted: &dyn Fn(&str) -> bool,
     }
 }
 
-fn collect(
-    value: &Json,
-    kind: &'static str,
-    is_text: bool,
-    way: &mut Vec<Step>,
-    found: &mut dyn FnMut(&[Step], TextPlace),
-) {
+fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(&[Step], TextPlace)) {
     if way.len() > DEEPEST {
         return;
     }
@@ -370,27 +365,24 @@ fn collect(
         Json::Array(array) => {
             for (place, item) in array.items().iter().enumerate() {
                 way.push(Step::Item(place, item.get("index").and_then(|index| index.as_i64())));
-                match item {
-                    Json::Text(_) if is_text => {
-                        found(way, TextPlace { kind, holder: Holder::Item(array.clone(), place) });
+                match (item, kind.name()) {
+                    (Json::Text(text), Some(name)) if !is_medium(text, kind) => {
+                        found(way, TextPlace { kind: name, holder: Holder::Item(array.clone(), place) });
                     }
-                    _ => collect(item, kind, is_text, way, found),
+                    _ => collect(item, kind, way, found),
                 }
                 way.pop();
             }
         }
         Json::Object(object) => {
             for (key, value) in object.entries() {
-                let kind_below = kind_of(&key, kind);
+                let Some(kind) = kind.below(&key, object) else { continue };
                 way.push(Step::Key(key.clone()));
-                match (kind_below, &value) {
-                    (Some(kind), Json::Text(_)) => {
-                        found(way, TextPlace { kind, holder: Holder::Key(object.clone(), key) });
+                match (&value, kind.name()) {
+                    (Json::Text(text), Some(name)) if !is_medium(text, kind) => {
+                        found(way, TextPlace { kind: name, holder: Holder::Key(object.clone(), key) });
                     }
-                    (kind_below, Json::Array(_) | Json::Object(_)) if key != "usage" => {
-                        collect(&value, kind_below.unwrap_or(kind), kind_below.is_some(), way, found);
-                    }
-                    _ => {}
+                    _ => collect(&value, kind, way, found),
                 }
                 way.pop();
             }
@@ -399,21 +391,131 @@ fn collect(
     }
 }
 
-/// Returns the kind of text under a key; `None` if the key holds no text.
-fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
-    Some(match key {
-        "content" | "text" | "output" | "failed_generation" | "transcript" => parent,
-        "reasoning_content" | "reasoning" | "thinking" | "reasoning_details" | "summary" => "reasoning",
-        "refusal" => "refusal",
-        "arguments" | "input" | "partial_json" => "arguments",
-        "logprobs" | "top_logprobs" => "logprobs",
-        "token" if parent == "logprobs" => "logprobs",
-        "annotations" | "citations" | "search_results" | "sources" => "citation",
-        "title" | "url" | "cited_text" | "quote" | "snippet" if parent == "citation" => "citation",
-        // Some providers send arguments as an object, with the tool's own keys.
-        _ if parent == "arguments" => "arguments",
-        _ => return None,
-    })
+/// The kind of the texts below a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The fields of a request, of which few are texts.
+    Request,
+    /// The tools of a request, of which the descriptions are texts.
+    Tools,
+    Content,
+    Reasoning,
+    Refusal,
+    /// The arguments of a tool, whose keys belong to the tool.
+    Arguments,
+    LogProbabilities,
+    Citation,
+    Other,
+}
+
+impl Kind {
+    fn of_event(event: &Json) -> Self {
+        match event.get("messages") {
+            Some(Json::Array(_)) if event.get("choices").is_none() => Self::Request,
+            _ => Self::Content,
+        }
+    }
+
+    /// Returns the name of the kind; `None` if a text right here is not one of the texts.
+    fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Request | Self::Tools => return None,
+            Self::Content => "content",
+            Self::Reasoning => "reasoning",
+            Self::Refusal => "refusal",
+            Self::Arguments => "arguments",
+            Self::LogProbabilities => "logprobs",
+            Self::Citation => "citation",
+            Self::Other => "other",
+        })
+    }
+
+    /// Returns the kind of the value under a key of an object; `None` if it holds no text.
+    fn below(self, key: &str, of: &Object) -> Option<Self> {
+        match (self, key) {
+            // Some providers send arguments as an object, with the tool's own keys.
+            (Self::Arguments, _) => return Some(Self::Arguments),
+            (Self::LogProbabilities, "token" | "top_logprobs" | "content" | "refusal") => return Some(self),
+            (Self::LogProbabilities, _) => return None,
+            (Self::Request, "tools" | "functions") => return Some(Self::Tools),
+            (Self::Request, "messages" | "system" | "prompt" | "input" | "instructions") => {
+                return Some(Self::Content);
+            }
+            (Self::Tools, "description") => return Some(Self::Other),
+            (Self::Request | Self::Tools, _) => return (self == Self::Tools).then_some(self),
+            _ => {}
+        }
+        let is_text_source = || key == "data" && of.with("type", |kind| is(kind, "text"));
+        if is_no_text(key) && !is_text_source() {
+            return None;
+        }
+        Some(match key {
+            "content" | "text" | "output" | "failed_generation" | "transcript" | "choices" | "delta"
+            | "message" | "messages" | "content_blocks" | "parts" | "audio" => self,
+            "reasoning_content" | "reasoning" | "reasoning_text" | "thinking" | "reasoning_details"
+            | "thinking_blocks" | "summary" => Self::Reasoning,
+            "refusal" => Self::Refusal,
+            "arguments" | "input" | "partial_json" => Self::Arguments,
+            "logprobs" => Self::LogProbabilities,
+            "annotations" | "citations" | "search_results" | "sources" => Self::Citation,
+            // The address of an image or a document, but not of a cited page.
+            "url" if self != Self::Citation && of.with("type", |kind| is(kind, "url")) => return None,
+            _ if self == Self::Content => Self::Other,
+            _ => self,
+        })
+    }
+}
+
+fn is(value: Option<&Json>, wanted: &str) -> bool {
+    matches!(value, Some(Json::Text(text)) if text == wanted)
+}
+
+/// Returns `true` for a key whose value is an id, a name, a type, a state, a medium or encrypted.
+fn is_no_text(key: &str) -> bool {
+    matches!(
+        key,
+        "id" | "object"
+            | "type"
+            | "role"
+            | "name"
+            | "model"
+            | "index"
+            | "finish_reason"
+            | "native_finish_reason"
+            | "stop_reason"
+            | "system_fingerprint"
+            | "service_tier"
+            | "provider"
+            | "obfuscation"
+            | "p"
+            | "status"
+            | "phase"
+            | "format"
+            | "detail"
+            | "signature"
+            | "media_type"
+            | "mime_type"
+            | "data"
+            | "file_data"
+            | "b64_json"
+            | "image_url"
+            | "video_url"
+            | "input_audio"
+            | "cache_control"
+            | "usage"
+            | "token_ids"
+            | "bytes"
+    ) || key.ends_with("_id")
+        || key.ends_with("_signature")
+        || key.starts_with("encrypted_")
+}
+
+/// Returns `true` for a text in a less usual field that is a medium: a data URL, or long data in base64.
+fn is_medium(text: &str, kind: Kind) -> bool {
+    const LONG_DATA: usize = 4 * 1024;
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte);
+    kind == Kind::Other
+        && (text.starts_with("data:") || text.len() > LONG_DATA && text.bytes().all(is_base64))
 }
 
 fn content_text(content: &Json) -> CompactString {

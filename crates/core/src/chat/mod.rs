@@ -6,6 +6,7 @@
 pub mod call;
 mod chunk;
 pub mod delta;
+mod escapes;
 pub mod event;
 pub mod history;
 pub mod items;

@@ -3,7 +3,7 @@
 use super::message;
 use crate::error::Error;
 use compact_str::CompactString;
-use valvehouse_json::Json;
+use valvehouse_json::{Array, Json};
 
 /// A validated chat request: `{model, messages, …}` in the format of the OpenAI chat API.
 ///
@@ -85,7 +85,16 @@ fn check_list(messages: &Json) -> Result<(), Error> {
             Some("messages"),
         ));
     }
-    list.with(|list| list.iter().enumerate().try_for_each(|(index, message)| check_message(index, message)))
+    check_each(list)
+}
+
+/// Checks that messages are objects with a role.
+///
+/// # Errors
+/// Returns a request error that names the invalid field by its path, such as `messages[3].role`.
+pub fn check_each(messages: &Array) -> Result<(), Error> {
+    messages
+        .with(|list| list.iter().enumerate().try_for_each(|(index, message)| check_message(index, message)))
 }
 
 /// Checks a changed body. The messages are skipped if they are unchanged since the last check.

@@ -143,6 +143,37 @@ pub fn natural_finish(message: &Json) -> &'static str {
     if message.get("tool_calls").is_some_and(|calls| !calls.is_empty()) { "tool_calls" } else { "stop" }
 }
 
+/// Joins consecutive text parts in the messages of a complete answer, as most clients do, so that filters see each text
+/// whole.
+pub fn join_texts(answer: &Json) {
+    for choice in answer.list("choices") {
+        let message = choice.field("message");
+        let Some(Json::Array(parts)) = message.get("content") else { continue };
+        let parts = parts.items();
+        let is_plain = |part: &Json| {
+            let mut is_plain = matches!(part.text("type").as_deref(), Some("text" | "output_text"));
+            if let Json::Object(part) = part {
+                part.for_each(|key, value| is_plain &= matches!(key, "type" | "text") || value.is_empty());
+            }
+            is_plain
+        };
+        let mut joined: Vec<Json> = Vec::with_capacity(parts.len());
+        for part in &parts {
+            match joined.last().filter(|last| is_plain(last) && is_plain(part)) {
+                Some(last) => {
+                    let text = [last.text_or_empty("text"), part.text_or_empty("text")].concat();
+                    last.edit("text", text);
+                }
+                None => joined.push(part.deep_clone()),
+            }
+        }
+        if joined.len() < parts.len() {
+            // The parts are copies, so the write cannot fail.
+            message.edit("content", joined);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

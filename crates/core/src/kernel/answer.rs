@@ -77,7 +77,13 @@ pub(super) fn take_edits(choice: &Json, message: &Json, edited: &Json) {
             "finish_reason" => choice.edit(&key, value),
             "usage" | "model" | "id" => {}
             _ if message.get(&key).as_ref() == Some(&value) => {}
-            _ => message.edit(&key, value),
+            _ => {
+                if matches!(key.as_str(), "content" | "refusal") {
+                    // They spell the text before the change.
+                    choice.remove("logprobs");
+                }
+                message.edit(&key, value);
+            }
         }
     }
     for key in message.keys() {
@@ -96,4 +102,5 @@ pub(super) fn take_value(choice: &Json, message: &Json, value: &Json) {
         choice.edit("message", new.clone());
     }
     choice.edit("finish_reason", response::natural_finish(&new));
+    choice.remove("logprobs");
 }

@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, stream};
 use crate::anthropic;
-use crate::chat::{event, message};
+use crate::chat::{event, message, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -193,6 +193,9 @@ async fn answered(
 ) -> Result<Json, Error> {
     match answer? {
         Answer::Whole(whole) => {
+            if !kernel.chain().filters().is_empty() {
+                response::join_texts(&whole);
+            }
             call.whole(&whole);
             if let Some(record) = record {
                 record.whole(&whole);
@@ -266,7 +269,11 @@ async fn streamed(
     for end in ends {
         pass(StreamChunk::new(end), &mut collected, kernel, turn, outgoing).await?;
     }
-    Ok(collected.finish())
+    let answer = collected.finish();
+    if !kernel.chain().filters().is_empty() {
+        response::join_texts(&answer);
+    }
+    Ok(answer)
 }
 
 /// Adds an event to the complete answer and sends it to the client.

@@ -107,7 +107,7 @@ impl Anthropic {
                 }
                 whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
             }
-            Shape::Other => Err(self.service.unexpected(response, "a message; check base_url.").await),
+            Shape::Other => Err(self.service.unexpected(response, "a message; check base_url").await),
         }
     }
 

@@ -58,9 +58,8 @@ impl Ollama {
         if response.media_type() == "text/html" {
             let (start, _) = response.start(4096).await.unwrap_or_default();
             let start = self.service.origin.excerpt(&start);
-            let what =
-                format!("returned a web page instead of a chat response; check base_url. It begins: {start}");
-            return Err(self.service.origin.error(&what));
+            let what = "returned a web page instead of a chat response; check base_url";
+            return Err(self.service.origin.error_quoting(what, &start));
         }
         let model = request.body.text_or_empty("model");
         let reading = AnswerReader::new(model, wants_usage(&request.body));

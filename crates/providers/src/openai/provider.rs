@@ -116,7 +116,7 @@ impl OpenAi {
     }
 
     pub(super) async fn unexpected(&self, response: Response) -> Error {
-        const ANSWER: &str = "a chat response; check base_url (it usually ends in /v1).";
+        const ANSWER: &str = "a chat response; check base_url (it usually ends in /v1)";
         self.service.unexpected(response, ANSWER).await
     }
 

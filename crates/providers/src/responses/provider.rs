@@ -71,7 +71,7 @@ impl OpenAiResponses {
                 }
                 whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
             }
-            Shape::Other => Err(self.service().unexpected(response, "a response; check base_url.").await),
+            Shape::Other => Err(self.service().unexpected(response, "a response; check base_url").await),
         }
     }
 

@@ -120,8 +120,9 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event, Shape::Message, Shape::Body],
         kind: Type::ListOf("text_place"),
         is_writable: false,
-        about: "All texts: content, reasoning, refusals, arguments of tools, log probabilities, \
-                citations. Check all of them to redact a text.",
+        about: "All texts: content, reasoning, refusals, arguments of tools, log probabilities, citations, and those of \
+                other fields, such as the query of a search. Ids, names, types, media and encrypted data are not \
+                texts. Check all of them to redact a text.",
         read: |map| {
             let places = event::texts(&json(map));
             Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())

@@ -209,6 +209,17 @@ fn json_texts(
             Some(field),
         )
     };
+    // Some services read these fields as inputs.
+    for key in
+        ["input", "inputs", "prompt", "prompts", "texts", "messages", "input_extra", "documents", "query"]
+    {
+        if key != field && request.get(key).is_some_and(|value| !value.is_empty()) {
+            let message = format!(
+                "cannot send `{key}`: filters of this host read the texts of {endpoint} in `{field}`; send them there"
+            );
+            return Err(Error::invalid(message, Some(key)));
+        }
+    }
     let mut found = Vec::new();
     for key in text_fields(field) {
         match request.get(key) {

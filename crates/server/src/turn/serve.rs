@@ -21,12 +21,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::{ChatRequest, items};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
 /// Answers a request at an endpoint that accepts the keys of users.
@@ -71,6 +73,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
+    refuse_hidden_tools(snapshot, &ready, chat.body())?;
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready, memory.clone());
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
@@ -89,6 +92,32 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let way = Way { stream, is_held, form };
     let response = respond(call, encoder, way, Some(&recording), answer).await;
     Ok(recording::until_end(recording, recording::held_until_sent(response, memory).await))
+}
+
+/// Rejects items of the Responses API that add tools to a conversation with guards, which check `body.tools`.
+fn refuse_hidden_tools(snapshot: &Snapshot, ready: &Ready, body: &Json) -> Result<(), Error> {
+    let adds = |item: &Json| {
+        let kind = item.text_or_empty("type");
+        kind != "mcp_list_tools" && matches!(item.get("tools"), Some(Json::Array(tools)) if !tools.is_empty())
+    };
+    let Some(Json::Array(messages)) = body.get("messages") else { return Ok(()) };
+    let added = messages.with(|messages| {
+        let items =
+            messages.iter().filter(|message| message.get(CONTENT_BLOCKS).is_some()).flat_map(items::of);
+        items.map(|(_, item)| item).find(adds)
+    });
+    let Some(item) = added else { return Ok(()) };
+    let guards = snapshot.guards_in(ready.kernel.chain());
+    if guards.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot accept an item of type {} with tools: these guards check only the tools of the request: {}; send them \
+         in `tools`",
+        item.text_or_empty("type"),
+        guards.join(", ")
+    );
+    Err(Error::invalid(message, Some("input")))
 }
 
 /// Returns the options of a request's turn. If the client accepts events, they are part of the stream and the

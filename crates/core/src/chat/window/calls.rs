@@ -5,6 +5,7 @@ use super::buffer::{OVER, child};
 use super::lane::Lane;
 use super::visitor::WindowVisitor;
 use crate::chat::delta::{call_name, continues_call};
+use crate::chat::escapes;
 use crate::chat::event::{Step, TextPlace};
 use compact_str::CompactString;
 use std::collections::VecDeque;
@@ -32,6 +33,8 @@ struct Call {
     id: CompactString,
     name: CompactString,
     progress: Progress,
+    /// The start of an escape in the arguments that continues in a later delta.
+    escape: CompactString,
     lane: Lane,
 }
 
@@ -55,6 +58,13 @@ impl Calls {
     /// Returns `true` if the next event releases all withheld calls.
     pub(super) fn are_over(held: &Json) -> bool {
         held.get(CLOSED).is_some()
+    }
+
+    /// Removes the calls of a choice, which has ended.
+    pub(super) fn forget(held: &Json) {
+        for key in [CALLS, QUEUE, CLOSED] {
+            held.remove(key);
+        }
     }
 
     /// Marks all withheld calls for release with the next event.
@@ -138,7 +148,14 @@ impl Calls {
         }
         let id = chunk.text_or_empty("id");
         let lane = Lane::load(&Json::Null, self.longest);
-        self.calls.push(Call { index, id, name, progress: Progress::default(), lane });
+        self.calls.push(Call {
+            index,
+            id,
+            name,
+            progress: Progress::default(),
+            escape: CompactString::default(),
+            lane,
+        });
         self.calls.len() - 1
     }
 
@@ -173,8 +190,9 @@ impl Calls {
                 let is_emptied = call.feed(&chunk, place + 1 == last, look)?;
                 out.add(at, chunk, is_emptied);
             }
-            if call.lane.waits() {
-                let rest = call.lane.flush(true, look)?;
+            if call.lane.waits() || !call.escape.is_empty() {
+                let mut rest = call.lane.flush(true, look)?;
+                rest.push_str(&std::mem::take(&mut call.escape));
                 out.add(at, call.lane.poured(&rest), false);
             }
         }
@@ -190,6 +208,7 @@ impl Call {
             id: stored.text_or_empty("id"),
             name: stored.text_or_empty("name"),
             progress: Progress::load(&stored.field("progress")),
+            escape: stored.text_or_empty("escape"),
             lane: Lane::load(stored, longest),
         }
     }
@@ -201,6 +220,9 @@ impl Call {
         stored.edit("id", self.id.clone());
         stored.edit("name", self.name.clone());
         stored.edit("progress", self.progress.to_json());
+        if !self.escape.is_empty() {
+            stored.edit("escape", self.escape.clone());
+        }
         stored
     }
 
@@ -225,13 +247,34 @@ impl Call {
         });
         self.progress.add(&text);
         let is_over = is_last || self.progress.is_whole();
-        let new = self.lane.feed(&text, is_over, look)?;
+        let resolved = match key {
+            "arguments" => self.resolved(&text, is_over),
+            _ => text.clone(),
+        };
+        let new = self.lane.feed(&resolved, is_over, look)?;
         let is_emptied = new.is_empty() && !text.is_empty();
         if new != text {
             // The value replaces a text, so the write cannot fail.
             holder.edit(key, new.into());
         }
         Ok(is_emptied)
+    }
+}
+
+impl Call {
+    /// Returns the next part of the arguments with its escapes of letters resolved.
+    fn resolved(&mut self, text: &str, is_over: bool) -> CompactString {
+        if self.escape.is_empty() && !text.contains('\\') {
+            return text.into();
+        }
+        let mut whole = std::mem::take(&mut self.escape);
+        whole.push_str(text);
+        let (mut out, rest) = escapes::resolve(&whole);
+        match is_over {
+            true => out.push_str(rest),
+            false => self.escape = rest.into(),
+        }
+        out
     }
 }
 

@@ -39,6 +39,18 @@ struct Seam {
     sent: CompactString,
 }
 
+impl Seam {
+    /// Returns the end of a text that is as long as a match. A text that was changed is complete, because its end may
+    /// belong to a replacement.
+    fn new(raw: CompactString, sent: CompactString, longest: usize) -> Self {
+        if raw != sent {
+            return Self { raw, sent };
+        }
+        let start = raw.char_indices().rev().nth(longest.saturating_sub(1)).map_or(0, |(at, _)| at);
+        Self { raw: raw[start..].into(), sent: sent[start..].into() }
+    }
+}
+
 /// Returns `true` if a stored lane has withheld text.
 pub(super) fn waits(stored: &Json) -> bool {
     stored.as_object().is_some_and(|stored| {
@@ -156,8 +168,14 @@ impl Lane {
             self.ready = ready_tokens.collect();
         }
         self.text = text[ready..].into();
+        if is_over {
+            // The text may continue although its choice has ended.
+            self.seam = Seam::new(text, out.clone(), self.longest);
+        }
         // The first characters of a match that spans the seam were already sent; the replacement follows.
-        Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
+        let letters = out.chars().zip(seam.sent.chars()).take_while(|(own, sent)| own == sent);
+        let sent: usize = letters.map(|(own, _)| own.len_utf8()).sum();
+        Ok(out[sent..].into())
     }
 
     /// Adds a part of the text. Returns all withheld text; the text may still continue in a later event.
@@ -182,13 +200,11 @@ impl Lane {
         is_closed: bool,
         look: &mut L,
     ) -> Result<CompactString, L::Error> {
-        let raw = self.text.clone();
         let out = self.feed("", true, look)?;
         (self.is_over, self.is_closed) = (false, false);
-        self.seam = match is_closed {
-            true => Seam::default(),
-            false => Seam { raw, sent: out.clone() },
-        };
+        if is_closed {
+            self.seam = Seam::default();
+        }
         Ok(out)
     }
 

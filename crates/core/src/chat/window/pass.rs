@@ -97,24 +97,38 @@ pub fn pass<L: WindowVisitor>(
     let speech = Speech::of(event);
     let delta = Json::from(event::delta(event));
 
+    // The last place of each lane, in which its text ends if the choice does.
+    let mut last: Vec<(CompactString, usize)> = Vec::new();
+    for (at, (way, place)) in places.iter().enumerate() {
+        if let Some(name) = lane_of(way, place) {
+            last.retain(|(own, _)| *own != name);
+            last.push((name, at));
+        }
+    }
     let mut seen = Vec::new();
-    for (way, place) in &places {
+    for (at, (way, place)) in places.iter().enumerate() {
         match way.as_slice() {
             [Step::Key(choices), _, Step::Key(below), way @ ..] if choices == "choices" => {
                 match below.as_str() {
-                    // The log probabilities repeat the text and are handled with it.
-                    "logprobs" => {}
+                    // The log probabilities repeat the text and are handled with it, but not their alternatives.
+                    "logprobs" => {
+                        let key = Step::Key("top_logprobs".into());
+                        if way.contains(&key) {
+                            place.set_text(&look.changed(&place.text())?);
+                        }
+                    }
                     "delta" if calls::is_input(way, place) => {}
-                    "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
+                    "delta" => match lane_of(&places[at].0, place) {
                         Some(name) => {
                             let mut lane = Lane::load(&lanes.field(&name), longest);
                             lane.begin(place.kind, &delta, way);
                             if !seen.contains(&name) {
                                 lane.take_tokens(&choice, &name);
                             }
-                            let is_over = ends || speech.signs(place.kind);
+                            let is_last = last.contains(&(name.clone(), at));
+                            let is_over = is_last && (ends || speech.signs(place.kind));
                             let text = place.text();
-                            let out = match !is_over && speech.follows(place.kind) {
+                            let out = match is_last && !is_over && speech.follows(place.kind) {
                                 true => lane.feed_to_end(&text, look)?,
                                 false => lane.feed(&text, is_over, look)?,
                             };
@@ -138,6 +152,7 @@ pub fn pass<L: WindowVisitor>(
             _ => whole(place, look)?,
         }
     }
+    drop_lone_tokens(&choice, &seen);
     for (name, stored) in lanes_of(&held) {
         if seen.contains(&name) || !lane::waits(&stored) {
             continue;
@@ -146,16 +161,46 @@ pub fn pass<L: WindowVisitor>(
         if !(ends || lane.is_over || speech.ends(&name, &lane.kind)) {
             continue;
         }
-        let out = lane.flush(ends || lane.is_closed || speech.closes, look)?;
+        // Clients may join the next block of content to this one.
+        let is_closed = (lane.is_closed || speech.closes) && lane.kind != "content";
+        let out = lane.flush(is_closed, look)?;
         lane.pour(&choice, &out);
         lane.give_tokens(&choice, &name);
         lanes.edit(&name, lane.to_json());
     }
     Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
     if ends {
-        all.remove(&index);
+        // Some services send more text after the end; a match can begin before it.
+        held.remove(OVER);
+        Calls::forget(&held);
     }
     Ok(())
+}
+
+/// Returns the lane of a text of the delta; `None` for texts that arrive complete.
+fn lane_of(way: &[Step], place: &TextPlace) -> Option<CompactString> {
+    match way {
+        [Step::Key(choices), _, Step::Key(below), way @ ..]
+            if choices == "choices"
+                && below == "delta"
+                && place.kind != "citation"
+                && !calls::is_input(way, place) =>
+        {
+            lane_name(way)
+        }
+        _ => None,
+    }
+}
+
+/// Removes log probabilities whose text is not in the event, because nothing tells which text they spell.
+fn drop_lone_tokens(choice: &Json, seen: &[CompactString]) {
+    let Some(Json::Object(lists)) = choice.get("logprobs") else { return };
+    for (name, tokens) in lists.entries() {
+        if matches!(&tokens, Json::Array(tokens) if !tokens.is_empty()) && !seen.contains(&name) {
+            // An empty list fits in place of another.
+            lists.edit(&name, Json::from(Vec::<Json>::new()));
+        }
+    }
 }
 
 fn whole<L: WindowVisitor>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {

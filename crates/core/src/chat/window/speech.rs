@@ -11,11 +11,13 @@ const BLOCKS: &str = "content_blocks";
 const SIGNATURES: [&str; 4] =
     ["signature", "reasoning_signature", "thinking_signature", "reasoning_content_signature"];
 /// The fields of a delta whose text arrives in parts.
-const GROWING: [&str; 8] = [
+const GROWING: [&str; 10] = [
     "content",
     "reasoning_content",
     "reasoning",
+    "reasoning_text",
     "thinking",
+    "thinking_blocks",
     "refusal",
     "reasoning_details",
     "audio",
@@ -98,7 +100,9 @@ impl Speech {
     /// Returns `true` if a text in this event also ends in it: thinking if the event has other text as well,
     /// and any text if the event begins a tool call.
     pub(super) fn follows(&self, kind: &str) -> bool {
-        let is_thinking = |lane: &CompactString| lane.starts_with("reasoning") || lane == "thinking";
+        let is_thinking = |lane: &CompactString| {
+            lane.split(['.', '#']).any(|part| part.starts_with("reasoning") || part.starts_with("thinking"))
+        };
         self.begins_call || (kind == "reasoning" && self.lanes.iter().any(|lane| !is_thinking(lane)))
     }
 
