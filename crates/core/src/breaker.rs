@@ -1,4 +1,7 @@
 //! A circuit breaker: after repeated failures, calls are skipped until a cool-down ends.
+//!
+//! If most of the failures were calls of one client, the breaker opens for this client only: its requests may be the
+//! cause, and no client can disable a plugin for the others.
 
 use crate::error::{Explanation, PluginError, Rejection};
 use parking_lot::Mutex;
@@ -63,6 +66,8 @@ pub struct Breaker {
     /// Set after the first failure; calls are not counted before it.
     has_failed: AtomicBool,
     calls: AtomicU64,
+    /// Set while the breaker is open for some clients only.
+    is_open_for_some: AtomicBool,
     record: Mutex<Record>,
 }
 
@@ -76,10 +81,43 @@ enum Kind {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The last failures: time, number of calls so far, and a digest of the request if known.
-    failures: VecDeque<(Instant, u64, Option<u64>)>,
+    /// The last failures.
+    failures: VecDeque<Failure>,
     cause: String,
+    /// Set while the breaker is open for every client.
     opened: Option<Instant>,
+    /// The clients for which the breaker is open.
+    shut_out: Vec<ShutOut>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    at: Instant,
+    /// The number of calls so far.
+    calls: u64,
+    /// A digest of the request, if known.
+    request: Option<u64>,
+    client: Option<u64>,
+}
+
+/// A client for which the breaker is open.
+#[derive(Debug, Clone, Copy)]
+struct ShutOut {
+    client: u64,
+    since: Instant,
+    retry_at: u64,
+}
+
+/// The maximum number of clients for which a breaker is open; if there are more, it opens for every client.
+const MAX_SHUT_OUT: usize = 64;
+
+impl Record {
+    /// Returns `true` if the last failures are spread over clients, so that no single one is the cause.
+    fn is_spread(&self) -> bool {
+        let of = |client: u64| self.failures.iter().filter(|failure| failure.client == Some(client)).count();
+        let most = self.failures.iter().map(|failure| failure.client.map_or(0, of)).max().unwrap_or(0);
+        most == 0 || (self.failures.len() - most) * 2 >= self.failures.len()
+    }
 }
 
 impl Breaker {
@@ -97,14 +135,18 @@ impl Breaker {
         Self { kind: Kind::Provider, model: model.into(), ..Self::new(provider, settings) }
     }
 
-    /// Decides on one call. If a probe never reports its result, the breaker stays open until the next probe.
-    pub fn admit(&self) -> BreakerState {
+    /// Decides on one call. If a probe never reports its result, the breaker stays open until the next probe. `client`
+    /// returns a digest of the client, if it is known.
+    pub fn admit(&self, client: impl FnOnce() -> Option<u64>) -> BreakerState {
         if self.has_failed.load(Relaxed) {
             self.calls.fetch_add(1, Relaxed);
         }
         let retry_at = self.retry_at.load(Relaxed);
         if retry_at == 0 {
-            return BreakerState::Closed;
+            return match self.is_open_for_some.load(Relaxed) {
+                true => client().map_or(BreakerState::Closed, |client| self.admit_client(client)),
+                false => BreakerState::Closed,
+            };
         }
         let now = now();
         let next = now + millis(self.settings.cool_down).max(1);
@@ -114,32 +156,65 @@ impl Breaker {
         BreakerState::Open(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
     }
 
+    /// Decides on a call of a client while the breaker may be open for it.
+    fn admit_client(&self, client: u64) -> BreakerState {
+        let mut record = self.record.lock();
+        let Some(shut_out) = record.shut_out.iter_mut().find(|one| one.client == client) else {
+            return BreakerState::Closed;
+        };
+        let now = now();
+        if now < shut_out.retry_at {
+            return BreakerState::Open(Duration::from_millis(shut_out.retry_at - now));
+        }
+        shut_out.retry_at = now + millis(self.settings.cool_down).max(1);
+        BreakerState::HalfOpen
+    }
+
     /// Records the end of a plugin's call: its success, or its failure. A failure that the request caused counts as
     /// neither, because otherwise any client could disable the plugin for everyone.
-    pub fn record(&self, admission: BreakerState, failure: Option<&PluginError>) {
+    pub fn record(
+        &self,
+        admission: BreakerState,
+        failure: Option<&PluginError>,
+        client: impl FnOnce() -> Option<u64>,
+    ) {
         match failure {
-            None => self.record_success(admission),
+            None if admission == BreakerState::HalfOpen => self.close(client()),
+            None => {}
             Some(failure) if failure.is_by_request => {}
-            Some(failure) => self.record_failure(&failure.cause),
+            Some(failure) => self.fail(&failure.cause, None, client()),
         }
     }
 
     /// Records a success. A successful probe closes the breaker.
     pub fn record_success(&self, admission: BreakerState) {
         if admission == BreakerState::HalfOpen {
-            *self.record.lock() = Record::default();
-            self.retry_at.store(0, Relaxed);
-            match self.kind {
-                Kind::Plugin => {
-                    tracing::info!(plugin = self.name, "the circuit breaker closed: the plugin works again")
-                }
-                Kind::Provider => {
-                    tracing::info!(
-                        provider = self.name,
-                        model = self.model,
-                        "the circuit breaker closed: the provider answers again"
-                    );
-                }
+            self.close(None);
+        }
+    }
+
+    /// Closes the breaker after the successful probe of a client: for every client, or for this one.
+    fn close(&self, client: Option<u64>) {
+        let mut record = self.record.lock();
+        if record.opened.is_none() {
+            record.shut_out.retain(|one| Some(one.client) != client);
+            record.failures.retain(|failure| failure.client != client);
+            self.is_open_for_some.store(!record.shut_out.is_empty(), Relaxed);
+            return;
+        }
+        *record = Record::default();
+        self.is_open_for_some.store(false, Relaxed);
+        self.retry_at.store(0, Relaxed);
+        match self.kind {
+            Kind::Plugin => {
+                tracing::info!(plugin = self.name, "the circuit breaker closed: the plugin works again")
+            }
+            Kind::Provider => {
+                tracing::info!(
+                    provider = self.name,
+                    model = self.model,
+                    "the circuit breaker closed: the provider answers again"
+                );
             }
         }
     }
@@ -152,12 +227,17 @@ impl Breaker {
     /// Records a failure of a request, identified by a digest of it. Repeated failures of one request count
     /// once, because the request may be the cause.
     pub fn record_failure_of(&self, cause: &str, request: Option<u64>) {
-        if self.opens(cause, request) {
+        self.fail(cause, request, None);
+    }
+
+    fn fail(&self, cause: &str, request: Option<u64>, client: Option<u64>) {
+        if self.opens(cause, request, client) {
             let (breaks, rest) = (self.settings.failure_threshold, self.settings.cool_down.as_secs_f64());
+            let whom = if self.retry_at.load(Relaxed) == 0 { " for one client" } else { "" };
             match self.kind {
                 Kind::Plugin => tracing::warn!(
                     plugin = self.name,
-                    "the circuit breaker opened after {breaks} failures; the next attempt is in {rest} s"
+                    "the circuit breaker opened{whom} after {breaks} failures; the next attempt is in {rest} s"
                 ),
                 Kind::Provider => tracing::warn!(
                     provider = self.name,
@@ -216,46 +296,58 @@ impl Breaker {
     }
 
     /// Records a failure and returns `true` if it opens the breaker.
-    fn opens(&self, cause: &str, request: Option<u64>) -> bool {
+    fn opens(&self, cause: &str, request: Option<u64>, client: Option<u64>) -> bool {
         if self.settings.failure_threshold == 0 {
             return false;
         }
         self.has_failed.store(true, Relaxed);
         let mut record = self.record.lock();
         record.cause = cause.to_owned();
-        if record.opened.is_some() {
+        if record.opened.is_some() || record.shut_out.iter().any(|one| Some(one.client) == client) {
             return false;
         }
-        let (now, calls) = (Instant::now(), self.calls.load(Relaxed));
+        let (at, calls) = (Instant::now(), self.calls.load(Relaxed));
         let window = self.settings.window;
         let kept = self.settings.failure_threshold;
-        record.failures.retain(|(at, ..)| now.duration_since(*at) <= window);
-        if request.is_some() && record.failures.iter().any(|(.., known)| *known == request) {
+        record.failures.retain(|failure| at.duration_since(failure.at) <= window);
+        if request.is_some() && record.failures.iter().any(|known| known.request == request) {
             // The call is not counted: it is neither a further failure nor a success.
             let _ = self.calls.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
             return false;
         }
-        record.failures.push_back((now, calls, request));
+        record.failures.push_back(Failure { at, calls, request, client });
         while record.failures.len() > kept {
             record.failures.pop_front();
         }
-        let first = record.failures.front().map_or(calls, |(_, calls, _)| *calls);
+        let first = record.failures.front().map_or(calls, |failure| failure.calls);
         let calls_since = calls.saturating_sub(first) + 1;
         if record.failures.len() < kept || calls_since > 2 * kept as u64 {
             return false;
         }
-        record.opened = Some(now);
-        self.retry_at.store(self::now() + millis(self.settings.cool_down).max(1), Relaxed);
+        let retry_at = now() + millis(self.settings.cool_down).max(1);
+        match client {
+            Some(client) if !record.is_spread() && record.shut_out.len() < MAX_SHUT_OUT => {
+                record.shut_out.push(ShutOut { client, since: at, retry_at });
+                self.is_open_for_some.store(true, Relaxed);
+            }
+            _ => {
+                record.opened = Some(at);
+                self.retry_at.store(retry_at, Relaxed);
+            }
+        }
         true
     }
 
     /// Returns the state of the breaker while it is open, `None` while it is closed.
     pub fn open(&self) -> Option<OpenState> {
-        let retry_at = self.retry_at.load(Relaxed);
         let record = self.record.lock();
+        let (since, retry_at) = match record.opened {
+            Some(since) => (since, self.retry_at.load(Relaxed)),
+            None => record.shut_out.first().map(|one| (one.since, one.retry_at))?,
+        };
         Some(OpenState {
             failures: record.failures.len(),
-            since: record.opened?.elapsed(),
+            since: since.elapsed(),
             next_try: Duration::from_millis(retry_at.saturating_sub(now())),
             cause: record.cause.clone(),
         })
@@ -294,8 +386,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn break_once(breaker: &Breaker) -> bool {
-        assert_eq!(breaker.admit(), BreakerState::Closed);
-        breaker.opens("a bug", None)
+        assert_eq!(breaker.admit(|| None), BreakerState::Closed);
+        breaker.opens("a bug", None, None)
     }
 
     #[test]
@@ -304,7 +396,9 @@ mod tests {
         assert!(!break_once(&breaker) && !break_once(&breaker));
         assert_eq!(breaker.open(), None);
         assert!(break_once(&breaker));
-        assert!(matches!(breaker.admit(), BreakerState::Open(rest) if rest > Duration::from_secs(3_500)));
+        assert!(
+            matches!(breaker.admit(|| None), BreakerState::Open(rest) if rest > Duration::from_secs(3_500))
+        );
         let open = breaker.open().unwrap();
         assert_eq!((open.failures, open.cause.as_str()), (3, "a bug"));
     }
@@ -313,12 +407,12 @@ mod tests {
     fn repeated_failures_of_one_request_count_once() {
         let breaker = breaker(3, LONG);
         for _ in 0..10 {
-            assert_eq!(breaker.admit(), BreakerState::Closed);
-            assert!(!breaker.opens("its prompt", Some(1)));
+            assert_eq!(breaker.admit(|| None), BreakerState::Closed);
+            assert!(!breaker.opens("its prompt", Some(1), None));
         }
         for request in [2, 2, 3] {
-            assert_eq!(breaker.admit(), BreakerState::Closed);
-            assert_eq!(breaker.opens("the service", Some(request)), request == 3);
+            assert_eq!(breaker.admit(|| None), BreakerState::Closed);
+            assert_eq!(breaker.opens("the service", Some(request), None), request == 3);
         }
     }
 
@@ -328,7 +422,7 @@ mod tests {
         for _ in 0..100 {
             assert!(!break_once(&breaker));
             for _ in 0..3 {
-                assert_eq!(breaker.admit(), BreakerState::Closed);
+                assert_eq!(breaker.admit(|| None), BreakerState::Closed);
             }
         }
     }
@@ -348,22 +442,52 @@ mod tests {
     fn a_half_open_breaker_admits_one_call_and_closes_on_success() {
         let breaker = breaker(1, Duration::from_millis(20));
         assert!(break_once(&breaker));
-        assert!(matches!(breaker.admit(), BreakerState::Open(_)));
+        assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)));
         std::thread::sleep(Duration::from_millis(30));
-        let probe = breaker.admit();
+        let probe = breaker.admit(|| None);
         assert_eq!(probe, BreakerState::HalfOpen);
-        assert!(matches!(breaker.admit(), BreakerState::Open(_)), "only one tries");
-        assert!(!breaker.opens("still", None), "it was open already");
+        assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)), "only one tries");
+        assert!(!breaker.opens("still", None, None), "it was open already");
         assert_eq!(breaker.open().unwrap().cause, "still");
         std::thread::sleep(Duration::from_millis(30));
-        let probe = breaker.admit();
+        let probe = breaker.admit(|| None);
         breaker.record_success(probe);
-        assert_eq!((breaker.open(), breaker.admit()), (None, BreakerState::Closed));
+        assert_eq!((breaker.open(), breaker.admit(|| None)), (None, BreakerState::Closed));
     }
 
     #[test]
     fn a_threshold_of_zero_disables_the_breaker() {
         let breaker = breaker(0, LONG);
         assert!((0..100).all(|_| !break_once(&breaker)));
+    }
+
+    #[test]
+    fn failures_of_one_client_open_the_breaker_for_it_alone() {
+        let breaker = breaker(3, Duration::from_millis(20));
+        let fails = |client: u64| {
+            assert_eq!(breaker.admit(|| Some(client)), BreakerState::Closed);
+            breaker.opens("a bug", None, Some(client))
+        };
+        assert!(!fails(1) && !fails(1) && fails(1));
+        assert!(matches!(breaker.admit(|| Some(1)), BreakerState::Open(_)));
+        assert_eq!(breaker.admit(|| Some(2)), BreakerState::Closed);
+        assert_eq!(breaker.admit(|| None), BreakerState::Closed);
+        assert_eq!(breaker.open().unwrap().failures, 3);
+        std::thread::sleep(Duration::from_millis(30));
+        let probe = breaker.admit(|| Some(1));
+        assert_eq!(probe, BreakerState::HalfOpen);
+        breaker.record(probe, None, || Some(1));
+        assert_eq!((breaker.open(), breaker.admit(|| Some(1))), (None, BreakerState::Closed));
+    }
+
+    #[test]
+    fn failures_of_several_clients_open_the_breaker_for_all() {
+        let breaker = breaker(4, LONG);
+        for (client, opens) in [(1, false), (1, false), (2, false), (3, true)] {
+            assert_eq!(breaker.admit(|| Some(client)), BreakerState::Closed);
+            assert_eq!(breaker.opens("a bug", None, Some(client)), opens, "{client}");
+        }
+        assert!(matches!(breaker.admit(|| Some(9)), BreakerState::Open(_)));
+        assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)));
     }
 }

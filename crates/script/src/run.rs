@@ -255,7 +255,7 @@ impl Script {
         };
         let call_metrics = self.metrics().of(name);
         let breaker = self.behind.breaker.clone();
-        let admission = breaker.admit();
+        let admission = breaker.admit(|| None);
         if let BreakerState::Open(rest) = admission {
             call_metrics.record_skipped();
             return Err(failed(PluginError::new(breaker.rejection(rest).message)));
@@ -269,7 +269,7 @@ impl Script {
             breaker.trip(STUCK);
         }
         let worked = worked.unwrap_or_else(|error| Err(error.into()));
-        breaker.record(admission, worked.as_ref().err());
+        breaker.record(admission, worked.as_ref().err(), || None);
         // Values stored with `durable` are on disk before the work counts as done.
         let flushed = turn.flush().await.map_err(|error| PluginError::new(error.to_string()));
         worked.and_then(|value| flushed.map(|()| value)).map_err(failed)
@@ -346,10 +346,10 @@ mod tests {
     fn a_native_call_far_over_its_memory_is_abandoned() {
         let script = script();
         assert_eq!(takes_too_much(&script).as_deref(), Some("exceeded its memory limit of 64 MB"));
-        assert!(matches!(script.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
+        assert!(matches!(script.breaker.admit(|| None), BreakerState::Open(_)), "the plugin is used again");
         let other = self::script();
         let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
-        assert!(result.is_ok() && other.breaker.admit() == BreakerState::Closed);
+        assert!(result.is_ok() && other.breaker.admit(|| None) == BreakerState::Closed);
     }
 
     /// Returns the error summary of a tool list that calls a native without a declared cost.
@@ -413,7 +413,7 @@ mod tests {
         let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
         let error = run(&stuck).await.err().unwrap();
         assert!(format!("{error:?}").contains("within one operation"), "{error:?}");
-        assert!(matches!(stuck.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
+        assert!(matches!(stuck.breaker.admit(|| None), BreakerState::Open(_)), "the plugin is used again");
         let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
         assert!(run(&other).await.is_ok());
         ends.store(true, Relaxed);

@@ -1,14 +1,14 @@
 //! The facts about a request that scripts can read.
 
 use crate::address::client_text;
-use crate::credentials::is_operators_key;
+use crate::credentials::{given_key, is_operators_key};
 use crate::exchange;
 use crate::headers::CHAT;
 use axum::http::header::{ACCEPT_LANGUAGE, AsHeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
-use valvehouse_core::context::{Context, HeldMemory, TurnFacts};
+use valvehouse_core::context::{Context, HeldMemory, TurnFacts, digest};
 use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -107,6 +107,8 @@ fn of_request(
     TurnFacts {
         user,
         verified_user: verified_user(app, headers, key_user),
+        // Without keys, a client could send any.
+        key_digest: given_key(headers).filter(|_| !app.config.server.keys.is_empty()).map(digest),
         models,
         request: request(parts).freeze(),
         chat_id,
@@ -226,9 +228,19 @@ fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
     }
     match body.get("user") {
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
-        Some(user @ Json::Object(_)) if user.get("id").is_some() => user.deep_clone(),
+        Some(user @ Json::Object(_)) if user.get("id").is_some() => named_user(app, parts, &user),
         _ => Json::object(),
     }
+}
+
+/// Returns the user that the body of a request names. Its role, which filters trust, is left out unless the host has no
+/// keys or the request contains the operators' key.
+pub(crate) fn named_user(app: &App, parts: &Parts, user: &Json) -> Json {
+    let user = user.deep_clone();
+    if !app.config.server.keys.is_empty() && !is_operators_key(app, &parts.headers) {
+        user.remove("role");
+    }
+    user
 }
 
 /// Returns `true` if the body of a request may name its user: if the settings allow it, or if the request

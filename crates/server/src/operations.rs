@@ -102,6 +102,9 @@ struct HeldCall {
     description: Option<String>,
 }
 
+/// The maximum size of an answer in bytes. Plugins process every answer of this size, so that no answer disables them.
+const MAX_ANSWER: usize = 64 * 1024;
+
 /// The path of a question.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct QuestionPath {
@@ -137,6 +140,17 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt
         operator => Ok(operator.is_some_and(|operator| operator.is_ok())),
     };
     let bytes = read(body, &BodyLimits::of(app)).await?;
+    if bytes.len() > MAX_ANSWER {
+        return Err(Error::Request {
+            message: format!(
+                "the answer exceeded its limit of {} KiB; the question still waits for a shorter one",
+                MAX_ANSWER / 1024
+            ),
+            param: None,
+            code: Some("answer_too_large"),
+            kind: RequestErrorKind::TooLarge,
+        });
+    }
     let answer = Json::parse(&bytes)
         .map_err(|error| Error::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let is_here = app.questions.is_open(id);

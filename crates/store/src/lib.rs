@@ -50,7 +50,7 @@ pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 pub use record::{
     Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves,
-    Switch, UserChat, UserRecords,
+    Switch, UserChat, UserRecords, scope_of_chat,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,

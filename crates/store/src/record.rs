@@ -248,9 +248,18 @@ impl UserRecords {
     }
 }
 
-/// Returns the scope of a chat's kv entries.
-pub(crate) fn scope_of_chat(chat: &str) -> String {
-    format!("chat/{chat}")
+/// Returns the scope of a chat's kv entries. A verified user has entries of its own, because anyone can send its chat
+/// ids.
+pub fn scope_of_chat(chat: &str, verified_user: Option<&str>) -> String {
+    match verified_user {
+        None => format!("chat/{chat}"),
+        Some(user) => format!("{}{}]", scopes_of_chats(user), Json::from(chat)),
+    }
+}
+
+/// Returns the beginning of the scopes of a verified user's chats.
+pub(crate) fn scopes_of_chats(user: &str) -> String {
+    format!("own-chat/[{},", Json::from(user))
 }
 
 /// Returns the scope of a user's kv entries and vectors.

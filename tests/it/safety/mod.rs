@@ -3,6 +3,7 @@
 mod adoption;
 mod middleware;
 mod canary;
+mod clients;
 mod guards;
 mod mutations;
 mod rights;

@@ -140,7 +140,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "server.trust_body_user",
                 Form::Truth,
                 "true",
-                "Let the body of a request name its user (`user`) if its key has none. With `true`, any client with such a key can name any user, and scripts then see that user's `kv::user` entries and user valves. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users need a verified user either way.",
+                "Let the body of a request name its user (`user`) if its key has none. With `true`, any client with such a key can name any user, and scripts then see that user's `kv::user` entries and user valves. The role of a user (`__user__.role`) is only taken from the body if the host has no keys or the request has the operators' key. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users need a verified user either way.",
                 "false",
             ),
             it(

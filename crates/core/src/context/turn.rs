@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +32,8 @@ pub struct TurnFacts {
     /// The id of the user if the host has verified it: by a key, a token, trusted headers or the command line.
     /// Only then scripts reach records of the user. The id in `user` may come from the request.
     pub verified_user: Option<String>,
+    /// A digest of the key of the request.
+    pub key_digest: Option<u64>,
     /// The model: `id name provider` and its configured fields; null for an unknown model.
     pub model: Json,
     /// The available models, a list of objects like `model`.
@@ -92,6 +95,12 @@ impl States {
     }
 }
 
+/// Returns a digest of a text for comparisons within the process.
+pub fn digest(text: &str) -> u64 {
+    static STATE: OnceLock<RandomState> = OnceLock::new();
+    STATE.get_or_init(RandomState::new).hash_one(text)
+}
+
 /// The facts that are serialized; those about models are read again.
 const WRITTEN: [&str; 10] = [
     "user",
@@ -107,6 +116,11 @@ const WRITTEN: [&str; 10] = [
 ];
 
 impl TurnFacts {
+    /// Returns a digest of the client: of the verified user or, if there is none, of the key. `None` if both are unknown.
+    pub fn client_digest(&self) -> Option<u64> {
+        self.verified_user.as_deref().map(digest).or(self.key_digest)
+    }
+
     /// Converts the facts to an object, without those about models.
     pub fn to_json(&self) -> Json {
         let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();

@@ -128,8 +128,8 @@ mod tests {
         let breaker = Breaker::new("filter", settings);
         let no_stack = || ExecutorError::NoStack(std::io::Error::other("out of memory"));
         for overload in [|| ExecutorError::Full, || ExecutorError::NoLane, no_stack] {
-            breaker.record(BreakerState::Closed, Some(&overload().into()));
-            assert!(matches!(breaker.admit(), BreakerState::Closed));
+            breaker.record(BreakerState::Closed, Some(&overload().into()), || None);
+            assert!(matches!(breaker.admit(|| None), BreakerState::Closed));
             let Error::Rejected(rejection) = Error::Broken(overload().into()).into_rejection() else {
                 panic!("no rejection: {}", overload())
             };
@@ -137,7 +137,7 @@ mod tests {
             assert!(matches!(Error::from(overload()), Error::TooBusy { .. }));
         }
         assert!(matches!(Error::from(ExecutorError::Stuck), Error::Host(_)));
-        breaker.record(BreakerState::Closed, Some(&ExecutorError::Panicked.into()));
-        assert!(matches!(breaker.admit(), BreakerState::Open(_)));
+        breaker.record(BreakerState::Closed, Some(&ExecutorError::Panicked.into()), || None);
+        assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)));
     }
 }

@@ -238,7 +238,10 @@ impl Decision {
 
 /// Runs one filter and applies its failure policy.
 async fn decide(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> Decision {
-    let admission = filter.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
+    let admission = filter
+        .breaker
+        .as_ref()
+        .map_or(BreakerState::Closed, |breaker| breaker.admit(|| turn.facts().client_digest()));
     if let (Some(breaker), BreakerState::Open(rest)) = (&filter.breaker, admission) {
         return skipped(filter, hook, value, breaker.rejection(rest), turn);
     }
@@ -302,7 +305,7 @@ fn settled(
         match verdict.as_ref().err() {
             // A call that was canceled with its turn is not a failure of the filter.
             Some(_) if turn.is_over() => {}
-            failure => breaker.record(admission, failure),
+            failure => breaker.record(admission, failure, || turn.facts().client_digest()),
         }
     }
     match (verdict, before) {

@@ -5,10 +5,13 @@ use super::rejection::AdminError;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
-use valvehouse_core::error::Error;
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::{MASK, ValveError, ValveSchema, is_mark, was_secret};
 use valvehouse_json::{Json, Object};
 use valvehouse_store::Switch;
+
+/// The maximum size of a user's valves of one plugin, in bytes of JSON. A user must not disable a plugin for others.
+const MAX_USER_VALVES: usize = 64 * 1024;
 
 impl Admin {
     /// Replaces all values of the operators, or of one user, as an update over HTTP does: unknown keys and
@@ -62,6 +65,9 @@ impl Admin {
         let stored = writer.store().valves(id, user).await?;
         let values = change(schema, &stored)?;
         let values = schema.check_update(&schema.unmask(&values, &stored)).map_err(misfit)?;
+        if user.is_some() {
+            check_size(&values)?;
+        }
         writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
         self.host.reload_with(id).await;
@@ -171,6 +177,19 @@ impl Admin {
         self.host.store().set_switch(&switch, by).await?;
         Ok(self.host.reload_with(id).await)
     }
+}
+
+/// Returns a refusal if the valves of a user are too large for a plugin to process.
+fn check_size(values: &Json) -> Result<(), AdminError> {
+    if values.to_string().len() <= MAX_USER_VALVES {
+        return Ok(());
+    }
+    let message = format!(
+        "the values exceeded the limit of {} KiB of a user's valves; nothing was changed",
+        MAX_USER_VALVES / 1024
+    );
+    let kind = RequestErrorKind::TooLarge;
+    Err(Error::Request { message, param: Some("valves"), code: Some("valves_too_large"), kind }.into())
 }
 
 /// Returns the schema of the valves that operators, or a user, may set.

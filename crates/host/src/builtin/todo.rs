@@ -12,7 +12,7 @@ use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
-use valvehouse_store::{Kv, KvError, MAX_TRIES};
+use valvehouse_store::{Kv, KvError, MAX_TRIES, scope_of_chat};
 
 /// The owner of the map. A script cannot have this id, because ids contain no colon.
 const OWNER: &str = "builtin:todo";
@@ -140,7 +140,7 @@ async fn changed<O>(
 ) -> Result<O, TodoError> {
     let (kv, scope) = match turn.facts().chat_id.as_str() {
         "" => (turn.local::<Kv>(), "chat".to_owned()),
-        chat => (kv, format!("chat/{chat}")),
+        chat => (kv, scope_of_chat(chat, turn.facts().verified_user.as_deref())),
     };
     let map = kv.map(OWNER, scope);
     for _ in 0..MAX_TRIES {

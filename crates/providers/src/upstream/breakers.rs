@@ -41,7 +41,7 @@ impl Breakers {
             true => self.models.read().get(model).cloned(),
             false => None,
         };
-        let admission = breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
+        let admission = breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit(|| None));
         Permit { breaker, admission }
     }
 

@@ -97,7 +97,7 @@ impl ScriptAction {
     /// Runs one press, unless the script's circuit breaker is open.
     fn run(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
         let breaker = &self.script.breaker;
-        let admission = breaker.admit();
+        let admission = breaker.admit(|| turn.facts().client_digest());
         if let BreakerState::Open(rest) = admission {
             self.call_metrics.record_skipped();
             return Err(self.refused(breaker.rejection(rest)));
@@ -106,8 +106,10 @@ impl ScriptAction {
         match &result {
             // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
-            Err(Error::Broken(failure)) => breaker.record(admission, Some(failure)),
-            _ => breaker.record(admission, None),
+            Err(Error::Broken(failure)) => {
+                breaker.record(admission, Some(failure), || turn.facts().client_digest())
+            }
+            _ => breaker.record(admission, None, || turn.facts().client_digest()),
         }
         result.map_err(Error::into_rejection)
     }

@@ -73,7 +73,7 @@ impl ScriptCallbacks {
     ) -> Result<(), BoxError> {
         let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
-        let admission = breaker.admit();
+        let admission = breaker.admit(|| None);
         if let BreakerState::Open(_) = admission {
             self.metrics_by_name[place].record_skipped();
             return Ok(());
@@ -88,7 +88,7 @@ impl ScriptCallbacks {
             breaker.trip(STUCK);
         }
         let result = apart.unwrap_or_else(|error| Err(error.into()));
-        breaker.record(admission, result.as_ref().err());
+        breaker.record(admission, result.as_ref().err(), || None);
         result.map_err(|failure| failure.cause.into())
     }
 

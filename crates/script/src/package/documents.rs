@@ -6,8 +6,9 @@ use super::output::{check_text, check_walk};
 use crate::budget::{self, processor_time};
 use crate::documents::Kind;
 use rhai::Module;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const FUNCTION: &str = "documents::text";
 
@@ -27,6 +28,14 @@ pub(super) fn module() -> Module {
     module
 }
 
+/// The maximum number of documents that are read at the same time; others wait. Each may need 100 MB.
+const READ_AT_ONCE: usize = 3;
+
+fn reading() -> Arc<Semaphore> {
+    static READING: OnceLock<Arc<Semaphore>> = OnceLock::new();
+    READING.get_or_init(|| Arc::new(Semaphore::new(READ_AT_ONCE))).clone()
+}
+
 /// Returns the text of a document. Archives and PDF files are read on a separate thread while the script waits, and its
 /// processor time counts as that of the script.
 pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
@@ -37,14 +46,18 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
         // The reading stops when the wait ends for any reason.
         let waiting = Arc::new(());
         let is_over = Arc::downgrade(&waiting);
-        let work = move || {
+        let read_next = reading();
+        let work = move |_permit: OwnedSemaphorePermit| {
             let began = processor_time();
             let spent = || began.and_then(|began| Some(processor_time()?.saturating_sub(began)));
             let is_stopped = || is_over.strong_count() == 0 || spent().is_some_and(|spent| spent > limit);
             let read = kind.text(&bytes, &is_stopped);
             (read, spent().unwrap_or(Duration::ZERO))
         };
-        let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work));
+        let done = budget::wait(&call.turn, async {
+            let permit = read_next.acquire_owned().await.map_err(|error| error.to_string())?;
+            tokio::task::spawn_blocking(move || work(permit)).await.map_err(|error| error.to_string())
+        });
         drop(waiting);
         let (read, spent) =
             done?.map_err(|error| fail(function, format!("the operation was stopped: {error}")))?;

@@ -15,7 +15,7 @@ use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map, Module, NativeCallContext}
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
-use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES};
+use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES, scope_of_chat};
 
 /// The maximum time to live in seconds: a hundred years.
 const MAX_TTL: f64 = 100.0 * 366.0 * 86_400.0;
@@ -332,7 +332,9 @@ impl Scope {
             Self::Chat if facts.chat_id.is_empty() => {
                 call.turn.local::<Kv>().map(&call.caller.plugin, "chat")
             }
-            Self::Chat => kv.map(&call.caller.plugin, format!("chat/{}", facts.chat_id)),
+            Self::Chat => {
+                kv.map(&call.caller.plugin, scope_of_chat(&facts.chat_id, facts.verified_user.as_deref()))
+            }
         })
     }
 

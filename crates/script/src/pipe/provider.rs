@@ -168,7 +168,7 @@ impl Pipe {
     fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Error> {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
-        let admission = breaker.admit();
+        let admission = breaker.admit(|| turn.facts().client_digest());
         if let BreakerState::Open(rest) = admission {
             self.call_metrics.record_skipped();
             return Err(self.refused(breaker.rejection(rest)));
@@ -181,8 +181,10 @@ impl Pipe {
         match &result {
             // The script did not fail if the call was canceled with its turn.
             Err(Error::Broken(_)) if turn.is_over() => {}
-            Err(Error::Broken(failure)) => breaker.record(admission, Some(failure)),
-            _ => breaker.record(admission, None),
+            Err(Error::Broken(failure)) => {
+                breaker.record(admission, Some(failure), || turn.facts().client_digest())
+            }
+            _ => breaker.record(admission, None, || turn.facts().client_digest()),
         }
         result.map_err(Error::into_rejection)
     }

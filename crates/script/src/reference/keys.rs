@@ -299,7 +299,11 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("id", Type::Text, "The user's id; `()` if unknown."),
             readable("name", Type::Text, "The user's name."),
             readable("email", Type::Text, "The user's email address."),
-            readable("role", Type::Text, "`\"admin\"` or `\"user\"`."),
+            readable(
+                "role",
+                Type::Text,
+                "`\"admin\"` or `\"user\"`; `()` if only the body of a client's request names it.",
+            ),
             readable(
                 "locale",
                 Type::Text,

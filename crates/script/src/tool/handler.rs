@@ -140,7 +140,7 @@ impl ScriptTool {
     /// Runs one call, unless the tool's circuit breaker is open.
     fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let breaker = &self.script.breaker;
-        let admission = breaker.admit();
+        let admission = breaker.admit(|| turn.facts().client_digest());
         if let BreakerState::Open(rest) = admission {
             self.call_metrics.record_skipped();
             return Err(breaker.rejection(rest).into());
@@ -153,7 +153,7 @@ impl ScriptTool {
         match broke {
             // The tool did not fail if the call was canceled with its turn.
             Some(_) if turn.is_over() => {}
-            failure => breaker.record(admission, failure.as_ref()),
+            failure => breaker.record(admission, failure.as_ref(), || turn.facts().client_digest()),
         }
         result
     }

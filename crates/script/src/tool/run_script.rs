@@ -58,7 +58,7 @@ struct RunScript {
 impl Handler for RunScript {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
-            if let BreakerState::Open(rest) = self.breaker.admit() {
+            if let BreakerState::Open(rest) = self.breaker.admit(|| None) {
                 return Err(self.breaker.rejection(rest).into());
             }
             let code = args.string("code");

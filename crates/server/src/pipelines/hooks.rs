@@ -20,6 +20,7 @@ use hyper::ext::ReasonPhrase;
 use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
+use valvehouse_core::chat::request::check_each;
 use valvehouse_core::context::{Events, SplitTurn, Turn};
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
@@ -114,13 +115,16 @@ async fn run(
 impl Call {
     fn read(app: &App, hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Error> {
         let body = sent.field("body");
-        if !matches!(body.get("messages"), Some(Json::Array(_))) {
+        let Some(Json::Array(messages)) = body.get("messages") else {
             let message = "send {\"body\": {\"model\": …, \"messages\": […]}, \"user\": {…}}";
             return Err(Error::invalid(message, Some("body")));
-        }
+        };
+        check_each(&messages)?;
         let key_user = parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone());
         let user = match sent.get("user") {
-            Some(user @ Json::Object(_)) if facts::may_name_user(app, parts) => user,
+            Some(user @ Json::Object(_)) if key_user.is_null() && facts::may_name_user(app, parts) => {
+                facts::named_user(app, parts, &user)
+            }
             _ => key_user,
         };
         Ok(Self { hook, body, user })

@@ -214,11 +214,12 @@ impl Maps {
         }
     }
 
-    /// Removes the entries of a scope, and returns their number.
-    pub(super) fn remove_all(&mut self, scope: &str) -> u64 {
-        let keys: Vec<String> =
-            self.scopes.get(scope).into_iter().flat_map(|entries| entries.keys().cloned()).collect();
-        keys.iter().for_each(|key| self.remove(scope, key));
+    /// Removes the entries of some scopes, and returns their number.
+    pub(super) fn remove_all(&mut self, is_removed: impl Fn(&str) -> bool) -> u64 {
+        let scopes = self.scopes.iter().filter(|(scope, _)| is_removed(scope));
+        let keys = scopes.flat_map(|(scope, entries)| entries.keys().map(|key| (scope.clone(), key.clone())));
+        let keys: Vec<(String, String)> = keys.collect();
+        keys.iter().for_each(|(scope, key)| self.remove(scope, key));
         keys.len() as u64
     }
 

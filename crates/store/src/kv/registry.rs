@@ -93,11 +93,11 @@ impl Kv {
         drop(self.of_plugin(plugin).lock().take_all());
     }
 
-    /// Deletes all entries of a scope, such as those of a user, and returns their number. The deletions are
+    /// Deletes all entries of some scopes, such as those of a user, and returns their number. The deletions are
     /// written like other changes.
-    pub fn clear_scope(&self, scope: &str) -> u64 {
+    pub fn clear_scopes(&self, is_cleared: impl Fn(&str) -> bool) -> u64 {
         let plugins = self.plugins.read();
-        plugins.values().map(|maps| maps.lock().remove_all(scope)).sum()
+        plugins.values().map(|maps| maps.lock().remove_all(&is_cleared)).sum()
     }
 
     /// Takes the changes since the last call, one per key.

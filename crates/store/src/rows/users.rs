@@ -1,7 +1,7 @@
 //! The rows of a user.
 
 use super::vectors;
-use crate::record::{UserChat, UserRecords, scope_of, scope_of_chat};
+use crate::record::{UserChat, UserRecords, scope_of, scope_of_chat, scopes_of_chats};
 use crate::sql::{Row, Session, query, query_scalar};
 use crate::vectors::VectorOwner;
 use sqlx::Error;
@@ -59,12 +59,15 @@ pub(crate) async fn count(
     let talks =
         number(session, "SELECT count(*) FROM response_conversations WHERE owner = ?", &owner).await?;
     let mut entries = number(session, "SELECT count(*) FROM kv WHERE scope = ?", &scope).await?;
-    let of_chats: HashSet<String> = chats.iter().map(|chat| scope_of_chat(&chat.id)).collect();
-    for row in query("SELECT scope, count(*) AS entries FROM kv WHERE scope LIKE 'chat/%' GROUP BY scope")
-        .fetch_all(session)
-        .await?
-    {
-        if of_chats.contains(&row.try_get::<String>("scope")?) {
+    let of_chats: HashSet<String> = chats.iter().map(|chat| scope_of_chat(&chat.id, None)).collect();
+    let own_chats = scopes_of_chats(user);
+    let scopes = query(
+        "SELECT scope, count(*) AS entries FROM kv
+         WHERE scope LIKE 'chat/%' OR scope LIKE 'own-chat/%' GROUP BY scope",
+    );
+    for row in scopes.fetch_all(session).await? {
+        let scope: String = row.try_get("scope")?;
+        if of_chats.contains(&scope) || scope.starts_with(&own_chats) {
             entries += row.try_get::<i64>("entries")?.unsigned_abs();
         }
     }
