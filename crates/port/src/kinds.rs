@@ -64,6 +64,8 @@ pub(crate) enum Type {
     Digest,
     /// A caught error.
     Error,
+    /// The response of a service that an error belongs to; the code is the error.
+    ErrorResponse,
     /// A parsed URL.
     Address,
     Uuid,

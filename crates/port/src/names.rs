@@ -110,6 +110,11 @@ const HOST_FUNCTIONS: [&str; 40] = [
     "yield_text",
 ];
 
+/// Returns `true` for the code of a literal text.
+pub(crate) fn is_quoted(code: &str) -> bool {
+    code.starts_with(['"', '`']) && !code.contains("${")
+}
+
 /// Returns a Python name as a variable name of the script.
 pub(crate) fn variable(name: &str) -> String {
     let plain: String = name

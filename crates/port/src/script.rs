@@ -11,6 +11,7 @@ use crate::text::{first_name, last_name};
 use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
 use crate::value::{self, Value};
 use crate::valves::Valve;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The maximum size of a Python file in bytes.
@@ -514,18 +515,24 @@ fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
     }
 }
 
+/// Returns `true` if the hook `pipes` waits for something, directly or through other functions.
 fn waits(functions: &[String], hooks: &[&str]) -> bool {
+    let name_of = |function: &str| {
+        let name = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+        name.filter(|name| !name.is_empty()).map(str::to_owned)
+    };
     let at = hooks.iter().position(|hook| *hook == "pipes");
-    let Some(text) = at.and_then(|at| functions.get(at)) else { return false };
-    let calls =
-        |text: &str| ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call));
-    calls(text)
-        || functions.iter().any(|function| {
-            let name = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
-            name.is_some_and(|name| {
-                !name.is_empty() && name != "pipes" && text.contains(&format!("{name}(")) && calls(function)
-            })
-        })
+    let mut next: Vec<&String> = at.and_then(|at| functions.get(at)).into_iter().collect();
+    let mut seen: BTreeSet<String> = BTreeSet::from(["pipes".to_owned()]);
+    while let Some(text) = next.pop() {
+        if ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call)) {
+            return true;
+        }
+        next.extend(functions.iter().filter(|function| {
+            name_of(function).is_some_and(|name| text.contains(&format!("{name}(")) && seen.insert(name))
+        }));
+    }
+    false
 }
 
 fn switches(plugin: &Plugin<'_>) -> Vec<String> {

@@ -318,7 +318,7 @@ class Tools:
             "http::get(\"https://one.example/a\", #{ timeout: 5_000 })",
             "http::get(\"https://one.example/b\", #{ timeout: 9_000 })",
             "let limit = Valves.seconds;",
-            "http::get(\"https://two.example/c\", #{ timeout: limit * 1_000 })",
+            "http::get(\"https://two.example/c\", #{ timeout: min(limit * 1_000, 300_000) })",
             "http::get(\"https://three.example\" + `/${args.name}`, #{ timeout: 7_000 })",
             "allow_hosts: one.example, three.example, two.example",
         ],
@@ -623,4 +623,122 @@ class Filter:
     );
     assert_parts(&script, &["if error.status == 500 {", "throw error;", "required(body, \"depth\")"]);
     assert!(!script.contains("required(__user__"), "{script}");
+}
+
+#[test]
+fn the_ids_that_open_webui_has_in_the_metadata_are_those_of_the_host() {
+    let script = draft(
+        r#"
+def safe_get(data, key):
+    return data.get(key)
+
+class Filter:
+    def inlet(self, body, __metadata__=None):
+        body["a"] = __metadata__["chat_id"]
+        body["b"] = __metadata__.get("message_id", "")
+        body["c"] = safe_get(__metadata__, "chat_id")
+        return body
+"#,
+    );
+    assert_parts(
+        &script,
+        &[
+            "body.a = __chat_id__;",
+            "body.b = __message_id__ ?? \"\";",
+            "safe_get(#{ chat_id: __chat_id__, message_id: __message_id__ } + __metadata__, \"chat_id\")",
+        ],
+    );
+    let head = script.lines().find(|line| line.starts_with("fn inlet(")).unwrap();
+    assert!(
+        ["__chat_id__", "__message_id__", "__metadata__"].iter().all(|name| head.contains(name)),
+        "{head}"
+    );
+}
+
+#[test]
+fn a_pipe_answers_as_its_generator_does() {
+    let script = draft(
+        r#"
+import aiohttp
+
+class Pipe:
+    def pipes(self):
+        return self.models()
+
+    def models(self):
+        return self.fetch()
+
+    def fetch(self):
+        return requests.get("https://api.example.com/models", timeout=900).json()
+
+    async def pipe(self, body):
+        if not body.get("messages"):
+            return
+        async with aiohttp.ClientSession() as session:
+            async with session.post("https://api.example.com/chat", json=body) as response:
+                async for chunk in response.content.iter_chunked(1024):
+                    yield chunk
+        yield "data: {\"choices\": []}\n\n"
+"#
+        .replace("import aiohttp", "import aiohttp, requests")
+        .as_str(),
+    );
+    assert_parts(
+        &script,
+        &[
+            "const ttl = ",
+            "timeout: 300_000",
+            "return \"\";",
+            "chunk += \"\\n\";",
+            "send_line(\"data:",
+            "\n    \"\"\n}",
+        ],
+    );
+}
+
+#[test]
+fn what_the_host_does_otherwise_is_left_to_the_author() {
+    for (lines, note) in [
+        ("CACHE.clear()", "`CACHE`, which all calls share"),
+        ("body[\"x\"] = \"a\\nb\".splitlines(keepends=True)", "keeps the line breaks"),
+        ("body[\"x\"] = body[\"y\"].model_dump(exclude={\"z\"})", "of some fields"),
+        ("body[\"x\"] = getattr(__request__.app.state, \"k\", None)", "the state of Open WebUI's server"),
+        ("m = {}\n        n = {}\n        n[\"m\"] = m\n        m[\"x\"] = 1", "a second name of `m`"),
+    ] {
+        let source = format!(
+            "CACHE = {{}}\n\nclass Filter:\n    def inlet(self, body, __request__=None):\n        {lines}\n        return body\n"
+        );
+        let notes = port(&source, "plugin").unwrap().notes;
+        assert!(notes.iter().any(|one| one.is_todo && one.text.contains(note)), "{lines}: {notes:?}");
+    }
+}
+
+#[test]
+fn a_map_that_becomes_part_of_the_body_changes_with_it() {
+    let script = draft(
+        r#"
+PATTERN = r"(\w)=(\w)"
+
+class Filter:
+    def inlet(self, body):
+        extra = {}
+        body["metadata"] = extra
+        extra["mode"] = "full"
+        pattern = body["pattern"]
+        body["found"] = re.findall(pattern, "a=b")
+        body["pairs"] = re.findall(PATTERN, "a=b")
+        return body
+"#
+        .replace("PATTERN = r", "import re\nPATTERN = r")
+        .as_str(),
+    );
+    assert_parts(
+        &script,
+        &[
+            "extra = body.metadata;",
+            "extra.mode = \"full\";",
+            "found_all(\"a=b\", pattern)",
+            "groups.extract(1)",
+        ],
+    );
 }

@@ -51,7 +51,13 @@ impl Translator<'_> {
         match targets {
             [target] => {
                 let default = self.missing_value(value);
+                let second = self.second_name(stmt, target, value, &code)?;
                 self.assign_to(stmt, target, code)?;
+                if let Some(source) = second {
+                    // The host's value is a reference, as in Python.
+                    let place = self.expr(target)?;
+                    self.emit(&format!("{source} = {};", place.text));
+                }
                 if let Some(variable) = name.and_then(|name| self.scope.variables.get(name)) {
                     match default {
                         Some(default) => self.scope.defaults.insert(variable.code.clone(), default),
@@ -74,6 +80,41 @@ impl Translator<'_> {
                 targets.iter().try_for_each(|target| self.assign_to(stmt, target, code.clone()))
             }
         }
+    }
+
+    /// Returns the code of a variable whose list or map becomes part of the host's value, if it changes later. A change
+    /// of a value that is part of another value of the script is left to the author.
+    fn second_name(
+        &mut self,
+        stmt: &Stmt,
+        target: &Expr,
+        value: &Expr,
+        code: &Code,
+    ) -> Outcome<Option<String>> {
+        let (ExprKind::Index(of, _) | ExprKind::Attribute(of, _), Some(source)) =
+            (&target.kind, value.as_name())
+        else {
+            return Ok(None);
+        };
+        let changes = || {
+            let body = self.body_at(stmt.line);
+            body.is_some_and(|body| crate::plugin::changes(body, &[source], stmt.line))
+        };
+        if !matches!(code.kind, Type::List(_) | Type::Map)
+            || self.scope.live.contains(source)
+            || of_self(target).is_some()
+            || !changes()
+        {
+            return Ok(None);
+        }
+        if !self.is_live(of) {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("a second name of `{source}`, which changes later: lists and maps are copied here"),
+            );
+        }
+        self.scope.live.insert(source.to_owned());
+        Ok(Some(code.text.clone()))
     }
 
     /// Returns the body of the function that contains a line.

@@ -382,6 +382,16 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
+    /// Returns the code of an argument for a function of the file. The host passes the ids in `__metadata__` separately.
+    fn passed(&mut self, value: &Expr) -> Outcome<String> {
+        let code = self.expr(value)?;
+        if code.text == "__metadata__" && matches!(self.scope.role, Role::Hook | Role::Tool) {
+            let ids = "#{ chat_id: __chat_id__, message_id: __message_id__ }";
+            return Ok(format!("{ids} + __metadata__"));
+        }
+        Ok(code.text)
+    }
+
     fn bind_params(
         &mut self,
         params: &[&Param],
@@ -430,7 +440,7 @@ impl<'a> Translator<'a> {
                 continue;
             }
             out.push(match (value, &param.default, spread) {
-                (Some(value), ..) => self.expr(value)?.text,
+                (Some(value), ..) => self.passed(value)?,
                 (None, _, Some(spread)) => {
                     let spread = self.expr(spread)?;
                     spread.property(&names::variable(&param.name), Type::Unknown).text
@@ -536,6 +546,8 @@ impl<'a> Translator<'a> {
             crate::schema::Schema::of(annotation, &self.plugin.constants).value_type()
         });
         match kind {
+            // Python accepts an integer too, and JSON has one kind of number.
+            Type::Float => Type::Unknown,
             // Many annotations of texts and numbers omit `None`.
             Type::Bool
                 if param.default.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::None)) =>

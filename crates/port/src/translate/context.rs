@@ -93,6 +93,8 @@ pub(super) struct Scope {
     pub(super) is_inferring: bool,
     /// `true` if the next request streams its response.
     pub(super) wants_stream: bool,
+    /// `true` in a pipe that yields its answer.
+    pub(super) is_pipe_generator: bool,
     /// The variables that hold lines of a streamed response.
     pub(super) line_variables: BTreeSet<String>,
     /// The `name := value` expressions that are assigned before their statement, by place.
@@ -128,6 +130,7 @@ impl Scope {
             is_closure: false,
             is_inferring: false,
             wants_stream: false,
+            is_pipe_generator: false,
             line_variables: BTreeSet::new(),
             hoisted: BTreeSet::new(),
             live: BTreeSet::new(),

@@ -170,6 +170,9 @@ impl<'a> Translator<'a> {
         {
             return self.expr(of);
         }
+        if of.as_name().is_some_and(|name| matches!(name, "__request__" | "request")) && name == "app" {
+            return Hindrance::err(NoteKind::HostCode, "the state of Open WebUI's server");
+        }
         let of = self.expr(of)?;
         self.property_of(&of, name)
     }
@@ -310,7 +313,17 @@ impl<'a> Translator<'a> {
             (Type::Unknown, "reason_phrase") => {
                 Code::atom(format!("`HTTP ${{{}.status}}`", of.owner()), Type::Text)
             }
-            (Type::Error, "response") => of.clone(),
+            (Type::Error, "response") => of.clone().typed(Type::ErrorResponse),
+            (Type::ErrorResponse, "status_code" | "status") => {
+                let status = self.helper(super::Helper::ServiceStatus);
+                crate::code::call(status, std::slice::from_ref(&of.text), Type::Int)
+            }
+            (Type::ErrorResponse, "text" | "reason" | "reason_phrase" | "content") => {
+                of.property("message", Type::Text)
+            }
+            (Type::ErrorResponse, _) => {
+                return Hindrance::err(NoteKind::Http, format!("`.{name}` of the response of an error"));
+            }
             (Type::Error, "status_code" | "status" | "code") => of.property("status", Type::Int),
             (Type::Error, "detail" | "message" | "msg" | "text" | "reason" | "strerror" | "body") => {
                 of.property("message", Type::Text)

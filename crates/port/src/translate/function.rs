@@ -71,6 +71,7 @@ impl<'a> Translator<'a> {
         let is_collecting = is_generator(function)
             && (self.plugin.kind != PluginKind::Pipe || self.collected.contains(&function.name));
         self.scope.yields = if is_collecting { Yields::Collected } else { Yields::Sent };
+        self.scope.is_pipe_generator = role == Role::Hook && is_generator(function) && !is_collecting;
         if is_collecting {
             lines.push("let yielded = [];".to_owned());
         }
@@ -93,6 +94,8 @@ impl<'a> Translator<'a> {
 
         if is_collecting {
             self.emit("yielded");
+        } else if self.scope.is_pipe_generator {
+            self.emit("\"\"");
         }
         let mut body = std::mem::replace(&mut self.scope, outer).out;
         finish(&mut body);
@@ -119,6 +122,11 @@ impl<'a> Translator<'a> {
             Role::Hook | Role::Tool => {
                 if has_word(&text, "__tools__") {
                     self.capability("tools");
+                }
+                for name in ["__chat_id__", "__message_id__", "__user__"] {
+                    if has_word(&text, name) && !params.iter().any(|param| param == name) {
+                        params.push(name.to_owned());
+                    }
                 }
                 params.retain(|param| {
                     matches!(param.as_str(), "body" | "event" | "args" | "ctx") || has_word(&text, param)

@@ -8,6 +8,7 @@ pub(crate) enum Helper {
     Count,
     Divided,
     Elements,
+    FoundAll,
     FromPairs,
     LastIndex,
     Padded,
@@ -18,6 +19,7 @@ pub(crate) enum Helper {
     Rounded,
     SelectOne,
     SendLine,
+    ServiceStatus,
     ShowPage,
     Slice,
     Thousands,
@@ -37,6 +39,7 @@ impl Helper {
             Self::Count => "count_of",
             Self::Divided => "divided",
             Self::Elements => "elements",
+            Self::FoundAll => "found_all",
             Self::FromPairs => "from_pairs",
             Self::LastIndex => "last_index_of",
             Self::Padded => "padded",
@@ -47,6 +50,7 @@ impl Helper {
             Self::Rounded => "rounded",
             Self::SelectOne => "select_one",
             Self::SendLine => "send_line",
+            Self::ServiceStatus => "service_status",
             Self::ShowPage => "show_page",
             Self::Slice => "slice",
             Self::Thousands => "thousands",
@@ -93,6 +97,14 @@ fn divided(number, divisor) {
 fn elements(value) {
     if type_of(value) == \"string\" { return value.to_chars().map(|letter| `${letter}`); }
     if type_of(value) == \"map\" { value.keys() } else { value }
+}"
+            }
+            Self::FoundAll => {
+                "// All matches of a pattern: whole matches, or the groups if the pattern has some.
+fn found_all(text, pattern) {
+    regex::captures_all(text, pattern).map(|groups| {
+        if groups.len() == 1 { groups[0] } else if groups.len() == 2 { groups[1] } else { groups.extract(1) }
+    })
 }"
             }
             Self::FromPairs => {
@@ -179,12 +191,19 @@ fn send_line(line) {
     if type_of(line) == \"string\" && line.starts_with(\"data:\") {
         let data = text::trim(line.sub_string(5));
         if data != \"\" && data != \"[DONE]\" {
-            let delta = json::parse(data).choices?[0]?.delta;
-            if delta != () { yield_piece(delta); }
+            let event = json::parse(data);
+            if !empty(event.choices) { yield_piece(event); }
         }
     } else if !empty(line) {
         yield_piece(line);
     }
+}"
+            }
+            Self::ServiceStatus => {
+                "// The HTTP status in the error of `check_status`, or the status of another error.
+fn service_status(error) {
+    let found = regex::captures(error.message, `HTTP status (\\d+)`);
+    if found == () { error.status } else { parse_int(found[1]) }
 }"
             }
             Self::ShowPage => {

@@ -18,7 +18,7 @@ impl Translator<'_> {
             client.headers = self.expr(headers)?.text;
         }
         if let Some(value) = arguments.named("timeout") {
-            match self.milliseconds(value) {
+            match self.timeout(value) {
                 Ok(Some(timeout)) => client.timeout = timeout,
                 Ok(None) => {}
                 Err(why) => self.note(why.kind, format!("the timeout of a client: {}", why.text), line),
@@ -107,7 +107,7 @@ impl Translator<'_> {
                     });
                 }
                 "timeout" => {
-                    if let Some(milliseconds) = self.milliseconds(value)? {
+                    if let Some(milliseconds) = self.timeout(value)? {
                         options.push(("timeout".into(), milliseconds));
                     }
                 }

@@ -14,10 +14,11 @@ use std::collections::BTreeSet;
 impl<'a> Translator<'a> {
     pub(super) fn returned(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else {
-            self.emit(if self.scope.yields == Yields::Collected && self.is_collecting() {
-                "return yielded;"
-            } else {
-                "return;"
+            self.emit(match self.scope.yields {
+                Yields::Collected if self.is_collecting() => "return yielded;",
+                // A pipe that has sent nothing has an empty answer.
+                Yields::Sent if self.scope.is_pipe_generator => "return \"\";",
+                _ => "return;",
             });
             return Ok(());
         };
@@ -258,7 +259,9 @@ pub(super) fn condition(types: &Expr, variable: &str, raised: &BTreeSet<String>)
             name,
             "RequestException" | "ClientError" | "RequestError" | "TransportError" | "HTTPError"
         ) {
-            format!("{variable}.message.to_lower().contains(\"http\")")
+            format!(
+                "{variable}.message.starts_with(\"http::\") || {variable}.message.contains(\"HTTP status\")"
+            )
         } else if name.contains("JSONDecodeError") || name == "ContentTypeError" {
             format!("{variable}.message.to_lower().contains(\"json\")")
         } else if matches!(name, "CancelledError" | "KeyboardInterrupt" | "GeneratorExit" | "ImportError") {

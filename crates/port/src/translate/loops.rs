@@ -176,6 +176,15 @@ impl<'a> Translator<'a> {
             }
         }
         let source = self.expr(iter)?;
+        // `response.content` of an answer that was not streamed.
+        let source = match (&iter.kind, source.text.strip_suffix(".bytes")) {
+            (ExprKind::Attribute(_, name), Some(answer))
+                if name == "content" && source.kind == Type::Bytes =>
+            {
+                call("text::lines", &[format!("{answer}.text")], Type::list_of(Type::Text))
+            }
+            _ => source,
+        };
         let source = if source.kind == Type::Unknown && is_letters {
             let name = self.helper(Helper::Elements);
             call(name, &[source.text], Type::list())
@@ -192,6 +201,9 @@ impl<'a> Translator<'a> {
         }
         let mut lines = Vec::new();
         let pattern = self.loop_value(target, &source.kind.element(), &mut lines)?;
+        if source.kind == Type::Stream && reads_chunks(iter) {
+            lines.insert(0, format!("{pattern} += \"\\n\";"));
+        }
         Ok(Head { pattern, source: source.at(strength::RANGE), lines })
     }
 
@@ -265,7 +277,8 @@ impl<'a> Translator<'a> {
     pub(super) fn yielded(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else { return Ok(()) };
         let code = self.expr(value)?;
-        let is_line = value.as_name().is_some_and(|name| self.scope.line_variables.contains(name));
+        let is_line = value.as_name().is_some_and(|name| self.scope.line_variables.contains(name))
+            || code.text.trim_start_matches(['"', '`']).starts_with("data:");
         match self.scope.yields {
             Yields::Collected => self.emit(&format!("yielded.push({});", code.text)),
             Yields::Sent if is_line => {
@@ -314,6 +327,22 @@ impl<'a> Translator<'a> {
         };
         function.is_some_and(|function| is_generator(function) && !self.collected.contains(&function.name))
     }
+}
+
+/// Returns `true` for a response that is read in chunks of bytes, which include line breaks.
+fn reads_chunks(iter: &Expr) -> bool {
+    let ExprKind::Call(of, _) = &iter.awaited().kind else { return false };
+    let ExprKind::Attribute(_, name) = &of.kind else { return false };
+    matches!(
+        name.as_str(),
+        "iter_chunked"
+            | "iter_any"
+            | "iter_content"
+            | "iter_bytes"
+            | "iter_raw"
+            | "aiter_bytes"
+            | "aiter_raw"
+    )
 }
 
 /// Returns `true` if a block calls functions that Python code calls on single letters of a text.

@@ -6,9 +6,18 @@ use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::names;
-use crate::plugin::of_self;
+use crate::plugin::{CHANGES, of_self};
 use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
+
+/// Returns the variable that an expression starts with.
+fn base_name(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Name(name) => Some(name),
+        ExprKind::Index(of, _) => base_name(of),
+        _ => None,
+    }
+}
 
 impl Translator<'_> {
     pub(super) fn method(
@@ -45,6 +54,16 @@ impl Translator<'_> {
                 }
                 _ => self.object_call(&Code::atom("#{}", Type::Object(at)), at, name, arguments),
             };
+        }
+        if let Some(shared) = base_name(of)
+            && !self.scope.variables.contains_key(shared)
+            && self.plugin.constants.contains_key(shared)
+            && CHANGES.contains(&name)
+        {
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{shared}`, which all calls share: keep data in `kv`"),
+            );
         }
         // `await asyncio.get_event_loop().run_in_executor(None, f, x)`.
         if name == "run_in_executor" {
@@ -290,6 +309,9 @@ impl Translator<'_> {
                 );
                 Code::atom(code, Type::list_of(Type::Text))
             }
+            ("splitlines", count) if count > 0 || !arguments.named.is_empty() => {
+                return Hindrance::err(NoteKind::Method, "`.splitlines()` that keeps the line breaks");
+            }
             ("splitlines", _) => text("text::lines", of, Type::list_of(Type::Text)),
             ("replace", 2) => {
                 let (from, to) = (self.expr(need(0)?)?, self.expr(need(1)?)?);
@@ -457,6 +479,14 @@ impl Translator<'_> {
                 }
             }
             ("clear", 0) => of.method("clear", &[], Type::None),
+            ("model_dump" | "dict" | "model_copy", 0)
+                if arguments
+                    .named
+                    .iter()
+                    .any(|(name, _)| matches!(*name, "exclude" | "include" | "update")) =>
+            {
+                return Hindrance::err(NoteKind::Method, format!("`.{name}()` of some fields"));
+            }
             ("copy" | "deepcopy" | "model_dump" | "dict" | "model_copy", 0) => {
                 of.method("copy", &[], of.kind.clone())
             }

@@ -53,9 +53,16 @@ impl Translator<'_> {
                 Ok(call("regex::escape", &[text.text], Type::Text))
             }
             "search" | "match" | "fullmatch" | "findall" | "finditer" => {
-                let pattern = self.pattern(arguments.need(0, name)?, arguments.get(2, "flags"))?;
+                let given = arguments.need(0, name)?;
+                let pattern = self.pattern(given, arguments.get(2, "flags"))?;
                 let text = self.expr(arguments.need(1, name)?)?;
-                self.matched(name, &pattern, &text)
+                if let Some(crate::value::Value::Text(known)) =
+                    crate::value::Value::of(given, &self.plugin.constants)
+                {
+                    return self.matched(name, &pattern, &text, Some(&known));
+                }
+                let known = names::is_quoted(&pattern).then(|| pattern.clone());
+                self.matched(name, &pattern, &text, known.as_deref())
             }
             "sub" | "subn" => {
                 let pattern = self.pattern(arguments.need(0, name)?, arguments.get(4, "flags"))?;
@@ -79,7 +86,8 @@ impl Translator<'_> {
         match name {
             "search" | "match" | "fullmatch" | "findall" | "finditer" => {
                 let text = self.expr(arguments.need(0, name)?)?;
-                self.matched(name, &of.text, &text)
+                let known = names::is_quoted(&of.text).then(|| of.text.clone());
+                self.matched(name, &of.text, &text, known.as_deref())
             }
             "sub" => {
                 let text = self.expr(arguments.need(1, name)?)?;
@@ -96,10 +104,15 @@ impl Translator<'_> {
         }
     }
 
-    fn matched(&mut self, name: &str, pattern: &str, text: &Code) -> Outcome {
+    /// Returns the code of the matches of a pattern, whose text may be `known`.
+    fn matched(&mut self, name: &str, pattern: &str, text: &Code, known: Option<&str>) -> Outcome {
         let text = text.text.clone();
         Ok(match name {
-            "findall" => match groups(pattern) {
+            "findall" => match known.map_or(usize::MAX, groups) {
+                usize::MAX => {
+                    let found_all = self.helper(super::Helper::FoundAll);
+                    call(found_all, &[text, pattern.to_owned()], Type::list())
+                }
                 0 => call("regex::find_all", &[text, pattern.to_owned()], Type::list_of(Type::Text)),
                 1 => call("regex::captures_all", &[text, pattern.to_owned()], Type::list()).method(
                     "map",

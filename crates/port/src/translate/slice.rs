@@ -1,6 +1,6 @@
 //! Elements and slices of lists, texts and maps.
 
-use super::context::{Hindrance, Outcome, Translator};
+use super::context::{Hindrance, Outcome, Role, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
@@ -143,6 +143,15 @@ impl Translator<'_> {
                 );
             }
             _ => {}
+        }
+        // Of what Open WebUI has in `__metadata__`, the host passes these by themselves.
+        if of.text == "__metadata__" && matches!(self.scope.role, Role::Hook | Role::Tool) {
+            match key {
+                "chat_id" => return Ok(Code::atom("__chat_id__", Type::Unknown)),
+                "message_id" => return Ok(Code::atom("__message_id__", Type::Unknown)),
+                "user_id" => return Ok(Code::atom("__user__.id", Type::Unknown)),
+                _ => {}
+            }
         }
         if of.text == "__user__" && key == "valves" {
             return Ok(of.property("valves", Type::Valves));
