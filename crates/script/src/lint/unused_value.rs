@@ -40,6 +40,8 @@ const GIVE_OF_HOST: [(&str, &str); 8] = [
     ("html", "text"),
     ("html", "escape"),
 ];
+/// The operators whose result is a boolean.
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
 /// Methods that change their receiver and return nothing.
 const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
@@ -65,6 +67,9 @@ fn lost_in(view: &View<'_>, block: &[Stmt], has_value: bool, problems: &mut Vec<
         let is_value = has_value && at + 1 == block.len();
         if !is_value {
             problems.extend(lost(view, statement));
+            // Other comparisons are reported wherever they are.
+            let is_last = at + 1 == block.len();
+            problems.extend(is_last.then(|| lost_comparison(view, statement)).flatten());
         }
         let is_loop = matches!(statement, Stmt::For(..) | Stmt::While(..) | Stmt::Do(..));
         for inner in tree::blocks_of(statement) {
@@ -99,9 +104,9 @@ fn is_own(view: &View<'_>, name: &str) -> bool {
 
 fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
     let (message, place, help) = match statement {
-        Stmt::FnCall(call, position) => of_call(call, *position)?,
+        Stmt::FnCall(call, position) => of_call(view, call, *position)?,
         Stmt::Expr(value) => match &**value {
-            Expr::FnCall(call, position) => of_call(call, *position)?,
+            Expr::FnCall(call, position) => of_call(view, call, *position)?,
             chain @ Expr::Dot(..) => {
                 let (root, links) = tree::chain(chain);
                 let Some(Link::Call(call)) = links.last() else { return None };
@@ -117,15 +122,85 @@ fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
                 };
                 (format!("unused result of `{name}`"), root.position(), help)
             }
-            _ => return None,
+            value => of_value(view, value)?,
         },
         _ => return None,
     };
     Some(view.problem(Code::LostResult, place, message).help(help))
 }
 
-fn of_call(call: &FnCallExpr, position: Position) -> Option<(String, Position, String)> {
+/// Reports a comparison at the end of a block whose value is discarded.
+fn lost_comparison(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
+    let (call, _, position) = match statement {
+        Stmt::Expr(expression) => tree::call(Node::Expr(expression))?,
+        statement => tree::call(Node::Stmt(statement))?,
+    };
+    let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
+    is_comparison.then(|| {
+        let message = format!("unused result of the comparison `{}`", call.name);
+        view.problem(Code::LostResult, position, message).help("write `return …;`, or use it in an `if`")
+    })
+}
+
+/// Describes a statement that is only a value, such as `true` at the end of a block in a loop.
+fn of_value(view: &View<'_>, value: &Expr) -> Option<(String, Position, String)> {
+    let returns = |shown: &str| format!("to return it from the function, write `return {shown};`");
+    Some(match value {
+        Expr::BoolConstant(value, position) => {
+            (format!("unused value `{value}`"), *position, returns(&value.to_string()))
+        }
+        Expr::IntegerConstant(value, position) => {
+            (format!("unused value `{value}`"), *position, returns(&value.to_string()))
+        }
+        Expr::StringConstant(_, position) => ("unused text".to_owned(), *position, returns("…")),
+        Expr::Variable(variable, _, position) => {
+            let name = variable.1.as_str();
+            let help = match is_own(view, name) {
+                true => format!("to call the function, write `{name}();`"),
+                false => returns(name),
+            };
+            (format!("unused value `{name}`"), *position, help)
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the name of a function of the file that only computes a value, if the call discards it.
+fn of_own<'a>(view: &View<'_>, call: &'a FnCallExpr) -> Option<&'a str> {
+    let is_called =
+        |body: &&Body| body.name == *call.name && body.params.len() == call.args.len() && !body.is_closure();
+    let body = view.functions.iter().find(is_called)?;
+    let mut only_computes = true;
+    tree::each(&body.statements, &mut |node, _| {
+        only_computes &= match node {
+            Node::Stmt(Stmt::Assignment(assignment)) => {
+                matches!(assignment.1.lhs, Expr::Variable(..))
+            }
+            // `throw`, and what the host adds to the language.
+            Node::Expr(Expr::Custom(..)) => false,
+            node => tree::call(node).is_none_or(|(call, is_method, _)| match is_method {
+                true => GIVE.iter().any(|(name, _)| *name == &*call.name) || &*call.name == "contains",
+                false => {
+                    call.op_token.is_some()
+                        || ["text", "regex", "json", "hash", "html", "url"].contains(&&*tree::module_of(call))
+                }
+            }),
+        };
+    });
+    only_computes.then_some(&*call.name)
+}
+
+fn of_call(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<(String, Position, String)> {
     let name = &*call.name;
+    if call.namespace.is_empty()
+        && let Some(own) = of_own(view, call)
+    {
+        return Some((
+            format!("unused result of `{own}`"),
+            position,
+            format!("use the value: `x = {own}(x);`"),
+        ));
+    }
     if call.op_token.is_some() {
         let is_sum = ARITHMETIC.contains(&name) && call.args.len() == 2;
         let message = format!("unused result of `{name}`");
