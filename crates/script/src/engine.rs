@@ -48,7 +48,7 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
         .set_max_array_size(ARRAY)
         .set_max_map_size(MAP)
         .set_max_variables(256)
-        .set_max_functions(200)
+        .set_max_functions(500)
         .set_max_modules(0)
         .disable_symbol("eval");
     engine.on_print(|text| log::log(tracing::Level::INFO, text));

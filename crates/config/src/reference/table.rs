@@ -217,7 +217,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "server.hosts",
                 Form::Texts("list of names"),
                 "[]",
-                "Accepted host names besides the listen address and this machine's names. If empty, all names are accepted when keys are configured.",
+                "Accepted host names besides the listen address and the names of loopback (`localhost`, `127.0.0.1`, `[::1]`). If empty, all names are accepted when keys are configured.",
                 "[\"chat.example.com\"]",
             ),
             it(

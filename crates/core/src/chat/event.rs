@@ -437,12 +437,15 @@ impl Kind {
             (Self::Arguments, _) => return Some(Self::Arguments),
             (Self::LogProbabilities, "token" | "top_logprobs" | "content" | "refusal") => return Some(self),
             (Self::LogProbabilities, _) => return None,
+            (Self::Request, "usage") => return None,
             (Self::Request, "tools" | "functions") => return Some(Self::Tools),
-            (Self::Request, "messages" | "system" | "prompt" | "input" | "instructions") => {
-                return Some(Self::Content);
-            }
+            (
+                Self::Request,
+                "messages" | "system" | "prompt" | "input" | "instructions" | "prediction" | "documents"
+                | "sources" | "content" | "text",
+            ) => return Some(Self::Content),
             (Self::Tools, "description") => return Some(Self::Other),
-            (Self::Request | Self::Tools, _) => return (self == Self::Tools).then_some(self),
+            (Self::Request | Self::Tools, _) => return Some(self),
             _ => {}
         }
         let is_text_source = || key == "data" && of.with("type", |kind| is(kind, "text"));

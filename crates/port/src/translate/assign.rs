@@ -215,8 +215,24 @@ impl Translator<'_> {
         }
     }
 
+    /// Leaves a change of a value of the module, which all calls share, to the author.
+    pub(super) fn refuse_shared(&self, of: &Expr) -> Outcome<()> {
+        match super::method::base_name(of) {
+            Some(name)
+                if !self.scope.variables.contains_key(name)
+                    && (self.plugin.constants.contains_key(name)
+                        || self.plugin.computed.contains_key(name)) =>
+            {
+                let text = format!("`{name}`, which all calls share: keep data in `kv`");
+                Hindrance::err(NoteKind::State, text)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the code of the receiver of a change: a variable with a path of fields and elements.
     pub(super) fn owner(&mut self, of: &Expr) -> Outcome {
+        self.refuse_shared(of)?;
         if let Some(filled) = self.filled(of)? {
             return Ok(filled);
         }
@@ -272,15 +288,6 @@ impl Translator<'_> {
                 }
             }
         };
-        if let Some(name) = of.as_name()
-            && !self.scope.variables.contains_key(name)
-            && self.plugin.constants.contains_key(name)
-        {
-            return Hindrance::err(
-                NoteKind::State,
-                format!("`{name}`, which all calls share: keep data in `kv`"),
-            );
-        }
         Ok(code.optional(false))
     }
 

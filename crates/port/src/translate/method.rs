@@ -11,7 +11,7 @@ use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
 /// Returns the variable that an expression starts with.
-fn base_name(expr: &Expr) -> Option<&str> {
+pub(super) fn base_name(expr: &Expr) -> Option<&str> {
     match &expr.kind {
         ExprKind::Name(name) => Some(name),
         ExprKind::Index(of, _) => base_name(of),
@@ -55,15 +55,8 @@ impl Translator<'_> {
                 _ => self.object_call(&Code::atom("#{}", Type::Object(at)), at, name, arguments),
             };
         }
-        if let Some(shared) = base_name(of)
-            && !self.scope.variables.contains_key(shared)
-            && self.plugin.constants.contains_key(shared)
-            && CHANGES.contains(&name)
-        {
-            return Hindrance::err(
-                NoteKind::State,
-                format!("`{shared}`, which all calls share: keep data in `kv`"),
-            );
+        if CHANGES.contains(&name) {
+            self.refuse_shared(of)?;
         }
         // `await asyncio.get_event_loop().run_in_executor(None, f, x)`.
         if name == "run_in_executor" {

@@ -379,6 +379,9 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
             out.chunk(&chunk_of(&value))?;
             out.end()
         }
+        Json::Null => Err(error(
+            "returned null and yielded nothing; end the pipe with the answer, or with `\"\"` for an empty one",
+        )),
         Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
         other => Err(error(format!(
             "returned {}; `pipe` returns a text, a message, a list of chunks, or a function that returns \
