@@ -193,7 +193,7 @@ async fn answered(
 ) -> Result<Json, Error> {
     match answer? {
         Answer::Whole(whole) => {
-            if !kernel.chain().filters().is_empty() {
+            if reads_answers(kernel) {
                 response::join_texts(&whole);
             }
             call.whole(&whole);
@@ -212,6 +212,11 @@ async fn answered(
             streamed
         }
     }
+}
+
+/// Returns `true` if a filter reads complete answers; otherwise they are not parsed.
+fn reads_answers(kernel: &Kernel) -> bool {
+    [Hook::Stream, Hook::PostChat, Hook::Outlet].into_iter().any(|hook| kernel.chain().has(hook))
 }
 
 /// Runs a streamed answer through the stream chain and returns the complete answer.
@@ -270,7 +275,7 @@ async fn streamed(
         pass(StreamChunk::new(end), &mut collected, kernel, turn, outgoing).await?;
     }
     let answer = collected.finish();
-    if !kernel.chain().filters().is_empty() {
+    if reads_answers(kernel) {
         response::join_texts(&answer);
     }
     Ok(answer)

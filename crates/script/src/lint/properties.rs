@@ -141,12 +141,74 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                     let diagnostic = view.problem(Code::UnknownProperty, *position, what);
                     problems.push(diagnostic.help(format!("did you mean `{near}`?")));
                 }
+                problems.extend(misspelt_texts(view, here, link, &named_once));
                 handle = next(here, link);
+            }
+        });
+        tree::each(&function.statements, &mut |node, _| {
+            let Node::Stmt(Stmt::Assignment(assignment)) = node else { return };
+            if let (true, Some(handle)) = (assignment.0.is_op_assignment(), held(&names, &assignment.1.lhs)) {
+                problems.extend(misspelt_entries(view, handle, &assignment.1.rhs, &named_once));
             }
         });
     }
     problems.extend(misspelt_state(view));
     problems
+}
+
+/// Reports keys that are texts: `m["txet"]`, `m.set("txet", …)` and `m.mixin(#{ txet: … })`.
+fn misspelt_texts(
+    view: &View<'_>,
+    handle: Handle,
+    link: &Link<'_>,
+    named_once: &HashSet<&str>,
+) -> Vec<Diagnostic> {
+    let key = match link {
+        Link::Index(Expr::StringConstant(key, position)) if handle != Handle::Messages => {
+            Some((key, *position))
+        }
+        Link::Call(call) if ["set", "ensure", "remove", "get"].contains(&&*call.name) => {
+            match call.args.first() {
+                Some(Expr::StringConstant(key, position)) => Some((key, *position)),
+                _ => None,
+            }
+        }
+        Link::Call(call) if &*call.name == "mixin" => {
+            let entries = call.args.first();
+            return entries.map_or_else(Vec::new, |map| misspelt_entries(view, handle, map, named_once));
+        }
+        _ => None,
+    };
+    key.and_then(|(key, position)| misspelt_text(view, handle, key, position, named_once))
+        .into_iter()
+        .collect()
+}
+
+/// Reports the misspelt keys of a map literal that is added to a value of the host.
+fn misspelt_entries(
+    view: &View<'_>,
+    handle: Handle,
+    map: &Expr,
+    named_once: &HashSet<&str>,
+) -> Vec<Diagnostic> {
+    let Expr::Map(map, _) = map else { return Vec::new() };
+    let keys = map.0.iter().map(|(key, _)| (&key.name, key.pos));
+    keys.filter_map(|(key, position)| misspelt_text(view, handle, key, position, named_once)).collect()
+}
+
+fn misspelt_text(
+    view: &View<'_>,
+    handle: Handle,
+    key: &str,
+    position: Position,
+    named_once: &HashSet<&str>,
+) -> Option<Diagnostic> {
+    let is_known = handle.words().any(|word| word == key)
+        || key.len() < handle.min_written()
+        || !named_once.contains(key);
+    let near = if is_known { None } else { near(handle, key) }?;
+    let problem = view.problem(Code::UnknownProperty, position, format!("unknown key `{key}`"));
+    Some(problem.help(format!("did you mean `{near}`?")))
 }
 
 /// Reports keys of `state` that are read and never set, and are almost one that a hook sets.
@@ -223,8 +285,9 @@ fn misspelt<'a>(
 /// Returns the key of a value that is almost this one.
 fn near(handle: Handle, name: &str) -> Option<&'static str> {
     nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
-        // `tool` and `tools`, or `file` and `files`, may be two different keys.
-        name.len() >= MIN_SINGULAR || near.trim_end_matches('s') != name.trim_end_matches('s')
+        // `tool` and `tools`, or `file` and `files`, may be two different keys of a client.
+        let is_of_host = matches!(handle, Handle::Ctx | Handle::AnsweredCtx | Handle::Answer);
+        name.len() >= MIN_SINGULAR || is_of_host || near.trim_end_matches('s') != name.trim_end_matches('s')
     })
 }
 

@@ -114,7 +114,10 @@ impl RequestBody {
     pub(super) fn check_readable(&self) -> Result<(), Error> {
         let is_readable = match &self.form {
             Form::Json => !has_twice(&self.begun),
-            Form::Multipart(boundary) => multipart::is_whole(&self.begun, boundary),
+            Form::Multipart(boundary) => {
+                multipart::is_whole(&self.begun, boundary)
+                    && self.fields().iter().all(|field| multipart::is_plain(&field.name))
+            }
             Form::Other => false,
         };
         match is_readable {

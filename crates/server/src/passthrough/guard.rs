@@ -247,5 +247,7 @@ fn json_texts(
 fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
     let fields = sent.fields().into_iter();
     // Uploaded files are included, because some providers read them as texts.
-    fields.filter(|own| text_fields(field).contains(&own.name.as_str())).map(|own| own.value).collect()
+    // Many servers read `prompt[]` as `prompt`.
+    let is_text = |name: &str| text_fields(field).contains(&name.trim_end_matches("[]"));
+    fields.filter(|own| is_text(&own.name)).map(|own| own.value).collect()
 }

@@ -31,6 +31,11 @@ pub(super) fn fields(body: &[u8], boundary: &str) -> Vec<Field> {
     std::iter::from_fn(|| scan.next(body)).collect()
 }
 
+/// Returns `true` for a field name that every parser reads in the same way.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.contains(['\\', '*', '%', '\''])
+}
+
 /// Returns `true` if a form has been received completely.
 pub(super) fn is_whole(body: &[u8], boundary: &str) -> bool {
     let mut scan = Scan::new(boundary);
@@ -83,7 +88,10 @@ impl Scan {
                     let head = body.get(at + 2..begin - BLANK.len()).unwrap_or_default();
                     let head = String::from_utf8_lossy(head);
                     let is_file = parameter(&head, "filename").is_some();
-                    self.place = Place::Value { begin, name: parameter(&head, "name"), is_file };
+                    // A name in the extended notation is not plain: it keeps its star.
+                    let extended = parameter(&head, "name*").map(|name| format!("{name}*"));
+                    let name = extended.or_else(|| parameter(&head, "name"));
+                    self.place = Place::Value { begin, name, is_file };
                 }
                 Place::Value { begin, name, is_file } => {
                     let (begin, is_file) = (*begin, *is_file);
@@ -169,5 +177,15 @@ mod tests {
         let whole = [&form[..], b"\r\n--x--"].concat();
         assert_eq!(scan.next(&whole).map(|field| field.value.len()), Some(8 << 20));
         assert!(scan.is_over(&whole));
+    }
+
+    #[test]
+    fn names_that_parsers_read_differently_are_not_plain() {
+        let named = |name: &str| {
+            let form = format!("--x\r\nContent-Disposition: form-data; {name}\r\n\r\nv\r\n--x--\r\n");
+            fields(form.as_bytes(), "x").into_iter().all(|field| is_plain(&field.name))
+        };
+        assert!(named("name=\"prompt\"") && named("name=prompt") && named("name=\"image[]\""));
+        assert!(!named("name=\"prom\\pt\"") && !named("name=\"x\"; name*=UTF-8''prompt"));
     }
 }

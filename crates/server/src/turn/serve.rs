@@ -16,6 +16,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
+use memchr::memmem;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
-use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
 /// Answers a request at an endpoint that accepts the keys of users.
@@ -73,7 +73,12 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     let mut ready = endpoint.ready(call, &chat)?;
-    refuse_hidden_tools(snapshot, &ready, chat.body())?;
+    let guards = snapshot.guards_in(ready.kernel.chain());
+    // The messages of a chat are parsed only if they can have items; a key can be written with escapes.
+    let has = |part: &[u8]| memmem::find(bytes, part).is_some();
+    if !guards.is_empty() && (E::NAME == "responses" || has(CONTENT_BLOCKS.as_bytes()) || has(b"\\u")) {
+        refuse_hidden_tools(&guards, chat.body())?;
+    }
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready, memory.clone());
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
@@ -95,7 +100,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 }
 
 /// Rejects items of the Responses API that add tools to a conversation with guards, which check `body.tools`.
-fn refuse_hidden_tools(snapshot: &Snapshot, ready: &Ready, body: &Json) -> Result<(), Error> {
+fn refuse_hidden_tools(guards: &[&str], body: &Json) -> Result<(), Error> {
     let adds = |item: &Json| {
         let kind = item.text_or_empty("type");
         kind != "mcp_list_tools" && matches!(item.get("tools"), Some(Json::Array(tools)) if !tools.is_empty())
@@ -107,10 +112,6 @@ fn refuse_hidden_tools(snapshot: &Snapshot, ready: &Ready, body: &Json) -> Resul
         items.map(|(_, item)| item).find(adds)
     });
     let Some(item) = added else { return Ok(()) };
-    let guards = snapshot.guards_in(ready.kernel.chain());
-    if guards.is_empty() {
-        return Ok(());
-    }
     let message = format!(
         "cannot accept an item of type {} with tools: these guards check only the tools of the request: {}; send them \
          in `tools`",
