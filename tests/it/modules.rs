@@ -392,6 +392,8 @@ async fn functions_have_the_names_that_rhai_reserves() {
     let files = [("lib/words.rhai", module), ("x.rhai", main)];
     assert_eq!(problem_text(&files), "");
     assert_eq!(run(&files).await.unwrap(), "[3,10,3,[30,40],102,6,10]");
+    let main = "fn call(f, x) { f.call(x) }\nfn inlet(body) { body.out = [call(|x| x + 1, 1), call(|x, y| x + y, 1, 2)]; body }";
+    assert_eq!(run(&[("x.rhai", main)]).await.unwrap(), "[2,3]");
     // A closure is still called where the script has no function of this name.
     let main = "fn inlet(body) { let f = |x| x + 1; body.out = [f.call(1), call(f, 2)]; body }";
     assert_eq!(run(&[("x.rhai", main)]).await.unwrap(), "[2,3]");

@@ -1,5 +1,5 @@
-//! What a client with a key cannot do: be another user, be an administrator, disable a plugin for others, read the
-//! conversations of others, or send the model what guards do not see.
+//! The limits of a client with a key: it cannot be another user, be an administrator, disable a plugin for others, read
+//! the conversations of others, or send the model what guards do not see.
 
 use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::MODEL;

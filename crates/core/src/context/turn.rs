@@ -116,9 +116,11 @@ const WRITTEN: [&str; 10] = [
 ];
 
 impl TurnFacts {
-    /// Returns a digest of the client: of the verified user or, if there is none, of the key. `None` if both are unknown.
+    /// Returns a digest of the client: of the key, and of the verified user for whom it was sent. `None` if both are
+    /// unknown.
     pub fn client_digest(&self) -> Option<u64> {
-        self.verified_user.as_deref().map(digest).or(self.key_digest)
+        let user = self.verified_user.as_deref().map(digest);
+        user.map(|user| user ^ self.key_digest.unwrap_or_default()).or(self.key_digest)
     }
 
     /// Converts the facts to an object, without those about models.

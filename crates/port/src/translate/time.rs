@@ -197,7 +197,7 @@ impl Translator<'_> {
     /// Returns the code that converts seconds to milliseconds.
     /// Returns the code of a request's timeout in milliseconds, at most that of the host.
     pub(super) fn timeout(&mut self, value: &Expr) -> Outcome<Option<String>> {
-        const LONGEST: &str = "300_000";
+        const MAX_TIMEOUT: &str = "300_000";
         let literal = match &value.kind {
             ExprKind::Int(seconds) => Some(seconds.saturating_mul(1_000)),
             ExprKind::Float(text) => Some(in_milliseconds(text)),
@@ -206,13 +206,13 @@ impl Translator<'_> {
         let code = self.milliseconds(value)?;
         Ok(code.map(|code| match literal {
             Some(milliseconds) if milliseconds <= 300_000 => code,
-            Some(_) => LONGEST.to_owned(),
+            Some(_) => MAX_TIMEOUT.to_owned(),
             // Code of digits alone is a literal within `ClientTimeout(…)` or a tuple.
             None if code.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') => {
                 let number: i64 = code.replace('_', "").parse().unwrap_or(i64::MAX);
-                if number <= 300_000 { code } else { LONGEST.to_owned() }
+                if number <= 300_000 { code } else { MAX_TIMEOUT.to_owned() }
             }
-            None => format!("min({code}, {LONGEST})"),
+            None => format!("min({code}, {MAX_TIMEOUT})"),
         }))
     }
 

@@ -58,19 +58,20 @@ impl InstrumentedBodies {
         let (mut changed, mut module) = (Vec::new(), Module::new());
         let own: HashSet<String> =
             functions.iter_fn_def().map(|function| function.name.to_string()).collect();
+        let calls = functions.iter_fn_def().filter(|function| function.name == "call");
+        let own_calls: Vec<usize> = calls.map(|function| function.params.len()).collect();
         for original in functions.iter_fn_def() {
             let statements = statements_of(original);
             let kinds = Kinds::of(original, &statements, valves, &own);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
             let handled = HandledTypes::of(&statements);
-            let defines_call = own.contains("call");
             let mut rewrite = Rewrite {
                 kinds: &kinds,
                 handled: &handled,
                 literals,
                 lines,
-                defines_call,
+                own_calls: &own_calls,
                 has_changed: false,
             };
             rewrite.block(&mut body);

@@ -37,8 +37,8 @@ pub(super) struct Rewrite<'a> {
     pub(super) literals: &'a Literals,
     /// The set in which lines with a probe are recorded; `None` adds no probes.
     pub(super) lines: Option<&'a Lines>,
-    /// `true` if the script has a function `call`.
-    pub(super) defines_call: bool,
+    /// The numbers of parameters of the script's functions `call`.
+    pub(super) own_calls: &'a [usize],
     /// `true` if the body was changed.
     pub(super) has_changed: bool,
 }
@@ -141,7 +141,7 @@ impl Rewrite<'_> {
     /// Makes `call(…)` call the script's own function of this name, not a closure. Functions are found by their hash;
     /// Rhai compares the name with that of the built-in function.
     fn own_call(&mut self, call: &mut FnCallExpr) {
-        if self.defines_call && is_call(call) {
+        if is_call(call) && self.own_calls.contains(&call.args.len()) {
             call.name = "call of the script".into();
             self.has_changed = true;
         }
@@ -182,8 +182,11 @@ impl Rewrite<'_> {
                 let compared = self.compared(call, *position);
                 *expression = compared;
             }
-            Expr::FnCall(call, _) | Expr::MethodCall(call, _) => {
+            Expr::FnCall(call, _) => {
                 self.own_call(call);
+                call.args.iter_mut().for_each(|argument| self.expression(argument));
+            }
+            Expr::MethodCall(call, _) => {
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
             }
             Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {

@@ -345,7 +345,8 @@ fn names_in(function: &Body) -> BTreeMap<String, Handle> {
             put(&mut names, &parts.0.name, found.map(|_| Handle::Message));
         }
         Node::Stmt(Stmt::Assignment(assignment)) => {
-            if let Some(name) = tree::variable(&assignment.1.lhs) {
+            let assigned = tree::variable(&assignment.1.lhs);
+            if let Some(name) = assigned.filter(|_| !assignment.0.is_op_assignment()) {
                 names.remove(name);
             }
         }
