@@ -202,9 +202,7 @@ async fn a_key_reaches_the_client_in_no_field_of_an_event() {
         event(r#"{"content":"b2c3d4 is"}"#, ""),
     ]);
     // Log probabilities without their text, and alternatives.
-    let tokens =
-        |token: &str| format!(r#","logprobs":{{"content":[{{"token":"{token}","top_logprobs":[]}}]}}"#);
-    cases.push(vec![event("{}", &tokens("sk-0a1")), event("{}", &tokens("b2c3d4"))]);
+    cases.push(vec![event("{}", r#","logprobs":{"content":[{"token":"sk-0a1"},{"token":"b2c3d4"}]}"#)]);
     let alternative =
         r#","logprobs":{"content":[{"token":"hello","top_logprobs":[{"token":"sk-0a1b2c3d4"}]}]}"#;
     cases.push(vec![event(r#"{"content":"hello"}"#, alternative)]);
@@ -238,4 +236,27 @@ async fn a_match_that_continues_after_another_text_is_not_sent_twice() {
     ];
     let streamed = stream(&asking([Reply::chunks(events)]).0.filter(window()).build()).await;
     assert_eq!(streamed.texts().concat(), "x sk-0a1[key] y");
+}
+
+#[tokio::test]
+async fn what_a_window_does_not_change_keeps_its_place() {
+    let filter = script("fn stream(event, state) { stream::window(event, state, 60, |text| text); }");
+    let content =
+        r#"[{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]"#;
+    let whole = format!(
+        r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{content}}},"finish_reason":"stop"}}]}}"#
+    );
+    let kernel = asking([Reply::whole(json(&whole))]).0.filter(filter.clone()).build();
+    let answer = chat(&kernel, "hi").await.unwrap();
+    assert_eq!(answer.response.at_path("choices.0.message.content"), json(content));
+    let call = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]},"logprobs":{"content":[{"token":"{}"}]}"#;
+    let event =
+        json(&format!(r#"{{"choices":[{{"index":0,"delta":{call},"finish_reason":"tool_calls"}}]}}"#));
+    let streamed = stream(&asking([Reply::chunks([event])]).0.filter(filter).build()).await;
+    let tokens: usize = streamed
+        .pieces
+        .iter()
+        .map(|piece| piece.event.at_path("choices.0.logprobs.content").items().len())
+        .sum();
+    assert_eq!(tokens, 1);
 }

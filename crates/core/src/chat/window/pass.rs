@@ -97,14 +97,6 @@ pub fn pass<L: WindowVisitor>(
     let speech = Speech::of(event);
     let delta = Json::from(event::delta(event));
 
-    // The last place of each lane, in which its text ends if the choice does.
-    let mut last: Vec<(CompactString, usize)> = Vec::new();
-    for (at, (way, place)) in places.iter().enumerate() {
-        if let Some(name) = lane_of(way, place) {
-            last.retain(|(own, _)| *own != name);
-            last.push((name, at));
-        }
-    }
     let mut seen = Vec::new();
     for (at, (way, place)) in places.iter().enumerate() {
         match way.as_slice() {
@@ -125,7 +117,9 @@ pub fn pass<L: WindowVisitor>(
                             if !seen.contains(&name) {
                                 lane.take_tokens(&choice, &name);
                             }
-                            let is_last = last.contains(&(name.clone(), at));
+                            // The text of a part continues in the part after it.
+                            let next = places.get(at + 1);
+                            let is_last = next.is_none_or(|(next, _)| !is_next_part(&places[at].0, next));
                             let is_over = is_last && (ends || speech.signs(place.kind));
                             let text = place.text();
                             let out = match is_last && !is_over && speech.follows(place.kind) {
@@ -152,7 +146,7 @@ pub fn pass<L: WindowVisitor>(
             _ => whole(place, look)?,
         }
     }
-    drop_lone_tokens(&choice, &seen);
+    drop_lone_tokens(&choice, &seen, look)?;
     for (name, stored) in lanes_of(&held) {
         if seen.contains(&name) || !lane::waits(&stored) {
             continue;
@@ -192,15 +186,33 @@ fn lane_of(way: &[Step], place: &TextPlace) -> Option<CompactString> {
     }
 }
 
-/// Removes log probabilities whose text is not in the event, because nothing tells which text they spell.
-fn drop_lone_tokens(choice: &Json, seen: &[CompactString]) {
-    let Some(Json::Object(lists)) = choice.get("logprobs") else { return };
-    for (name, tokens) in lists.entries() {
-        if matches!(&tokens, Json::Array(tokens) if !tokens.is_empty()) && !seen.contains(&name) {
+/// Returns `true` if a path differs from another only by the next position in one list.
+fn is_next_part(one: &[Step], next: &[Step]) -> bool {
+    let mut different = one.iter().zip(next).filter(|(one, next)| one != next);
+    let is_next =
+        matches!(different.next(), Some((Step::Item(at, _), Step::Item(next, _))) if at + 1 == *next);
+    is_next && one.len() == next.len() && different.next().is_none()
+}
+
+/// Removes log probabilities whose text is not in the event if the text that they spell would be changed.
+fn drop_lone_tokens<L: WindowVisitor>(
+    choice: &Json,
+    seen: &[CompactString],
+    look: &mut L,
+) -> Result<(), L::Error> {
+    let Some(Json::Object(lists)) = choice.get("logprobs") else { return Ok(()) };
+    for (name, list) in lists.entries() {
+        let Json::Array(tokens) = &list else { continue };
+        if seen.contains(&name) || tokens.is_empty() {
+            continue;
+        }
+        let spelt: CompactString = tokens.items().iter().map(|token| token.text_or_empty("token")).collect();
+        if look.changed(&spelt)? != spelt {
             // An empty list fits in place of another.
             lists.edit(&name, Json::from(Vec::<Json>::new()));
         }
     }
+    Ok(())
 }
 
 fn whole<L: WindowVisitor>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
