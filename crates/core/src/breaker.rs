@@ -111,11 +111,11 @@ struct ShutOut {
 const MAX_SHUT_OUT: usize = 64;
 
 impl Record {
-    /// Returns `true` if the last failures are spread over clients, so that no single one is the cause.
-    fn is_spread(&self) -> bool {
+    /// Returns the client of more than half of the last failures.
+    fn main_client(&self) -> Option<u64> {
         let of = |client: u64| self.failures.iter().filter(|failure| failure.client == Some(client)).count();
-        let most = self.failures.iter().map(|failure| failure.client.map_or(0, of)).max().unwrap_or(0);
-        most == 0 || (self.failures.len() - most) * 2 >= self.failures.len()
+        let mut clients = self.failures.iter().filter_map(|failure| failure.client);
+        clients.find(|client| of(*client) * 2 > self.failures.len())
     }
 }
 
@@ -324,11 +324,12 @@ impl Breaker {
             return false;
         }
         let retry_at = now() + millis(self.settings.cool_down).max(1);
-        match client {
-            Some(client) if !record.is_spread() && record.shut_out.len() < MAX_SHUT_OUT => {
-                // Clients that have not called since are forgotten.
-                let forgotten = now().saturating_sub(millis(window));
-                record.shut_out.retain(|one| one.retry_at > forgotten);
+        // Clients that have not called since are forgotten.
+        let forgotten = now().saturating_sub(millis(window));
+        record.shut_out.retain(|one| one.retry_at > forgotten);
+        match record.main_client() {
+            Some(client) if record.shut_out.len() < MAX_SHUT_OUT => {
+                record.failures.retain(|failure| failure.client != Some(client));
                 record.shut_out.push(ShutOut { client, retry_at });
                 self.is_open_for_some.store(true, Relaxed);
             }
@@ -488,5 +489,21 @@ mod tests {
         }
         assert!(matches!(breaker.admit(|| Some(9)), BreakerState::Open(_)));
         assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)));
+    }
+
+    #[test]
+    fn the_client_with_most_failures_is_shut_out_and_the_others_start_afresh() {
+        let breaker = breaker(5, LONG);
+        let fails = |client: u64| {
+            assert_eq!(breaker.admit(|| Some(client)), BreakerState::Closed, "{client}");
+            breaker.opens("a bug", None, Some(client))
+        };
+        assert!(!fails(1) && !fails(1) && !fails(1) && !fails(1));
+        assert!(fails(2), "for client 1");
+        assert!(matches!(breaker.admit(|| Some(1)), BreakerState::Open(_)));
+        assert!(!fails(2) && !fails(3) && !fails(4));
+        // The plugin fails for everybody.
+        assert!(fails(3));
+        assert!(matches!(breaker.admit(|| Some(9)), BreakerState::Open(_)));
     }
 }
