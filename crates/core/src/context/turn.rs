@@ -119,8 +119,10 @@ impl TurnFacts {
     /// Returns a digest of the client: of the key, and of the verified user for whom it was sent. `None` if both are
     /// unknown.
     pub fn client_digest(&self) -> Option<u64> {
-        let user = self.verified_user.as_deref().map(digest);
-        user.map(|user| user ^ self.key_digest.unwrap_or_default()).or(self.key_digest)
+        match (self.verified_user.as_deref().map(digest), self.key_digest) {
+            (Some(user), Some(key)) => Some(user ^ key),
+            (user, key) => user.or(key),
+        }
     }
 
     /// Converts the facts to an object, without those about models.

@@ -368,7 +368,7 @@ fn a_function_that_shadows_one_of_the_host_is_reported() {
             "warning[V506]: `push` replaces the host's function `push(_, _)`",
         ),
         ("fn inlet(body) { }\nprivate fn  len(x) { 1 }", ":2:13: warning[V506]: `len`"),
-        ("fn print(x) { } fn inlet(body) { }", "1:4: error[V105]: expecting function name"),
+        ("fn print(x) { } fn inlet(body) { }", "1:4: error[V105]: 'print' is a reserved keyword"),
         ("fn count(role) { } fn inlet(body) { body.n = body.messages.count(1); }", "`value.count(_)`"),
     ];
     for (text, words) in cases {
