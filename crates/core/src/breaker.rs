@@ -323,9 +323,10 @@ impl Breaker {
         if record.failures.len() < kept || calls_since > 2 * kept as u64 {
             return false;
         }
-        let retry_at = now() + millis(self.settings.cool_down).max(1);
+        let now = now();
+        let retry_at = now + millis(self.settings.cool_down).max(1);
         // Clients that have not called since are forgotten.
-        let forgotten = now().saturating_sub(millis(window));
+        let forgotten = now.saturating_sub(millis(window));
         record.shut_out.retain(|one| one.retry_at > forgotten);
         match record.main_client() {
             Some(client) if record.shut_out.len() < MAX_SHUT_OUT => {

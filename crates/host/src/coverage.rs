@@ -48,21 +48,22 @@ impl Snapshot {
 
     /// Returns the guards in a chain, including listed filters that do not exist.
     pub fn guards_in<'a>(&self, chain: &'a Chain) -> Vec<&'a str> {
-        let is_guard = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
-            Some(plugin) => plugin.security,
+        chain.filters().iter().map(|filter| filter.name()).filter(|id| self.is_guard(id, |_| true)).collect()
+    }
+
+    /// Returns `true` for a guard that the predicate matches, and for a filter that a model lists and that does not
+    /// exist.
+    fn is_guard(&self, id: &str, is_wanted: impl FnOnce(&Plugin) -> bool) -> bool {
+        match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
+            Some(plugin) => plugin.security && is_wanted(plugin),
             None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
-        };
-        chain.filters().iter().map(|filter| filter.name()).filter(|id| is_guard(id)).collect()
+        }
     }
 
     /// Returns the guards of a model's chats that do not run at another endpoint; without a model, those of
     /// all models.
     pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
-        let is_blind = |id: &str| match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
-            Some(plugin) => plugin.security && !plugin.covers(endpoint),
-            // The model lists a filter that does not exist.
-            None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
-        };
+        let is_blind = |id: &str| self.is_guard(id, |plugin| !plugin.covers(endpoint));
         let chosen = match model {
             Some(_) => vec![self.plan().models.iter().find(|plan| Some(plan.name.as_str()) == model)],
             None => self.plan().models.iter().map(Some).chain([None]).collect(),

@@ -157,6 +157,9 @@ pub fn join_texts(answer: &Json) {
             }
             is_plain
         };
+        if !parts.windows(2).any(|pair| pair.iter().all(is_plain)) {
+            continue;
+        }
         let mut joined: Vec<Json> = Vec::with_capacity(parts.len());
         for part in &parts {
             match joined.last().filter(|last| is_plain(last) && is_plain(part)) {
@@ -167,10 +170,8 @@ pub fn join_texts(answer: &Json) {
                 None => joined.push(part.deep_clone()),
             }
         }
-        if joined.len() < parts.len() {
-            // The parts are copies, so the write cannot fail.
-            message.edit("content", joined);
-        }
+        // The parts are copies, so the write cannot fail.
+        message.edit("content", joined);
     }
 }
 

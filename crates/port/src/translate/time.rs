@@ -197,22 +197,12 @@ impl Translator<'_> {
     /// Returns the code that converts seconds to milliseconds.
     /// Returns the code of a request's timeout in milliseconds, at most that of the host.
     pub(super) fn timeout(&mut self, value: &Expr) -> Outcome<Option<String>> {
-        const MAX_TIMEOUT: &str = "300_000";
-        let literal = match &value.kind {
-            ExprKind::Int(seconds) => Some(seconds.saturating_mul(1_000)),
-            ExprKind::Float(text) => Some(in_milliseconds(text)),
-            _ => None,
-        };
+        const MAX_TIMEOUT: i64 = 300_000;
         let code = self.milliseconds(value)?;
-        Ok(code.map(|code| match literal {
-            Some(milliseconds) if milliseconds <= 300_000 => code,
-            Some(_) => MAX_TIMEOUT.to_owned(),
-            // Code of digits alone is a literal within `ClientTimeout(…)` or a tuple.
-            None if code.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') => {
-                let number: i64 = code.replace('_', "").parse().unwrap_or(i64::MAX);
-                if number <= 300_000 { code } else { MAX_TIMEOUT.to_owned() }
-            }
-            None => format!("min({code}, {MAX_TIMEOUT})"),
+        // A literal has only digits, and `_` between its thousands.
+        Ok(code.map(|code| match code.replace('_', "").parse::<i64>() {
+            Ok(milliseconds) => grouped(milliseconds.min(MAX_TIMEOUT)),
+            Err(_) => format!("min({code}, {})", grouped(MAX_TIMEOUT)),
         }))
     }
 
@@ -220,7 +210,11 @@ impl Translator<'_> {
         match &value.kind {
             ExprKind::None => return Ok(None),
             ExprKind::Int(seconds) => return Ok(Some(grouped(seconds.saturating_mul(1_000)))),
-            ExprKind::Float(text) => return Ok(Some(grouped(in_milliseconds(text)))),
+            ExprKind::Float(text) => {
+                let seconds: f64 = text.parse().unwrap_or(10.0);
+                let milliseconds = (seconds * 1_000.0).clamp(0.0, 9.0e15);
+                return Ok(Some(grouped(milliseconds as i64)));
+            }
             // The timeouts `(connect, read)`.
             ExprKind::Tuple(all) => {
                 return match all.last() {
@@ -249,11 +243,6 @@ impl Translator<'_> {
         }
         Ok(Some(format!("{} * 1_000", code.at(strength::MULTIPLY))))
     }
-}
-
-fn in_milliseconds(seconds: &str) -> i64 {
-    let seconds: f64 = seconds.parse().unwrap_or(10.0);
-    (seconds * 1_000.0).clamp(0.0, 9.0e15) as i64
 }
 
 /// Returns a number with `_` between its thousands.

@@ -81,23 +81,23 @@ fn beginning(statement: &Stmt) -> Option<Position> {
 fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     let (_, before) = block.split_last()?;
     before.iter().find_map(|statement| {
-        let (call, _, position) = match statement {
-            Stmt::Expr(expression) => tree::call(Node::Expr(expression))?,
-            statement => tree::call(Node::Stmt(statement))?,
-        };
-        let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
-        is_comparison.then(|| {
-            let diagnostic = view.problem(
-                Code::IdleComparison,
-                position,
-                format!("unused result of the comparison `{}`", call.name),
-            );
-            diagnostic.help(match &*call.name {
-                "==" => "assign with a single `=`, or use the comparison in an `if`",
-                _ => "use the comparison in an `if`, or assign it with `let x =`",
-            })
-        })
+        let (name, position) = comparison(statement)?;
+        let message = format!("unused result of the comparison `{name}`");
+        Some(view.problem(Code::IdleComparison, position, message).help(match name {
+            "==" => "assign with a single `=`, or use the comparison in an `if`",
+            _ => "use the comparison in an `if`, or assign it with `let x =`",
+        }))
     })
+}
+
+/// Returns the operator and the position of a statement that is a comparison.
+pub(super) fn comparison(statement: &Stmt) -> Option<(&str, Position)> {
+    let (call, _, position) = match statement {
+        Stmt::Expr(expression) => tree::call(Node::Expr(expression))?,
+        statement => tree::call(Node::Stmt(statement))?,
+    };
+    let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
+    is_comparison.then_some((&*call.name, position))
 }
 
 /// Reports variables that are assigned but never read.

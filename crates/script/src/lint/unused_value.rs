@@ -1,6 +1,7 @@
 //! Reports discarded values: a call without side effects whose value is unused, and a closure that ends with a call
 //! that returns nothing.
 
+use super::flow;
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
 use crate::diagnostic::{Code, Diagnostic};
@@ -40,8 +41,6 @@ const GIVE_OF_HOST: [(&str, &str); 8] = [
     ("html", "text"),
     ("html", "escape"),
 ];
-/// The operators whose result is a boolean.
-const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
 /// Methods that change their receiver and return nothing.
 const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
@@ -131,15 +130,9 @@ fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
 
 /// Reports a comparison at the end of a block whose value is discarded.
 fn lost_comparison(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
-    let (call, _, position) = match statement {
-        Stmt::Expr(expression) => tree::call(Node::Expr(expression))?,
-        statement => tree::call(Node::Stmt(statement))?,
-    };
-    let is_comparison = call.op_token.is_some() && COMPARISONS.contains(&&*call.name);
-    is_comparison.then(|| {
-        let message = format!("unused result of the comparison `{}`", call.name);
-        view.problem(Code::LostResult, position, message).help("write `return …;`, or use it in an `if`")
-    })
+    let (name, position) = flow::comparison(statement)?;
+    let message = format!("unused result of the comparison `{name}`");
+    Some(view.problem(Code::LostResult, position, message).help("write `return …;`, or use it in an `if`"))
 }
 
 /// Describes a statement that is only a value, such as `true` at the end of a block in a loop.

@@ -259,9 +259,7 @@ impl Call {
         }
         Ok(is_emptied)
     }
-}
 
-impl Call {
     /// Returns the next part of the arguments with its escapes of letters resolved.
     fn resolved(&mut self, text: &str, is_over: bool) -> CompactString {
         if self.escape.is_empty() && !text.contains('\\') {

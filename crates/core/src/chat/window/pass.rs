@@ -110,7 +110,7 @@ pub fn pass<L: WindowVisitor>(
                         }
                     }
                     "delta" if calls::is_input(way, place) => {}
-                    "delta" => match lane_of(&places[at].0, place) {
+                    "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
                         Some(name) => {
                             let mut lane = Lane::load(&lanes.field(&name), longest);
                             lane.begin(place.kind, &delta, way);
@@ -169,21 +169,6 @@ pub fn pass<L: WindowVisitor>(
         Calls::forget(&held);
     }
     Ok(())
-}
-
-/// Returns the lane of a text of the delta; `None` for texts that arrive complete.
-fn lane_of(way: &[Step], place: &TextPlace) -> Option<CompactString> {
-    match way {
-        [Step::Key(choices), _, Step::Key(below), way @ ..]
-            if choices == "choices"
-                && below == "delta"
-                && place.kind != "citation"
-                && !calls::is_input(way, place) =>
-        {
-            lane_name(way)
-        }
-        _ => None,
-    }
 }
 
 /// Returns `true` if a path differs from another only by the next position in one list.
