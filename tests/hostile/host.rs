@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use valvehouse_testkit::command::{exchange, program, save, status_in};
+use valvehouse_testkit::slow_variables;
 
 /// The virtual memory of a process in KiB. Each stack reserves 256 MiB, of which only the used pages are
 /// resident.
@@ -245,6 +246,7 @@ fn spawn(project: &Path, address_space: u64) -> Child {
     Command::new("sh")
         .args(["-c", &limited])
         .args([program().as_path(), project])
+        .envs(slow_variables())
         .env("NO_COLOR", "1")
         // A panic with a backtrace would read all debug information of the program.
         .env("RUST_BACKTRACE", "0")

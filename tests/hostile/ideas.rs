@@ -417,6 +417,7 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
     let streams = STREAMS.iter().map(|(name, text, comes)| Hostile {
         says: "many words ".repeat(5),
         streams: true,
+        deadline: super::STREAM / valvehouse_testkit::slowness(),
         ..Hostile::filter(name, (*text).to_owned(), *comes)
     });
     let tools = TOOLS.iter().map(|(name, text, comes)| (*name, (*text).to_owned(), *comes)).chain(tools());

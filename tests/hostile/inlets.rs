@@ -117,7 +117,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     (
         "json wide",
         "let s = \"[\"; s.pad(1_000_000, \"1,\"); loop { json::parse(s + \"1]\"); }",
-        Breaks(&["more than 200000 values", TIME]),
+        Breaks(&["more than 200000 values", OPERATIONS, TIME]),
     ),
     (
         "regex bomb",
@@ -137,13 +137,13 @@ const INLETS: &[(&str, &str, Comes)] = &[
     (
         "regex many groups",
         "let s = \"\"; s.pad(3_000_000, \"a\"); regex::find_all(s, \"a\").len()",
-        Breaks(&["limit of 100000 elements", TIME]),
+        Breaks(&["limit of 100000 elements", OPERATIONS, TIME]),
     ),
     ("base64", "let s = \"x\"; loop { s = base64::encode(s); }", Breaks(&[SIZE, OPERATIONS, TIME, MEMORY])),
     (
         "csv of many values",
         "let s = \"\"; s.pad(3_000_000, \"a,\"); csv::parse(s, #{ header: false })",
-        Breaks(&["limit of 100000 values", TIME]),
+        Breaks(&["limit of 100000 values", OPERATIONS, TIME]),
     ),
     (
         "csv read for ever",
@@ -208,7 +208,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     (
         "emit large",
         "let s = \"\"; s.pad(1_000_000, \"x\"); loop { emit(#{ type: \"x\", data: s }); }",
-        Breaks(&["8 MiB", TIME, MEMORY]),
+        Breaks(&["8 MiB", OPERATIONS, TIME, MEMORY]),
     ),
     (
         "state",

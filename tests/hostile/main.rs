@@ -24,6 +24,7 @@ use host::{Answer, Host, Limits};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+use valvehouse_testkit::slowness;
 
 /// The expected result of a script.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +46,13 @@ enum Comes {
     ToolFails(&'static [&'static str]),
 }
 
+/// The limits of processor time of a hook and of `stream`, without `limits.time_scale`.
+const HOOK: Duration = Duration::from_secs(4);
+const STREAM: Duration = Duration::from_millis(200);
+
 /// The budgets as errors name them. Which one is exhausted first depends on the machine.
 const OPERATIONS: &str = "limit of 1000000 operations";
-const TIME: &str = "time limit of 100 ms";
+const TIME: &str = "exceeded its computing time limit of";
 const MEMORY: &str = "memory limit of 64 MB";
 const DEPTH: &str = "stack overflow";
 const SIZE: &str = "the text of a value exceeded its limit";
@@ -79,7 +84,7 @@ impl Hostile {
             None => format!("/*\nglobal: false\n*/\n{text}"),
         };
         // The host unpacks the token tables once; this time does not count for the script.
-        let deadline = Duration::from_millis(if text.contains("tokens::") { 2_000 } else { 100 });
+        let unpacking = Duration::from_secs(if text.contains("tokens::") { 2 } else { 0 });
         Self {
             name: name.to_owned(),
             file: "filters/hostile.rhai",
@@ -87,7 +92,7 @@ impl Hostile {
             says: "hello".to_owned(),
             streams: false,
             comes,
-            deadline,
+            deadline: HOOK / slowness() + unpacking,
         }
     }
 

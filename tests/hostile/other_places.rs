@@ -3,9 +3,10 @@
 use super::{BUDGET, CONTAINERS, Comes, DEEP, DEPTH, Hostile, LENGTH, MEMORY, OPERATIONS, SIZE, TIME};
 use Comes::{Breaks, Ends, Fails, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
+use valvehouse_testkit::slowness;
 
 /// The budgets of `stream` and `stream_end`.
-const STREAM: &[&str] = &["limit of 50000 operations", "time limit of 5 ms"];
+const STREAM: &[&str] = &["limit of 50000 operations", TIME];
 
 /// Hostile filters in other hooks: the source and the expected result.
 const FILTERS: &[(&str, &str, Comes)] = &[
@@ -112,13 +113,13 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "json of small values",
         "fn inlet(body) { let s = \"[\"; s.pad(3_900_000, \"[],\"); json::parse(s + \"1]\"); body }",
-        Breaks(&["more than 200000 values", TIME]),
+        Breaks(&["more than 200000 values", OPERATIONS, TIME]),
     ),
     // Paths.
     (
         "ensure far",
         "fn inlet(body) { let p = \"\"; p.pad(4_000_000, \"a.\"); body.ensure(p, 1); body }",
-        Breaks(&["limit of 128 nested levels", TIME]),
+        Breaks(&["limit of 128 nested levels", OPERATIONS, TIME]),
     ),
     (
         "ensure deep often",
@@ -218,7 +219,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "texts of escapes",
         "fn inlet(body) { let s = \"\"; s.pad(4_000_000, \"\\\"\\u0001\"); loop { try { debug(s); } catch {} } }",
-        Breaks(&[SIZE, TIME, MEMORY]),
+        Breaks(&[SIZE, OPERATIONS, TIME, MEMORY]),
     ),
     (
         "texts of many elements",
@@ -561,7 +562,7 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
     let streams = STREAMS.iter().map(move |(name, text, comes)| Hostile {
         says: "many words ".repeat(25),
         streams: true,
-        deadline: Duration::from_millis(5) * events(comes),
+        deadline: super::STREAM / slowness() * events(comes),
         ..Hostile::filter(name, (*text).to_owned(), *comes)
     });
     let tools = TOOLS.iter().map(|(name, text, comes)| Hostile {

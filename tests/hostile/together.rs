@@ -127,7 +127,7 @@ fn concurrent_responses_stay_within_the_memory_of_the_call() {
 
 /// Natives that traverse megabytes within the few milliseconds of a stream hook.
 pub(super) fn all() -> impl Iterator<Item = Hostile> {
-    const TIME: &[&str] = &["time limit of 5 ms", "limit of 50000 operations"];
+    const STREAM: &[&str] = &[super::TIME, "limit of 50000 operations"];
     let natives = [
         ("html::text of a page of signs", "html::text(s)"),
         ("html::unescape of entities", "html::unescape(s)"),
@@ -142,10 +142,11 @@ pub(super) fn all() -> impl Iterator<Item = Hostile> {
     natives.into_iter().map(|(name, code)| Hostile {
         says: "many words ".repeat(5),
         streams: true,
+        deadline: super::STREAM / valvehouse_testkit::slowness(),
         ..Hostile::filter(
             name,
             format!("fn stream(event) {{ let s = \"\"; s.pad(4_000_000, \"<\"); {code}; event }}"),
-            super::Comes::Breaks(TIME),
+            super::Comes::Breaks(STREAM),
         )
     })
 }

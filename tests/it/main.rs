@@ -80,6 +80,7 @@ mod sdk;
 mod shared_budget;
 mod shipped;
 mod shipped_tools;
+mod slow_machines;
 mod streaming;
 mod testing;
 mod tool_calls;

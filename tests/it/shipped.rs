@@ -12,7 +12,7 @@ use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::llm::Demo;
 use valvehouse::provider::{CannedProvider, Provider, Reply};
-use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
+use valvehouse::script::{Kind, Script, Settings, UserValves, read_file};
 use valvehouse::store::Kv;
 use valvehouse::valve::Layer;
 
@@ -39,19 +39,9 @@ fn compiled(id: &str, settings: &Settings) -> Script {
     script
 }
 
-/// Returns a shipped filter with these valves and the host's own budgets.
-fn hurried(id: &str, valves: &str) -> FilterEntry {
-    with_users(id, &Settings { configured: json(valves), ..Settings::default() }, &[])
-}
-
-/// Returns a shipped filter with these valves for tests that run it tens of thousands of times. In a debug
-/// build, its stream hook has twenty times as long, so that a machine that stalls for some milliseconds fails
-/// no test.
+/// Returns a shipped filter with these valves.
 fn shipped(id: &str, valves: &str) -> FilterEntry {
-    let usual = Settings::default();
-    let times = if cfg!(debug_assertions) { 20 } else { 1 };
-    let stream = Budget { time: usual.stream.time * times, ..usual.stream };
-    with_users(id, &Settings { configured: json(valves), stream, ..usual }, &[])
+    with_users(id, &Settings { configured: json(valves), ..Settings::default() }, &[])
 }
 
 fn with_users(id: &str, settings: &Settings, users: &[(&str, &str)]) -> FilterEntry {
@@ -606,15 +596,15 @@ async fn long_texts_stay_within_the_budgets() {
     let words = "Lorem ipsum dolor sit amet, 12 of 34 at 56.7% – consectetur_adipiscing elit. ".repeat(400);
     let run = "q7Zx9".repeat(3_000);
     for text in [&words, &run] {
-        assert_eq!(&whole(&hurried("redact", "{}"), text).await, text);
+        assert_eq!(&whole(&shipped("redact", "{}"), text).await, text);
         let pieces: Vec<&str> =
             text.as_bytes().chunks(50).filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
         let kernel =
-            asking([Reply::chunks(pieces.iter().copied())]).0.filter(hurried("redact", "{}")).build();
+            asking([Reply::chunks(pieces.iter().copied())]).0.filter(shipped("redact", "{}")).build();
         assert_eq!(stream(&kernel).await.text(), format!("{}|stop", pieces.concat()));
     }
     let thought = format!("<think>{words}</think>{words}");
-    assert_eq!(whole(&hurried("think_tags", "{}"), &thought).await, words);
+    assert_eq!(whole(&shipped("think_tags", "{}"), &thought).await, words);
 }
 
 // ---- chat_log

@@ -197,6 +197,31 @@ impl<'l> Reader<'l> {
         fitting.and_then(|number| T::try_from(number).ok())
     }
 
+    /// A number of a row with a default, within its limits; the least one if it is wrong.
+    pub(super) fn number(&mut self, key: &'static str) -> f64 {
+        let Some(setting) = self.take(key) else { return 0.0 };
+        let number = match &setting.node {
+            Node::Whole(number) => Some(*number as f64),
+            Node::Float(number) => Some(*number),
+            Node::Text(text) if setting.origin.is_untyped() => text.trim().parse().ok(),
+            _ => None,
+        };
+        let (least, most) = match self.row(key).map(|row| row.form) {
+            Some(Form::Number(least, most)) => (least, most),
+            _ => (f64::MIN, f64::MAX),
+        };
+        match number.filter(|number| (least..=most).contains(number)) {
+            Some(number) => {
+                self.note(key, number);
+                number
+            }
+            None => {
+                self.wrong(key, &format!("must be a number from {least} to {most}"));
+                least
+            }
+        }
+    }
+
     /// A time in milliseconds of a row with a default; zero if it is wrong.
     pub(super) fn time(&mut self, key: &'static str) -> Duration {
         Duration::from_millis(self.whole(key))

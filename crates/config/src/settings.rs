@@ -32,6 +32,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// `[breaker]`
     pub breaker: BreakerSettings,
+    /// `[limits] time_scale`; the factor on the limits of processor time.
+    pub time_scale: f64,
     /// `[trace]`
     pub trace: TraceSettings,
     /// `[otlp]`; None where nobody collects traces.

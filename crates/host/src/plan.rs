@@ -38,6 +38,8 @@ pub struct Plan {
     pub grants: HashMap<String, Grants>,
     /// The settings of the circuit breakers of plugins.
     pub breaker: BreakerSettings,
+    /// The factor on the running time of scripts.
+    pub time_scale: f64,
     /// The providers that serve models, in order.
     pub providers: Vec<ProviderPlan>,
     /// The configured models.
@@ -77,6 +79,17 @@ pub struct PluginPlan {
 impl Default for PluginPlan {
     fn default() -> Self {
         Self { settings: Settings::default(), enabled: true }
+    }
+}
+
+impl PluginPlan {
+    /// Returns the plan with its limits of running time multiplied.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        let own = &mut self.settings;
+        for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
+            *budget = budget.scaled(factor);
+        }
+        self
     }
 }
 
@@ -198,7 +211,8 @@ impl Plan {
 
     /// Returns the settings of a plugin.
     pub(super) fn plugin(&self, kind: Kind, id: &str) -> PluginPlan {
-        self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
+        let configured = self.plugins.get(&(kind, id.to_owned())).cloned();
+        configured.unwrap_or_else(|| PluginPlan::default().scaled(self.time_scale))
     }
 
     /// Returns `true` if the configuration enables a plugin, which is the default.

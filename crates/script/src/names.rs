@@ -25,7 +25,7 @@ pub(super) const WAITING: [Capability; 8] = [
 ];
 
 /// The time for which patterns are checked at load; the remaining ones are checked when they are used.
-const CHECKING: Duration = Duration::from_millis(200);
+const CHECKING: Duration = Duration::from_secs(2);
 
 /// The maximum number of different patterns per file that are checked at load.
 const MAX_PATTERNS: usize = 1_000;

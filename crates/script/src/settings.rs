@@ -67,12 +67,13 @@ const TIME_OF_PROBES: u32 = 4;
 
 /// The default budget of a filter's hook.
 const HOOK: Budget = Budget {
-    operations: 1_000_000,
-    time: Duration::from_millis(100),
+    operations: 0,
+    time: Duration::ZERO,
     memory: MEMORY,
     wall: Duration::from_secs(30),
     hurries_people: false,
-};
+}
+.with_operations(1_000_000);
 
 /// The default budget of a tool; its own timeout also limits its time.
 const TOOL: Budget = Budget {
@@ -89,7 +90,7 @@ impl Default for Settings {
             configured: Json::Null,
             untyped_valves: BTreeSet::new(),
             stored: Json::Null,
-            stream: Budget { operations: 50_000, time: Duration::from_millis(5), ..HOOK },
+            stream: HOOK.with_operations(50_000),
             hook: HOOK,
             tool: TOOL,
             grants: Grants::default(),

@@ -81,7 +81,7 @@ impl Project {
         let id = child.id();
         let (sender, ended) = mpsc::channel();
         std::thread::spawn(move || sender.send(child.wait_with_output()));
-        let Ok(output) = ended.recv_timeout(PATIENCE) else {
+        let Ok(output) = ended.recv_timeout(PATIENCE / crate::slowness()) else {
             signal(id, "-KILL");
             panic!("{command:?} did not end");
         };
@@ -175,11 +175,12 @@ pub fn status_in(head: &str) -> Option<u16> {
     head.split(' ').nth(1)?.parse().ok()
 }
 
-/// Nothing in the environment of the tests decides what comes of them.
+/// Nothing in the environment of the tests decides what comes of them, except `VALVEHOUSE_SLOW`.
 fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
         command.env_remove(name);
     }
+    command.envs(crate::slow_variables());
 }
 
 /// Sends a signal to a process.
@@ -232,7 +233,7 @@ impl Server {
     /// The next line with this text.
     #[track_caller]
     pub fn wait_for_line(&self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PATIENCE / crate::slowness();
         while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
             self.lines.borrow_mut().push(line.clone());
             if line.contains(text) {
@@ -303,7 +304,7 @@ impl Server {
 
     /// Sends raw bytes, and returns the status and body of the response.
     pub fn ask(&self, request: &str) -> (u16, String) {
-        let (head, body) = exchange(&self.address, request, PATIENCE).unwrap();
+        let (head, body) = exchange(&self.address, request, PATIENCE / crate::slowness()).unwrap();
         (status_in(&head).unwrap(), body)
     }
 
@@ -319,7 +320,7 @@ impl Server {
 
     /// The exit code, once it ends.
     pub fn ends(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PATIENCE / crate::slowness();
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();

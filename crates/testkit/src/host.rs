@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use valvehouse_agent::Decision;
-use valvehouse_config::Config;
+use valvehouse_config::{Config, ConfigError};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_host::Snapshot;
@@ -123,10 +123,16 @@ impl Setup {
             std::fs::create_dir_all(folder).expect("the scripts' folder");
             std::fs::write(&path, source).expect("a script's file");
         }
-        let config = Config::load_with(project, [], &[]).unwrap_or_else(|error| panic!("{error}"));
+        let config = load(project).unwrap_or_else(|error| panic!("{error}"));
         let running = Some(Running::start(&config).await);
         TestHost { folder: self.folder, running, config, upstream, client: client() }
     }
+}
+
+/// Reads the settings of a folder; nothing in the environment of the tests decides what comes of them.
+fn load(project: &Path) -> Result<Config, ConfigError> {
+    let slow = crate::slow_variables().map(|(name, value)| (name.into(), value.into()));
+    Config::load_with(project, slow, &[])
 }
 
 impl Running {
@@ -213,7 +219,7 @@ impl TestHost {
     /// Takes up other settings while it runs; a restart has them, too.
     pub async fn reconfigure(&mut self, toml: &str) {
         std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
-        let config = Config::load_with(self.folder(), [], &[]).unwrap_or_else(|error| panic!("{error}"));
+        let config = load(self.folder()).unwrap_or_else(|error| panic!("{error}"));
         self.app().reconfigure(config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         self.config = config;
     }
@@ -222,7 +228,7 @@ impl TestHost {
     pub async fn try_reconfigure(&mut self, toml: &str) -> Result<(), String> {
         let before = self.settings();
         std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
-        let config = match Config::load_with(self.folder(), [], &[]) {
+        let config = match load(self.folder()) {
             Ok(config) => config,
             Err(error) => {
                 std::fs::write(self.folder().join("valvehouse.toml"), before).expect("the settings' file");
@@ -354,7 +360,7 @@ impl TestHost {
 
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        self.client.request(method, self.url(path)).timeout(PATIENCE)
+        self.client.request(method, self.url(path)).timeout(PATIENCE / crate::slowness())
     }
 
     pub async fn get(&self, path: &str) -> Answer {

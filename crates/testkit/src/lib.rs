@@ -20,3 +20,6 @@ pub mod upstream;
 pub mod well_formed;
 #[cfg(feature = "host")]
 mod wait;
+mod slow;
+
+pub use slow::{slow_variables, slowness};

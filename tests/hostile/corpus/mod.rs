@@ -7,12 +7,14 @@
 mod cases;
 pub(super) mod values;
 
+use super::HOOK;
 use super::host::{Host, Limits};
 pub(super) use cases::{Case, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use valvehouse_testkit::slowness;
 
 /// The number of files of one host. If a host dies, another one runs the remaining files.
 const BATCH: usize = 96;
@@ -30,8 +32,9 @@ const PAUSES: usize = 5;
 const OF_EACH: usize = 2;
 /// Runs of more cases than this report their progress.
 const PROGRESS: usize = 2_000;
-/// The time limit of a call in milliseconds.
-const TIME: u64 = 100;
+/// The time limit of a tool, which is wall-clock time and so longer than its computing: a busy machine must not exhaust
+/// it.
+const TOOL: Duration = Duration::from_secs(1);
 
 /// The outcome of a batch.
 #[derive(Default)]
@@ -236,8 +239,7 @@ impl<'a> Batch<'a> {
 
 /// Returns the time limit of a call.
 fn time(position: Position) -> Duration {
-    // The limit of a tool is wall-clock time, so it is longer: a busy machine must not exhaust it.
-    Duration::from_millis(if position == Position::Handler { 10 * TIME } else { TIME })
+    if position == Position::Handler { TOOL } else { HOOK / slowness() }
 }
 
 fn id(at: usize) -> String {
@@ -255,14 +257,15 @@ fn shown(case: &Case) -> String {
 /// Each file has a model, and the breaker is off so that every file is called.
 fn config(cases: &[Case]) -> String {
     let mut config = "[breaker]\nfailure_threshold = 0\n".to_owned();
+    let tool = format!("ms = {}, ", TOOL.as_millis());
     for (at, case) in cases.iter().enumerate() {
         let (id, folder) = (id(at), case.position.folder());
         let _ = write!(
             config,
-            "[{folder}.{id}]\nbudget = {{ ms = {}, operations = 1_000_000 }}\n[grants.{id}]\nfiles = [\"data\"]\n\
+            "[{folder}.{id}]\nbudget = {{ {}operations = 1_000_000 }}\n[grants.{id}]\nfiles = [\"data\"]\n\
              http = [\"127.0.0.1\"]\nenv = [\"HOME\"]\nshell = true\n[[models]]\nname = \"{id}\"\n\
              provider = \"demo\"\nmodel = \"demo\"\n{folder} = [\"{id}\"]\n",
-            time(case.position).as_millis(),
+            if case.position == Position::Handler { tool.as_str() } else { "" },
         );
     }
     config

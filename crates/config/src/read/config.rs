@@ -15,6 +15,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let folders = root.section("folders", |it| server::folders(it, &project));
     let store = root.section("store", |it| server::store(it, &project));
     let breaker = root.section("breaker", plugins::breaker);
+    let time_scale = root.section("limits", |it| it.number("time_scale"));
     let trace = root.section("trace", server::trace);
     let otlp = root.section("otlp", |it| server::otlp(it, &project));
     models::supply_demo(&mut root);
@@ -36,6 +37,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         folders,
         store,
         breaker,
+        time_scale,
         trace,
         otlp,
         providers,

@@ -10,6 +10,8 @@ pub(crate) enum Form {
     Truth,
     /// An integer from the first number to the second.
     Whole(u64, u64),
+    /// A number from the first to the second.
+    Number(f64, f64),
     /// A time in milliseconds from the first number to the second.
     Milliseconds(u64, u64),
     Text(&'static str),
@@ -51,6 +53,7 @@ impl Form {
         match self {
             Self::Truth => "true or false".to_owned(),
             Self::Whole(min, max) => format!("{min} to {max}"),
+            Self::Number(min, max) => format!("{min} to {max}"),
             Self::Milliseconds(min, max) => format!("{min} to {max} milliseconds"),
             Self::OneOf(words) => quoted(words, " or "),
             Self::ListOf(words) => format!("list of {}", quoted(words, ", ")),
@@ -82,6 +85,7 @@ impl Form {
             Self::Whole(min, max) | Self::Milliseconds(min, max) => {
                 json!({"type": "integer", "minimum": min, "maximum": max})
             }
+            Self::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
             Self::Matching(_, pattern) => matching(pattern),
             Self::OneOf(words) => json!({"type": "string", "enum": words}),
             Self::Texts(_) | Self::Arguments(_) | Self::Keys => texts(),

@@ -375,6 +375,18 @@ pub(crate) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        header: "[limits]",
+        about: "The limits of scripts.",
+        waits: false,
+        settings: &[it(
+            "limits.time_scale",
+            Form::Number(0.01, 100.0),
+            "1.0",
+            "The factor on the [CPU time of scripts](sandbox.md#budgets), for a machine that is so slow that ordinary scripts exceed it. A plugin's own `budget.ms` is not multiplied.",
+            "3.0",
+        )],
+    },
+    Section {
         header: "[trace]",
         about: "The stored traces of finished requests.",
         waits: false,
@@ -906,7 +918,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             it(
                 "filters.ID.budget.ms",
                 Form::Milliseconds(1, 86_400_000),
-                "*100; 5 for `stream`*",
+                "*4 µs per operation: 4000; 200 for `stream`*",
                 "The CPU time of a call.",
                 "200",
             ),

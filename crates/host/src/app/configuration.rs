@@ -37,7 +37,9 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
     });
     let models = models.collect::<Result<Vec<_>, OpenError>>()?;
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
-        let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
+        let plans = all
+            .iter()
+            .map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings, config.time_scale)));
         plans.collect::<Vec<_>>()
     };
     let plugins =
@@ -58,6 +60,7 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         mounted: MountedOffers::default(),
         problems: Vec::new(),
         breaker: config.breaker,
+        time_scale: config.time_scale,
         quarantined: Vec::new(),
     })
 }
@@ -86,13 +89,17 @@ pub fn settings_of_kind(config: &Config, kind: Kind) -> &IndexMap<String, config
 }
 
 /// Returns the settings of one plugin.
-pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
+pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings, time_scale: f64) -> PluginPlan {
     let mut own = Settings {
         configured: settings.valves.clone(),
         untyped_valves: settings.untyped_valves.clone(),
         ..Settings::default()
     };
     for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
+        if let Some(operations) = settings.budget.operations {
+            *budget = budget.with_operations(operations);
+        }
+        *budget = budget.scaled(time_scale);
         match settings.budget.ms.map(Duration::from_millis) {
             // The limit of a tool or an action is a timeout, which includes waiting.
             Some(time) if kind != Kind::Filter => budget.wall = time,
@@ -101,9 +108,6 @@ pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPla
         }
         if let Some(megabytes) = settings.budget.memory_mb {
             budget.memory = usize::try_from(megabytes << 20).unwrap_or(usize::MAX);
-        }
-        if let Some(operations) = settings.budget.operations {
-            budget.operations = operations;
         }
     }
     PluginPlan { settings: own, enabled: settings.enabled }
@@ -217,5 +221,27 @@ fn model(
         facts: facts.freeze(),
         memory: settings.memory,
         middleware,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_time_follows_the_operations_and_the_factor_unless_it_is_set() {
+        let of = |ms, operations, factor| {
+            let budget = config::BudgetSettings { ms, operations, memory_mb: None };
+            let settings = config::PluginSettings { budget, ..config::PluginSettings::default() };
+            let Settings { stream, hook, tool, .. } = plugin(Kind::Filter, &settings, factor).settings;
+            [stream, hook, tool].map(|budget| budget.time)
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(of(None, None, 1.0), [ms(200), ms(4_000), Duration::MAX]);
+        assert_eq!(of(None, None, 0.5), [ms(100), ms(2_000), Duration::MAX]);
+        assert_eq!(of(None, Some(10_000), 3.0), [ms(120), ms(120), Duration::MAX]);
+        assert_eq!(of(Some(7), Some(10_000), 3.0), [ms(7); 3]);
+        let scaled = PluginPlan::default().scaled(0.5).settings;
+        assert_eq!([scaled.stream, scaled.hook].map(|budget| budget.time), [ms(100), ms(2_000)]);
     }
 }

@@ -96,7 +96,8 @@ pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), 
 /// Returns the settings of a script, for callers that compile it themselves.
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
     let all = settings_of_kind(config, kind);
-    let settings = all.get(id).map(|settings| plugin(kind, settings).settings).unwrap_or_default();
+    let configured = all.get(id).cloned().unwrap_or_default();
+    let settings = plugin(kind, &configured, config.time_scale).settings;
     let granted = [config.grants.get(id), stored.get(id)];
     let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
     Settings { grants, ..settings }

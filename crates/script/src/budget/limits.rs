@@ -18,7 +18,31 @@ pub struct Budget {
     pub hurries_people: bool,
 }
 
+/// The running time per operation of a budget, in microseconds. It is many times what an operation takes on a fast
+/// processor, so that operations run out first on a slow one too.
+const MICROSECONDS_OF_AN_OPERATION: u64 = 4;
+
 impl Budget {
+    /// Returns the budget with this number of operations, and with the running time that they take at most. A
+    /// running time without a limit remains so.
+    #[must_use]
+    pub const fn with_operations(self, operations: u64) -> Self {
+        let time = match self.time {
+            Duration::MAX => Duration::MAX,
+            _ => Duration::from_micros(operations.saturating_mul(MICROSECONDS_OF_AN_OPERATION)),
+        };
+        Self { operations, time, ..self }
+    }
+
+    /// Returns the budget with its running time multiplied.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        match self.time {
+            Duration::MAX => self,
+            time => Self { time: time.mul_f64(factor), ..self },
+        }
+    }
+
     /// The budget of code that is not part of a plugin.
     pub(super) const UNLIMITED: Self = Self {
         operations: u64::MAX,

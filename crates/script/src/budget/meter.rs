@@ -282,8 +282,6 @@ const CALLS_HELD: usize = 4;
 const BEYOND: isize = 64 << 20;
 /// The number of bytes above its memory limit that a call may hold while Rhai copies a value.
 const COPYING: isize = 16 << 20;
-/// The text length, in bytes, below which the time of a native is not estimated in advance.
-const FORESEEN: usize = 64 << 10;
 /// The number of operations between checks of the clock; so few operations are always short.
 const LOOK: u64 = 4;
 /// The number of operations between checks whether the turn has ended.
@@ -383,20 +381,27 @@ pub(crate) fn check_end() -> Result<(), ExceededLimit> {
 /// The number of nanoseconds per byte of a native that reads a text once, character by character.
 pub(crate) const WALK: u64 = 6;
 
-/// Checks in advance that a native's work fits the running time of a call, because nothing can interrupt it. The
-/// work takes `nanoseconds` for each byte.
-pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimit> {
-    // Most texts are short.
-    if bytes < FORESEEN {
-        return Ok(());
-    }
-    foresee_time(Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64)))
+/// The work of natives that is charged as one operation, in nanoseconds. Estimates are those of the slowest input.
+const WORK_OF_AN_OPERATION: u64 = 400;
+
+/// Charges a native's work that takes `nanoseconds` for each byte, as [`charge_work`] does.
+pub(crate) fn charge_bytes(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimit> {
+    charge_work(Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64)))
 }
 
-/// Checks in advance that a native's work fits the running time of a call.
-pub(crate) fn foresee_time(work: Duration) -> Result<(), ExceededLimit> {
-    let time = METER.with(|meter| meter.is_running().then(|| meter.budget.get().time));
-    time.filter(|time| work > *time).map_or(Ok(()), |time| Err(ExceededLimit::Time(time)))
+/// Charges a native's work as operations, by its estimated time. Work that does not fit the budget is refused in
+/// advance, because nothing can interrupt it. No other call runs meanwhile, so that a value may be locked.
+pub(crate) fn charge_work(work: Duration) -> Result<(), ExceededLimit> {
+    let operations = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX) / WORK_OF_AN_OPERATION;
+    METER.with(|meter| {
+        if operations == 0 || !meter.is_running() {
+            return Ok(());
+        }
+        let sum = meter.operations.get().saturating_add(operations);
+        meter.operations.set(sum);
+        let exceeded = (sum > meter.limit.get()).then(|| meter.passed_a_limit(sum, memory::net())).flatten();
+        exceeded.map_or(Ok(()), Err)
+    })
 }
 
 /// Checks that a native may allocate this number of additional bytes.
@@ -430,6 +435,11 @@ pub(super) fn passed_memory() -> Option<ExceededLimit> {
         let limit = meter.budget.get().memory;
         (meter.is_running() && held() > limit).then_some(ExceededLimit::Memory(limit))
     })
+}
+
+/// Returns the maximum number of operations of the running call.
+pub(crate) fn operation_limit() -> u64 {
+    METER.with(|meter| meter.budget.get().operations)
 }
 
 /// Returns the running time limit of the running call.

@@ -20,7 +20,8 @@ pub(crate) use enforcement::{abandoned, limit};
 pub use limits::Budget;
 pub(crate) use limits::{ExceededLimit, ended};
 pub(crate) use meter::{
-    Guard, WALK, called, charge, check_end, doom, foresee, foresee_time, forgive, reserve, spend, time_limit,
+    Guard, WALK, called, charge, charge_bytes, charge_work, check_end, doom, forgive, operation_limit,
+    reserve, spend, time_limit,
 };
 pub(crate) use processor::processor_time;
 pub(crate) use wait::{wait, wait_for_person};

@@ -174,7 +174,7 @@ fn within<T: Send + 'static>(
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
     let (done, spent) =
         done.map_err(|error| fail(&function, format!("the operation was stopped: {error}")))?;
-    budget::spend(spent + WAY).map_err(budget::ended)?;
+    budget::spend(spent + WAY).and_then(|()| budget::charge_work(WAY)).map_err(budget::ended)?;
     done.map_err(|failure| fail(&function, failure.message_for(&call.caller.plugin)))
 }
 

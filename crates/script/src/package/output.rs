@@ -36,9 +36,9 @@ pub(super) fn check_text(function: &str, bytes: usize) -> RhaiResultOf<()> {
     Err(fail(function, format!("the text has {bytes} bytes; a text may have at most {most}")))
 }
 
-/// Checks in advance that the time limit allows this number of passes over a text.
+/// Charges this number of passes over a text in advance.
 pub(super) fn check_walk(text: &str, times: u64) -> RhaiResultOf<()> {
-    budget::foresee(text.len(), times * WALK).map_err(budget::ended)
+    budget::charge_bytes(text.len(), times * WALK).map_err(budget::ended)
 }
 
 /// A text that grows up to the limit.

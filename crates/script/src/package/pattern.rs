@@ -49,10 +49,15 @@ impl Pattern {
     /// Returns an error if the search exceeds a budget.
     pub(super) fn find_at(&self, text: &str, from: usize) -> RhaiResultOf<Option<std::ops::Range<usize>>> {
         if self.is_bounded(text.len() - from, 1) {
-            return Ok(self.regex.find_at(text, from).map(|found| found.range()));
+            let found = self.regex.find_at(text, from).map(|found| found.range());
+            charge_search(text, from, found.as_ref())?;
+            return Ok(found);
         }
         match self.span_at(text, from) {
-            Some(span) => Ok(span),
+            Some(span) => {
+                charge_search(text, from, span.as_ref())?;
+                Ok(span)
+            }
             None => Ok(self.simulated(text, from, false, 1)?.and_then(|spans| spans.into_iter().next()?)),
         }
     }
@@ -72,10 +77,15 @@ impl Pattern {
         }
         if self.is_bounded(text.len() - from, groups) {
             let found = self.regex.captures_at(text, from);
+            charge_search(text, from, found.as_ref().and_then(|it| it.get(0)).map(|it| it.range()).as_ref())?;
             let spans = |found: regex::Captures<'_>| found.iter().map(|it| it.map(|it| it.range())).collect();
             return Ok(found.map(spans));
         }
-        match self.span_at(text, from) {
+        let span = self.span_at(text, from);
+        if let Some(span) = &span {
+            charge_search(text, from, span.as_ref())?;
+        }
+        match span {
             Some(None) => Ok(None),
             Some(Some(span)) if groups == 1 => Ok(Some(vec![Some(span)])),
             Some(Some(span)) => self.simulated(text, span.start, true, groups),
@@ -87,9 +97,11 @@ impl Pattern {
     fn is_bounded(&self, length: usize, groups: usize) -> bool {
         /// The number of steps of a search per microsecond.
         const STEPS: usize = 50;
+        /// The number of operations of a budget per microsecond of such a search.
+        const OPERATIONS: u64 = 10;
         /// The maximum time of a search without a check of the budgets, in microseconds.
         const MAX_MICROS: usize = 500_000;
-        let micros = budget::time_limit().as_micros().min(MAX_MICROS as u128) as usize;
+        let micros = (budget::operation_limit() / OPERATIONS).min(MAX_MICROS as u64) as usize;
         // Avoids building the automaton for short texts.
         if length <= 64 {
             return true;
@@ -188,6 +200,14 @@ impl Pattern {
     }
 }
 
+/// Charges a search that ended with this match, or without one at the end of the text.
+fn charge_search(text: &str, from: usize, found: Option<&std::ops::Range<usize>>) -> RhaiResultOf<()> {
+    /// The time of a search for each byte, in nanoseconds.
+    const SEARCH: u64 = 4;
+    let end = found.map_or(text.len(), |found| found.end);
+    budget::charge_bytes(end - from, SEARCH).map_err(budget::ended)
+}
+
 /// Returns the position after the character at a position.
 fn next_character(text: &str, at: usize) -> usize {
     at + text[at..].chars().next().map_or(1, char::len_utf8)
@@ -216,9 +236,11 @@ pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
     Ok(regex)
 }
 
-/// Checks that a pattern is valid; fails with the reason and how to fix it.
+/// Checks that a pattern is valid, and keeps it with the automaton of its searches, so that no call is charged for
+/// them; fails with the reason and how to fix it.
 pub(crate) fn check(pattern: &str) -> Result<(), String> {
-    compiled(pattern).map(|_| ())
+    _ = compiled(pattern)?.nfa();
+    Ok(())
 }
 
 /// Compiles with the smallest sufficient size limit, so that the cached size is accurate.

@@ -89,7 +89,7 @@ pub(super) fn wait<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> RhaiResultOf<T> {
     let done = budget::wait(&call.turn, work)?;
-    budget::spend(WAY).map_err(budget::ended)?;
+    charge(WAY)?;
     done.map_err(|error| match error.kind {
         StoreErrorKind::Refused => fail(function, error.cause),
         // Details of the store are not shown to scripts.
@@ -97,17 +97,22 @@ pub(super) fn wait<T>(
     })
 }
 
-/// Charges the bytes that the store reads or writes as running time of the script.
-pub(super) fn charge_bytes(bytes: u64) -> RhaiResultOf<()> {
-    budget::spend(Duration::from_micros(bytes / BYTES_OF_A_MICROSECOND)).map_err(budget::ended)
+/// Charges work on another thread, by its estimated time.
+fn charge(work: Duration) -> RhaiResultOf<()> {
+    budget::spend(work).and_then(|()| budget::charge_work(work)).map_err(budget::ended)
 }
 
-/// Charges the time in which the host computed vectors itself as running time of the script.
+/// Charges the bytes that the store reads or writes as work of the script.
+pub(super) fn charge_bytes(bytes: u64) -> RhaiResultOf<()> {
+    charge(Duration::from_micros(bytes / BYTES_OF_A_MICROSECOND))
+}
+
+/// Charges the time in which the host computed vectors itself as work of the script.
 pub(super) fn charge_embedding(embedded: &Embeddings, bytes: usize) -> RhaiResultOf<()> {
     if embedded.model != BUILTIN_EMBEDDING {
         return Ok(());
     }
-    budget::spend(Duration::from_nanos(bytes as u64 * NANOSECONDS_OF_A_BYTE)).map_err(budget::ended)
+    charge(Duration::from_nanos(bytes as u64 * NANOSECONDS_OF_A_BYTE))
 }
 
 /// Charges the comparison of vectors as operations and running time of the script.

@@ -278,16 +278,16 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
             }
             before_text(engine, args, true)
         }
-        Cost::Walk => foresee(args),
+        Cost::Walk => charge_walk(args),
         Cost::Replacement => before_replacement(engine, args),
         Cost::Pieces => before_pieces(engine, args),
         Cost::Characters => {
-            foresee(args)?;
+            charge_walk(args)?;
             let Some(whole) = text(args, 0) else { return Ok(()) };
             before_array(engine, &whole, whole.chars().take(engine.max_array_size() + 1).count())
         }
         Cost::Recoding => {
-            foresee(args)?;
+            charge_walk(args)?;
             let bytes = text(args, 0).map_or(0, |text| text.len());
             charge(bytes / (BYTES / 8))?;
             reserve(bytes.saturating_mul(4))
@@ -318,7 +318,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
     let nanoseconds = size.elements.saturating_mul(ELEMENT_TIME) + escaped.saturating_mul(ESCAPE_TIME);
     let time = Duration::from_nanos(nanoseconds as u64);
     // Each byte may be written as an escape of six bytes.
-    let checked = budget::foresee_time(time)
+    let checked = budget::charge_work(time)
         .map_err(budget::ended)
         .and_then(|()| charge(size.elements + size.bytes / BYTES))
         .and_then(|()| reserve(size.bytes.saturating_mul(6)));
@@ -331,14 +331,14 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
     })
 }
 
-/// Checks in advance that the time limit allows a pass over the text of the first argument.
-fn foresee(args: &[&mut Dynamic]) -> Answer<()> {
+/// Charges a pass over the text of the first argument in advance.
+fn charge_walk(args: &[&mut Dynamic]) -> Answer<()> {
     let bytes = args.first().and_then(|arg| arg.as_immutable_string_ref().ok().map(|text| text.len()));
-    budget::foresee(bytes.unwrap_or(0), budget::WALK).map_err(budget::ended)
+    budget::charge_bytes(bytes.unwrap_or(0), budget::WALK).map_err(budget::ended)
 }
 
 fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
-    foresee(args)?;
+    charge_walk(args)?;
     let Some(whole) = text(args, 0) else { return Ok(()) };
     charge(whole.len() / BYTES)?;
     let (Some(needle), Some(substitute)) = (text_or_char(args, 1), text_or_char(args, 2)) else {
@@ -361,7 +361,7 @@ fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
 }
 
 fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
-    foresee(args)?;
+    charge_walk(args)?;
     let Some(whole) = text(args, 0) else { return Ok(()) };
     let max = engine.max_array_size();
     let segments = args.get(2).and_then(|count| count.as_int().ok());

@@ -6,7 +6,6 @@ use super::canned::{Hosts, Model, People, StoredChats};
 use super::failure::Wrong;
 use super::programs::CannedShell;
 use crate::argument::UserValves;
-use crate::budget::Budget;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::package::{MAX_MEMORIES, memory, space_of_user};
 use crate::resources::{Background, Clock, Resources, SetClock, Work};
@@ -157,8 +156,6 @@ impl TestEnvironment {
             grants: everything(&declared.file),
             metrics: Arc::new(PluginMetrics::default()),
             breaker: BreakerSettings { failure_threshold: 0, ..settings.breaker },
-            stream: patient(settings.stream),
-            hook: patient(settings.hook),
             kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
             models: Some(Arc::new(model.clone())),
             vectors: VectorIndex::default(),
@@ -378,12 +375,6 @@ fn everything(script: &SourceFile) -> Grants {
         memories: true,
         chats: true,
     }
-}
-
-/// Returns the budget with more running time in a debug build, which is twenty times slower.
-fn patient(budget: Budget) -> Budget {
-    let times = if cfg!(debug_assertions) { 20 } else { 1 };
-    Budget { time: budget.time.saturating_mul(times), ..budget }
 }
 
 /// Returns a tool that is retried without a delay, because the clock of a test does not advance.

@@ -10,10 +10,13 @@ use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
 
 fn chain(code: &str, grants: Grants) -> Chain {
+    chain_of(code, &Settings { grants, ..Settings::default() })
+}
+
+fn chain_of(code: &str, settings: &Settings) -> Chain {
     let text = format!("/*\nrequirements: files, shell, env\n*/\nfn inlet(body) {{ {code} }}");
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
-    let settings = Settings { grants, ..Settings::default() };
-    let script = Script::compile(&file, &settings).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let script = Script::compile(&file, settings).unwrap_or_else(|problems| panic!("{problems:?}"));
     Chain::new(vec![Arc::new(script).into_filter(Arc::default())])
 }
 
@@ -28,8 +31,12 @@ fn grants(folder: &Path) -> Grants {
 
 /// Returns the code's `body.out`, or the message of its error.
 async fn run(code: &str, folder: &Path) -> String {
+    run_in(&chain(code, grants(folder))).await
+}
+
+async fn run_in(chain: &Chain) -> String {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
-    match chain(code, grants(folder)).run(Hook::Inlet, body, &Turn::default()).await {
+    match chain.run(Hook::Inlet, body, &Turn::default()).await {
         Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             body.get("out").unwrap_or_default().to_string()
         }
@@ -45,7 +52,9 @@ async fn file_operations_count_as_run_time() {
     std::fs::write(data.join("a.txt"), "abc \n".repeat(1_000_000)).unwrap();
     // Each search takes a long time and next to none of the script's own thread.
     let code = "for i in 0..1_000 { files::grep(\"nothing\"); files::write(\"count\", `${i}`); }";
-    let answer = run(code, &data).await;
+    let mut settings = Settings { grants: grants(&data), ..Settings::default() };
+    settings.hook.time = Duration::from_millis(100);
+    let answer = run_in(&chain_of(code, &settings)).await;
     assert!(answer.contains("exceeded its computing time"), "{answer}");
     let count = std::fs::read_to_string(data.join("count")).unwrap_or_default();
     assert!(count.is_empty() || count.parse::<u32>().unwrap() < 50, "{count}");
