@@ -10,6 +10,7 @@ mod rights;
 mod shapes;
 mod shared_secrets;
 mod keys;
+mod one_reading;
 mod sealed_values;
 mod sessions;
 

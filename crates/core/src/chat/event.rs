@@ -1,14 +1,15 @@
 //! An event of a streamed answer: its text, and every other place that can hold text.
 
+use super::encoded_text::EncodedText;
 use super::escapes;
 use compact_str::CompactString;
-use valvehouse_json::{Array, Json, Object};
+use valvehouse_json::{Array, Json, MAX_DEPTH, Object};
 
 /// The fields in which providers send a model's thinking.
 pub const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
-/// The maximum depth at which texts are searched.
-const DEEPEST: usize = 64;
+/// The maximum depth at which texts are searched: that of a parsed document.
+const DEEPEST: usize = MAX_DEPTH;
 
 /// Returns the delta of the event's first choice.
 pub fn delta(event: &Json) -> Option<Json> {
@@ -267,7 +268,11 @@ pub fn set_reasoning(event: &Json, text: &str) {
 pub struct TextPlace {
     /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation` or `other`.
     pub kind: &'static str,
+    /// The role of the message that holds the text; `None` outside of messages.
+    pub role: Option<CompactString>,
     holder: Holder,
+    /// The encoding of a text file.
+    encoding: Option<EncodedText>,
 }
 
 #[derive(Clone, Debug)]
@@ -277,10 +282,11 @@ enum Holder {
 }
 
 impl TextPlace {
-    /// Returns the current text; of a tool's arguments, escapes of letters are resolved.
+    /// Returns the current text; of a tool's arguments, escapes of letters are resolved. A text file is decoded.
     pub fn text(&self) -> CompactString {
-        let text = |value: Option<&Json>| match value {
-            Some(Json::Text(text)) => text.as_str().into(),
+        let text = |value: Option<&Json>| match (value, &self.encoding) {
+            (Some(Json::Text(text)), Some(encoding)) => encoding.decode(text),
+            (Some(Json::Text(text)), None) => text.as_str().into(),
             _ => CompactString::default(),
         };
         let text = match &self.holder {
@@ -295,18 +301,37 @@ impl TextPlace {
         if self.text() == text {
             return;
         }
+        let new = |old: Option<&Json>| match (self.encoding, old) {
+            (Some(encoding), Some(Json::Text(file))) => Json::from(encoding.encode(file, text)),
+            _ => text.into(),
+        };
         let _ = match &self.holder {
-            Holder::Key(object, key) => object.set(key, text.into()),
-            Holder::Item(array, place) => array.set(*place, text.into()),
+            Holder::Key(object, key) => object.set(key, object.with(key, new)),
+            Holder::Item(array, place) => array.set(*place, array.with(|items| new(items.get(*place)))),
         };
     }
 }
 
 /// Returns every place in an event, message or body that holds text, so that a redaction misses none. Ids, roles, names,
-/// types, states, media, signatures and encrypted data are not text.
+/// types, states, media, signatures, credentials and encrypted data are not text, and neither are the fields of the
+/// host, which are not sent. Text files are decoded.
 pub fn texts(event: &Json) -> Vec<TextPlace> {
     let mut places = Vec::new();
-    for_each_text(event, &mut |_, place| places.push(place));
+    let messages = event.list("messages");
+    // The position of the last message with a text, and its role.
+    let mut of_message = (None, event.text("role"));
+    collect(event, Kind::of_event(event), &mut Vec::new(), &mut |way, mut place| {
+        let at = match way {
+            [Step::Key(key), Step::Item(at, _), ..] if key == "messages" => Some(*at),
+            _ => None,
+        };
+        if at != of_message.0 {
+            let message = at.map_or(Some(event), |at| messages.get(at));
+            of_message = (at, message.and_then(|message| message.text("role")));
+        }
+        place.role.clone_from(&of_message.1);
+        places.push(place);
+    });
     places
 }
 
@@ -318,9 +343,14 @@ pub(super) enum Step {
     Item(usize, Option<i64>),
 }
 
-/// Calls a function for every place that holds text, with the path to it.
+/// Calls a function for every place that holds text, with the path to it. Text files are left out, because the parts
+/// of a stream cannot be decoded on their own.
 pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPlace)) {
-    collect(event, Kind::of_event(event), &mut Vec::new(), found);
+    collect(event, Kind::of_event(event), &mut Vec::new(), &mut |way, place| {
+        if place.encoding.is_none() {
+            found(way, place);
+        }
+    });
 }
 
 /// Returns `true` if the predicate matches any text of an event, or if the event is nested too deep to be
@@ -344,30 +374,43 @@ fn any_below(value: &Json, kind: Kind, is_wanted: &dyn Fn(&str) -> bool, depth: 
             array.with(|items| items.iter().any(|item| any_below(item, kind, is_wanted, depth + 1)))
         }
         Json::Object(object) => {
-            let mut found = false;
+            let (mut found, mut data) = (false, false);
             object.for_each(|key, value| {
+                // The kind of these depends on other fields, which cannot be read here.
+                data |= DEPENDENT.contains(&key);
                 found = found
-                    || kind
-                        .below(key, object)
-                        .is_some_and(|kind| any_below(value, kind, is_wanted, depth + 1));
+                    || (!DEPENDENT.contains(&key)
+                        && kind
+                            .below(key, value, object)
+                            .is_some_and(|kind| any_below(value, kind, is_wanted, depth + 1)));
             });
             found
+                || data
+                    && DEPENDENT.iter().filter_map(|key| Some((key, object.get(key)?))).any(|(key, value)| {
+                        let kind = kind.below(key, &value, object);
+                        kind.is_some_and(|kind| any_below(&value, kind, is_wanted, depth + 1))
+                    })
         }
         _ => false,
     }
 }
 
+/// The keys whose kind depends on the type of their object.
+const DEPENDENT: [&str; 2] = ["data", "url"];
+
 fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(&[Step], TextPlace)) {
     if way.len() > DEEPEST {
         return;
     }
+    let place = |kind, holder, encoding| TextPlace { kind, role: None, holder, encoding };
     match value {
         Json::Array(array) => {
-            for (place, item) in array.items().iter().enumerate() {
-                way.push(Step::Item(place, item.get("index").and_then(|index| index.as_i64())));
+            for (at, item) in array.items().iter().enumerate() {
+                way.push(Step::Item(at, item.get("index").and_then(|index| index.as_i64())));
                 match (item, kind.name()) {
                     (Json::Text(text), Some(name)) if !is_medium(text, kind) => {
-                        found(way, TextPlace { kind: name, holder: Holder::Item(array.clone(), place) });
+                        let encoding = EncodedText::of_url(text).filter(|_| kind == Kind::Other);
+                        found(way, place(name, Holder::Item(array.clone(), at), encoding));
                     }
                     _ => collect(item, kind, way, found),
                 }
@@ -376,11 +419,18 @@ fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(
         }
         Json::Object(object) => {
             for (key, value) in object.entries() {
-                let Some(kind) = kind.below(&key, object) else { continue };
+                let kind = kind.below(&key, &value, object);
+                let file = match &value {
+                    Json::Text(text) if kind.is_none() => EncodedText::of_file(&key, text, object),
+                    Json::Text(text) if kind == Some(Kind::Other) => EncodedText::of_url(text),
+                    _ => None,
+                };
+                // Without another kind, a file is content.
+                let Some(kind) = kind.or_else(|| file.as_ref().map(|_| Kind::Content)) else { continue };
                 way.push(Step::Key(key.clone()));
                 match (&value, kind.name()) {
-                    (Json::Text(text), Some(name)) if !is_medium(text, kind) => {
-                        found(way, TextPlace { kind: name, holder: Holder::Key(object.clone(), key) });
+                    (Json::Text(text), Some(name)) if file.is_some() || !is_medium(text, kind) => {
+                        found(way, place(name, Holder::Key(object.clone(), key), file));
                     }
                     _ => collect(&value, kind, way, found),
                 }
@@ -394,10 +444,20 @@ fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(
 /// The kind of the texts below a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The fields of a request, of which few are texts.
+    /// The fields of a request.
     Request,
-    /// The tools of a request, of which the descriptions are texts.
+    /// The metadata of a request, of which only texts are sent.
+    Metadata,
+    /// The tools of a request, or its format of answers.
     Tools,
+    /// A JSON schema.
+    Schema,
+    /// A map from names to JSON schemas.
+    Schemas,
+    /// Values in a schema, whose keys belong to the tool.
+    Values,
+    /// A place whose own texts are ids, names, types or media; objects below it can hold texts.
+    Names,
     Content,
     Reasoning,
     Refusal,
@@ -411,7 +471,7 @@ enum Kind {
 impl Kind {
     fn of_event(event: &Json) -> Self {
         match event.get("messages") {
-            Some(Json::Array(_)) if event.get("choices").is_none() => Self::Request,
+            Some(Json::Array(_)) => Self::Request,
             _ => Self::Content,
         }
     }
@@ -419,42 +479,69 @@ impl Kind {
     /// Returns the name of the kind; `None` if a text right here is not one of the texts.
     fn name(self) -> Option<&'static str> {
         Some(match self {
-            Self::Request | Self::Tools => return None,
+            Self::Metadata | Self::Names => return None,
             Self::Content => "content",
             Self::Reasoning => "reasoning",
             Self::Refusal => "refusal",
             Self::Arguments => "arguments",
             Self::LogProbabilities => "logprobs",
             Self::Citation => "citation",
-            Self::Other => "other",
+            Self::Request | Self::Tools | Self::Schema | Self::Schemas | Self::Values | Self::Other => {
+                "other"
+            }
         })
     }
 
     /// Returns the kind of the value under a key of an object; `None` if it holds no text.
-    fn below(self, key: &str, of: &Object) -> Option<Self> {
+    fn below(self, key: &str, value: &Json, of: &Object) -> Option<Self> {
         match (self, key) {
             // Some providers send arguments as an object, with the tool's own keys.
-            (Self::Arguments, _) => return Some(Self::Arguments),
+            (Self::Arguments | Self::Values, _) => return Some(self),
             (Self::LogProbabilities, "token" | "top_logprobs" | "content" | "refusal") => return Some(self),
             (Self::LogProbabilities, _) => return None,
-            (Self::Request, "usage") => return None,
-            (Self::Request, "tools" | "functions") => return Some(Self::Tools),
+            (Self::Request, _) => {
+                if let Some(kind) = Self::of_request_field(key, value) {
+                    return kind;
+                }
+            }
+            (Self::Metadata, _) => return (value.is_string() && !is_no_text(key)).then_some(Self::Other),
+            (Self::Tools, "parameters" | "input_schema" | "output_schema" | "schema") => {
+                return Some(Self::Schema);
+            }
+            // Credentials and addresses for the service.
+            (Self::Tools, "authorization" | "authorization_token" | "headers" | "server_url") => return None,
+            (Self::Schemas, _) => return Some(Self::Schema),
             (
-                Self::Request,
-                "messages" | "system" | "prompt" | "input" | "instructions" | "prediction" | "documents"
-                | "sources" | "content" | "text",
-            ) => return Some(Self::Content),
-            (Self::Tools, "description") => return Some(Self::Other),
-            (Self::Request | Self::Tools, _) => return Some(self),
+                Self::Schema,
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+            ) => return Some(Self::Schemas),
+            (Self::Schema, "enum" | "const" | "default" | "examples" | "example") => {
+                return Some(Self::Values);
+            }
+            (Self::Schema, "required" | "$ref" | "$id" | "$schema" | "$anchor") => {
+                return Some(Self::Names);
+            }
+            (Self::Schema, "name" | "id" | "data" | "format" | "type") if !is_container(value) => {
+                return None;
+            }
+            (Self::Schema, _) => return Some(self),
             _ => {}
         }
         let is_text_source = || key == "data" && of.with("type", |kind| is(kind, "text"));
         if is_no_text(key) && !is_text_source() {
-            return None;
+            return is_container(value).then_some(match self {
+                Self::Tools => self,
+                _ => Self::Names,
+            });
         }
         Some(match key {
+            _ if self == Self::Tools => self,
             "content" | "text" | "output" | "failed_generation" | "transcript" | "choices" | "delta"
-            | "message" | "messages" | "content_blocks" | "parts" | "audio" => self,
+            | "message" | "messages" | "content_blocks" | "parts" | "audio"
+                if !matches!(self, Self::Request | Self::Names) =>
+            {
+                self
+            }
             "reasoning_content" | "reasoning" | "reasoning_text" | "thinking" | "reasoning_details"
             | "thinking_blocks" | "summary" => Self::Reasoning,
             "refusal" => Self::Refusal,
@@ -462,10 +549,54 @@ impl Kind {
             "logprobs" => Self::LogProbabilities,
             "annotations" | "citations" | "search_results" | "sources" => Self::Citation,
             // The address of an image or a document, but not of a cited page.
-            "url" if self != Self::Citation && of.with("type", |kind| is(kind, "url")) => return None,
-            _ if self == Self::Content => Self::Other,
+            "url"
+                if self != Self::Citation
+                    && (self == Self::Names || of.with("type", |kind| is(kind, "url"))) =>
+            {
+                return None;
+            }
+            _ if matches!(self, Self::Content | Self::Request | Self::Names) => Self::Other,
             _ => self,
         })
+    }
+
+    /// Returns the kind of a field of a request, `Some(None)` if it holds no text; `None` for other fields.
+    fn of_request_field(key: &str, value: &Json) -> Option<Option<Self>> {
+        let is_map = value.as_object().is_some();
+        Some(match key {
+            "tools" | "functions" | "response_format" | "format" | "mcp_servers" if is_container(value) => {
+                Some(Self::Tools)
+            }
+            "messages" | "system" | "prompt" | "input" | "inputs" | "contents" | "instructions"
+            | "prediction" | "documents" | "sources" | "content" | "choices" | "delta" | "message" => {
+                Some(Self::Content)
+            }
+            "text" if !is_map => Some(Self::Content),
+            "text" => Some(Self::Tools),
+            // Settings that only one protocol has.
+            "extra_body" | "responses" | "anthropic" => Some(Self::Request),
+            "tool_choice" | "function_call" | "reasoning_effort" | "service_tier" | "verbosity"
+            | "modalities" | "truncation" | "include" | "betas" => is_container(value).then_some(Self::Names),
+            // Types and media of events.
+            "p" | "obfuscation" | "status" | "phase" | "detail" | "data" | "bytes" => Some(Self::Other),
+            // The fields of the host.
+            "endpoint" if matches!(value.as_str(), Some("embeddings" | "completions" | "images")) => None,
+            "features" | "files" | "tool_ids" | "filter_ids" => None,
+            "user" if is_map => None,
+            "metadata" if is_map => Some(Self::Metadata),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns `true` for an object, and for a list with an object or a list.
+fn is_container(value: &Json) -> bool {
+    match value {
+        Json::Object(_) => true,
+        Json::Array(list) => {
+            list.with(|items| items.iter().any(|item| matches!(item, Json::Object(_) | Json::Array(_))))
+        }
+        _ => false,
     }
 }
 
@@ -518,7 +649,7 @@ fn is_medium(text: &str, kind: Kind) -> bool {
     const LONG_DATA: usize = 4 * 1024;
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte);
     kind == Kind::Other
-        && (text.starts_with("data:") || text.len() > LONG_DATA && text.bytes().all(is_base64))
+        && (EncodedText::is_medium(text) || text.len() > LONG_DATA && text.bytes().all(is_base64))
 }
 
 fn content_text(content: &Json) -> CompactString {

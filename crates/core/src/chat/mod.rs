@@ -6,10 +6,12 @@
 pub mod call;
 mod chunk;
 pub mod delta;
+mod encoded_text;
 mod escapes;
 pub mod event;
 pub mod history;
 pub mod items;
+pub mod keys;
 pub mod message;
 mod messages;
 mod parts;

@@ -121,8 +121,9 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         kind: Type::ListOf("text_place"),
         is_writable: false,
         about: "All texts: content, reasoning, refusals, arguments of tools, log probabilities, citations, and those of \
-                other fields, such as the query of a search. Ids, names, types, media and encrypted data are not \
-                texts. Check all of them to redact a text.",
+                other fields, such as the query of a search; of a request also descriptions of tools and unknown \
+                fields. Text files are decoded. Ids, names, types, media, credentials, encrypted data and fields of \
+                the host are not texts. Check all of them to redact a text.",
         read: |map| {
             let places = event::texts(&json(map));
             Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())
@@ -397,6 +398,14 @@ pub(super) fn register(module: &mut Module) {
         "The kind of the text: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
     )
     .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
+    method(
+        "get$role",
+        &["place: &mut text_place", "any"],
+        "The role of the message that holds the text; `()` outside of messages.",
+    )
+    .set_into_module(module, |place: &mut event::TextPlace| {
+        place.role.as_deref().map_or(Dynamic::UNIT, text_dynamic)
+    });
     for name in ["to_string", "to_debug", "print", "debug"] {
         pure(name).set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
     }

@@ -1,11 +1,12 @@
 //! Runs the `inlet` chain on the texts of passthrough requests, for filters that list their endpoint.
 //!
 //! A filter receives a body whose `messages` contain each text as a user message. Its edits are written back
-//! to the request, so a filter for chats works unchanged.
+//! to the request, so a filter for chats works unchanged; so are its edits of other fields of the request.
 
 use super::body::{Form, RequestBody};
+use compact_str::CompactString;
 use std::ops::Range;
-use valvehouse_core::chat::message;
+use valvehouse_core::chat::{keys, message};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
@@ -59,11 +60,11 @@ pub(super) fn check_no_way_around(
 }
 
 /// Runs the chain on the texts of a request and writes its edits back. Without edits, all bytes stay
-/// unchanged.
+/// unchanged, unless they repeat a key: then the request is written anew from the values that the filters saw.
 ///
 /// # Errors
 /// Returns the rejection or failure of a filter, or a request error if an input is not a text, because
-/// filters could not read it.
+/// filters could not read it, or if a key is another spelling of a field.
 pub(super) async fn run(
     chain: &Chain,
     (endpoint, field): (&'static str, &'static str),
@@ -72,6 +73,7 @@ pub(super) async fn run(
 ) -> Result<(), Error> {
     sent.check_readable()?;
     let request = sent.json()?;
+    keys::check_fields(&request)?;
     let places = match sent.form {
         Form::Json => Places::Json(json_texts(&request, endpoint, field)?),
         _ => Places::Form(form_texts(sent, field)),
@@ -82,10 +84,10 @@ pub(super) async fn run(
         .map(|text| Json::from([("role", "user".into()), ("content", text.as_str().into())]))
         .collect();
     let body = Json::object();
-    for (key, value) in request.entries() {
-        if key != field {
-            put(&body, &key, value.deep_clone())?;
-        }
+    let others: Vec<(CompactString, Json)> =
+        request.entries().into_iter().filter(|(key, _)| key != field).collect();
+    for (key, value) in &others {
+        put(&body, key, value.deep_clone())?;
     }
     if let (None, Some(model)) = (body.get("model"), sent.model()) {
         put(&body, "model", model.into())?;
@@ -95,8 +97,11 @@ pub(super) async fn run(
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }
-    let edited = match chain.run(Hook::Inlet, body, turn).await? {
-        ChainOutcome::Done(body) => body.list("messages"),
+    let (body, edited) = match chain.run(Hook::Inlet, body, turn).await? {
+        ChainOutcome::Done(body) => {
+            let edited = body.list("messages");
+            (body, edited)
+        }
         ChainOutcome::Skipped(value) => {
             let text = message::text_of(&value);
             let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
@@ -113,10 +118,45 @@ pub(super) async fn run(
         )));
     }
     let edited: Vec<String> = edited.iter().map(|edit| message::text_of(edit).to_string()).collect();
-    if edited == texts {
-        return Ok(());
+    // The model has been selected, and the other texts are messages.
+    let is_fixed = |key: &str| matches!(key, "model" | "messages") || text_fields(field).contains(&key);
+    let is_ambiguous = sent.form == Form::Json && repeats_keys(&sent.begun, &request);
+    let mut is_changed = edited != texts || is_ambiguous;
+    for (key, value) in others.iter().filter(|(key, _)| !is_fixed(key)) {
+        match body.get(key) {
+            Some(edited) if edited == *value => continue,
+            Some(edited) => put(&request, key, edited)?,
+            None => drop(request.remove(key)),
+        }
+        is_changed = true;
     }
-    places.write(sent, &request, edited)
+    if is_changed { places.write(sent, &request, edited) } else { Ok(()) }
+}
+
+/// Returns `true` if an object of a parsed document has a key twice: the document has more members than its value.
+fn repeats_keys(document: &[u8], value: &Json) -> bool {
+    fn members(value: &Json) -> usize {
+        match value {
+            Json::Array(list) => list.with(|items| items.iter().map(members).sum()),
+            Json::Object(object) => {
+                let mut count = 0;
+                object.for_each(|_, value| count += 1 + members(value));
+                count
+            }
+            _ => 0,
+        }
+    }
+    let (mut colons, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in document {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b':' if !is_text => colons += 1,
+            _ => {}
+        }
+    }
+    colons != members(value)
 }
 
 fn put(object: &Json, key: &str, value: Json) -> Result<(), Error> {
@@ -210,9 +250,18 @@ fn json_texts(
         )
     };
     // Some services read these fields as inputs.
-    for key in
-        ["input", "inputs", "prompt", "prompts", "texts", "messages", "input_extra", "documents", "query"]
-    {
+    for key in [
+        "input",
+        "inputs",
+        "prompt",
+        "prompts",
+        "texts",
+        "messages",
+        "input_extra",
+        "documents",
+        "query",
+        "endpoint",
+    ] {
         if key != field && request.get(key).is_some_and(|value| !value.is_empty()) {
             let message = format!(
                 "cannot send `{key}`: filters of this host read the texts of {endpoint} in `{field}`; send them there"
@@ -228,9 +277,11 @@ fn json_texts(
             Some(Json::Array(list)) => {
                 for (index, item) in list.items().into_iter().enumerate() {
                     let path = vec![Step::Key(key), Step::Index(index)];
+                    // Another field of an item could be read in place of its text.
+                    let is_plain = || item.keys().iter().all(|key| key == "text" || key == "type");
                     match (&item, item.get("text")) {
                         (Json::Text(text), _) => found.push((path, text.to_string())),
-                        (Json::Object(_), Some(Json::Text(text))) => {
+                        (Json::Object(_), Some(Json::Text(text))) if is_plain() => {
                             found.push(([path, vec![Step::Key("text")]].concat(), text.to_string()));
                         }
                         _ => return Err(unseen()),

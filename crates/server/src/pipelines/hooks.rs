@@ -19,8 +19,8 @@ use axum::response::{IntoResponse, Response};
 use hyper::ext::ReasonPhrase;
 use schemars::JsonSchema;
 use std::sync::Arc;
-use valvehouse_core::chat::message;
 use valvehouse_core::chat::request::check_each;
+use valvehouse_core::chat::{keys, message};
 use valvehouse_core::context::{Events, SplitTurn, Turn};
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
@@ -108,6 +108,9 @@ async fn run(
     if !call.concerns(plugin) {
         call.note_outlet(app, snapshot, plugin, &parts);
         return Ok(json_response(StatusCode::OK, &call.body));
+    }
+    if plugin.security && hook == Hook::Inlet {
+        keys::check_chat(&call.body)?;
     }
     call.of_filter(app, snapshot, plugin, &parts).await
 }

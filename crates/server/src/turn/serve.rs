@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
-use valvehouse_core::chat::{ChatRequest, items};
+use valvehouse_core::chat::{ChatRequest, items, keys};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
@@ -76,6 +76,9 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let guards = snapshot.guards_in(ready.kernel.chain());
     // The messages of a chat are parsed only if they can have items; a key can be written with escapes.
     let has = |part: &[u8]| memmem::find(bytes, part).is_some();
+    if !guards.is_empty() {
+        keys::check_chat(chat.body())?;
+    }
     if !guards.is_empty() && (E::NAME == "responses" || has(CONTENT_BLOCKS.as_bytes()) || has(b"\\u")) {
         refuse_hidden_tools(&guards, chat.body())?;
     }
