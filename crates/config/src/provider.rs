@@ -130,6 +130,8 @@ pub struct ProviderSettings {
     pub is_paid_by_callers: bool,
     /// The models that may be requested by their own names.
     pub models: ExposedModels,
+    /// Set if names are refused that neither `[[models]]` nor a list in `models` has.
+    pub refuses_unlisted: bool,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
     /// The time limits of calls.

@@ -64,12 +64,14 @@ impl Snapshot {
     /// all models.
     pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
         let is_blind = |id: &str| self.is_guard(id, |plugin| !plugin.covers(endpoint));
-        let chosen = match model {
-            Some(_) => vec![self.plan().models.iter().find(|plan| Some(plan.name.as_str()) == model)],
-            None => self.plan().models.iter().map(Some).chain([None]).collect(),
+        let chains: Vec<Chain> = match model {
+            Some(name) => vec![self.select_for(name, &[]).chain],
+            None => {
+                let all = self.plan().models.iter().map(Some).chain([None]);
+                all.map(|plan| self.select(plan, &[]).chain).collect()
+            }
         };
-        let chains = chosen.into_iter().map(|plan| self.select(plan, &[]).chain);
-        let names = chains.flat_map(|chain| {
+        let names = chains.into_iter().flat_map(|chain| {
             chain.filters().iter().map(|filter| filter.name().to_owned()).collect::<Vec<_>>()
         });
         let mut blind: Vec<String> = names.filter(|id| is_blind(id)).collect();
@@ -78,11 +80,13 @@ impl Snapshot {
         blind
     }
 
-    /// Returns the chain of an endpoint other than chats for a model or, without one, for every request.
-    pub fn covering(&self, endpoint: &str, model: Option<&str>) -> Chain {
-        match model {
-            Some(name) => self.select_named_at(endpoint, name, &[]).chain,
-            None => self.select_at(endpoint, None, &[]).chain,
-        }
+    /// Returns the chain of an endpoint other than chats for a model.
+    pub fn covering(&self, endpoint: &str, model: &str) -> Chain {
+        self.select_named_at(endpoint, model, &[]).chain
+    }
+
+    /// Returns the chain of an endpoint other than chats for a request to a provider that names no model.
+    pub fn covering_unnamed(&self, endpoint: &str, provider: &str) -> Chain {
+        self.select_unnamed_at(endpoint, provider).chain
     }
 }

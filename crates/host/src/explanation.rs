@@ -142,7 +142,8 @@ impl Snapshot {
                 let why = match plugin.global {
                     true => "runs for every model".to_owned(),
                     false if !self.plan().models.iter().any(|plan| plan.name == model) => {
-                        "guards a configured model that the same model of its provider serves".to_owned()
+                        let names = self.guarded_by(id, model).join(", ");
+                        format!("guards a configured model that the name may mean: {names}")
                     }
                     false => format!("listed by the model `{model}`"),
                 };

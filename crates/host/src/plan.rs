@@ -8,6 +8,7 @@ use std::sync::Arc;
 use valvehouse_agent::middleware::Middleware;
 use valvehouse_config::{Grants, ScriptSource};
 use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::chat::keys::folded;
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
@@ -98,8 +99,12 @@ impl PluginPlan {
 pub struct ProviderPlan {
     /// The provider.
     pub provider: Arc<dyn Provider>,
+    /// The kind of service in the configuration; "" for a provider that a program added.
+    pub kind: &'static str,
     /// The model names that are passed through without `[[models]]`.
     pub passes: Passes,
+    /// `true` if names that are not configured are refused, and requests without a model.
+    pub refuses_unlisted: bool,
     /// The first path segments of its allowed routes other than chats; `None` for all routes of its kind.
     pub routes: Option<Vec<String>>,
     /// `true` if each caller's own key is passed on.
@@ -144,17 +149,31 @@ pub struct ModelPlan {
     pub middleware: Vec<Middleware>,
 }
 
-impl ModelPlan {
-    /// Returns `true` if a model of a provider may answer for this one. Equivalent spellings of a name are
-    /// accepted.
-    pub(super) fn may_lead_to(&self, provider: &str, model: &str) -> bool {
-        let usual = |name: &str| {
-            let name = name.trim().to_lowercase();
-            let name = name.strip_prefix("models/").unwrap_or(&name);
-            name.strip_suffix(":latest").unwrap_or(name).to_owned()
-        };
-        self.leads_to.iter().any(|(own, leads_to)| own == provider && usual(leads_to) == usual(model))
+/// Returns the form that all spellings of a model's name have in common at a kind of service.
+fn usual(kind: &str, name: &str) -> String {
+    let name = folded(name);
+    let name = name.split_once("://").map_or(name.as_str(), |(_, rest)| rest);
+    let mut steps: Vec<&str> = name.split('/').filter(|step| !matches!(*step, "" | ".")).collect();
+    let optional: &[&str] = match kind {
+        "ollama" => &["registry.ollama.ai", "ollama.com", "library"],
+        _ => &["models"],
+    };
+    for step in optional {
+        if steps.len() > 1 && steps[0] == *step {
+            steps.remove(0);
+        }
     }
+    let name = steps.join("/");
+    name.strip_suffix(":latest").unwrap_or(&name).to_owned()
+}
+
+/// Returns `true` if a name contains another one, not as a part of a longer word.
+fn contains(name: &str, other: &str) -> bool {
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
+    let mut found = name.match_indices(other);
+    found.any(|(at, _)| {
+        is_end(name[..at].chars().next_back()) && is_end(name[at + other.len()..].chars().next())
+    })
 }
 
 impl Plan {
@@ -275,6 +294,33 @@ impl Plan {
 }
 
 impl Plan {
+    /// Returns the configured models that a name at a provider may mean: those with this name in any spelling. If there
+    /// are none, those whose name it contains, such as `vendor/NAME` and `NAME:tag`, or that has it after a vendor.
+    pub(super) fn meant_by(&self, provider: &str, name: &str) -> Vec<&ModelPlan> {
+        let kind =
+            self.providers.iter().find(|plan| plan.provider.name() == provider).map_or("", |plan| plan.kind);
+        let name = usual(kind, name);
+        let all = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&ModelPlan> {
+            let leads = |(own, model): &(String, String)| own == provider && is_meant(&usual(kind, model));
+            self.models.iter().filter(|model| model.leads_to.iter().any(leads)).collect()
+        };
+        let same = all(&|own| own == name);
+        if !same.is_empty() {
+            return same;
+        }
+        // This server has one model, which answers to any name.
+        let is_only = kind == "llamacpp";
+        all(&|own| {
+            is_only || contains(&name, own) || own.strip_suffix(&name).is_some_and(|rest| rest.ends_with('/'))
+        })
+    }
+
+    /// Returns the configured models that a provider may answer for.
+    pub(super) fn models_of(&self, provider: &str) -> impl Iterator<Item = &ModelPlan> {
+        let leads = move |model: &&ModelPlan| model.leads_to.iter().any(|(own, _)| own == provider);
+        self.models.iter().filter(leads)
+    }
+
     /// Returns `true` if callers pay at least one provider with their own keys.
     pub fn has_callers_keys(&self) -> bool {
         self.providers.iter().any(|plan| plan.is_paid_by_callers)

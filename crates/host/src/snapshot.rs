@@ -203,17 +203,47 @@ impl Snapshot {
     }
 
     /// Returns the ids of the guards for a model of a provider under its own name: those of the configured
-    /// models that it may answer for, so that its own name does not bypass them.
+    /// models that it may mean, so that its own name does not bypass them.
     fn guards_of_passed(&self, provider: &str, upstream: &str) -> Vec<String> {
         if !self.lists_guards {
             return Vec::new();
         }
-        let models = self.plan().models.iter().filter(|model| model.may_lead_to(provider, upstream));
+        self.guards_of_all(self.plan().meant_by(provider, upstream).into_iter())
+    }
+
+    /// Returns the ids of the guards of any of these models.
+    fn guards_of_all<'a>(&'a self, models: impl Iterator<Item = &'a ModelPlan>) -> Vec<String> {
         let mut guards: Vec<String> =
             models.flat_map(|model| self.guards_of(model)).map(str::to_owned).collect();
         guards.sort();
         guards.dedup();
         guards
+    }
+
+    /// Returns the names of the configured models with a guard that a name which is not configured may mean.
+    pub(crate) fn guarded_by<'a>(&'a self, guard: &'a str, name: &'a str) -> Vec<&'a str> {
+        let Some((provider, upstream)) = self.served.passes(name) else { return Vec::new() };
+        let meant = self.plan().meant_by(provider.name(), upstream).into_iter();
+        meant.filter(|model| self.guards_of(model).any(|id| id == guard)).map(|model| &*model.name).collect()
+    }
+
+    /// Returns the providers that pass any name through, although a configured model has guards of its own there, each
+    /// with that model.
+    pub(crate) fn open_names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let open = self.plan().providers.iter().filter(|plan| plan.passes == Passes::Everything);
+        open.filter_map(|plan| {
+            let provider = plan.provider.name();
+            let model =
+                self.plan().models_of(provider).find(|model| self.guards_of(model).next().is_some())?;
+            Some((provider, model.name.as_str()))
+        })
+    }
+
+    /// Returns the selection for a request to a provider that names no model, at an endpoint: with the guards of all
+    /// models of the provider, because any of them may answer.
+    pub(crate) fn select_unnamed_at(&self, endpoint: &str, provider: &str) -> ModelSelection {
+        let guards = self.guards_of_all(self.plan().models_of(provider));
+        self.select_listed(endpoint, None, &guards, &[])
     }
 
     /// Returns the filters with `global: false` that run for a model name.

@@ -2,8 +2,8 @@
 //! confirmation.
 
 use super::with;
-use crate::host::{TestHost, chat_body, until};
-use crate::upstream::MODEL;
+use crate::host::{Answer, TestHost, chat_body, until};
+use crate::upstream::{MODEL, Reply};
 use serde_json::json;
 use valvehouse::script::Severity;
 
@@ -424,4 +424,88 @@ async fn a_guard_of_a_model_also_covers_its_provider_name() {
     for model in guarded {
         assert_eq!(asks(&host, model, "bad").await, [503; 4], "{model}");
     }
+}
+
+#[tokio::test]
+async fn a_guard_of_a_model_also_covers_names_that_may_mean_it() {
+    const SAFE: &str = "[[models]]\nname = \"safe\"\nprovider = \"mock\"\nmodel = \"llama3\"\nfilters = [\"guard\"]\n\
+        [[models]]\nname = \"vendor\"\nprovider = \"mock\"\nmodel = \"acme/big-1\"\nfilters = [\"guard\"]\n\
+        [[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"llama3:1b\"";
+    let listed = GUARD
+        .replace("security: true", "security: true\nglobal: false")
+        .replace("*/\n", "*/\nconst endpoints = [\"chat\", \"embeddings\", \"images\"];\n");
+    assert!(listed.contains("endpoints"), "{listed}");
+    let host = |kind: &'static str, more: &'static str| {
+        TestHost::new().provider(kind).filter("guard", &listed).config(SAFE).provider(more).start()
+    };
+    let meant = [
+        "mock/llama3",
+        "llama3",
+        "mock/library/llama3",
+        "mock/registry.ollama.ai/library/llama3:latest",
+        "mock/https://registry.ollama.ai/library/llama3",
+        "mock/Registry.ollama.ai/Library/LLAMA3",
+        "mock//llama3",
+        "mock/./llama3",
+        "mock/llama3/",
+        "mock/ｌlama3",
+        "mock/llama3 ",
+        "mock/llama3:8b-instruct",
+        "mock/acme/llama3@main",
+        "mock/big-1",
+        "mock/acme/big-1-2026",
+    ];
+    let others = ["plain", "mock/llama3:1b", "mock/llama31", "mock/xllama3", "mock/big-10", "mock/other"];
+    for kind in ["kind = \"openai\"", "kind = \"ollama\""] {
+        let host = host(kind, "").await;
+        host.upstream.script(|request| match request.path.ends_with("/chat") {
+            true => Reply::json(
+                &json!({"model": "m", "message": {"role": "assistant", "content": "hi"}, "done": true}),
+            ),
+            false => Reply::fitting(request, "hi"),
+        });
+        let statuses = async |model: &str, text: &str| {
+            let chat = host.chat(&chat_body(model, text)).await;
+            let embed = json!({"model": model, "input": text}).to_string();
+            let embed =
+                host.request("POST", "/v1/embeddings").header("content-type", "application/json").body(embed);
+            [chat.status, Answer::of(embed).await.status]
+        };
+        for model in meant {
+            assert_eq!(statuses(model, "bad").await, [403; 2], "{kind} {model}");
+            assert_eq!(statuses(model, "good").await, [200; 2], "{kind} {model}");
+        }
+        for model in others {
+            assert_eq!(statuses(model, "bad").await, [200; 2], "{kind} {model}");
+        }
+        // Any model of the service may answer a request that names none.
+        let unnamed = |text: &str| {
+            let body = json!({"input": text}).to_string();
+            Answer::of(
+                host.request("POST", "/v1/embeddings").header("content-type", "application/json").body(body),
+            )
+        };
+        assert_eq!((unnamed("bad").await.status, unnamed("good").await.status), (403, 200));
+        let parts = host.snapshot().parts("mock/library/llama3", &[], |_| None);
+        let guard = parts.iter().find(|part| &*part.plugin.id == "guard").unwrap();
+        assert!(guard.runs() && guard.reason.contains("that the name may mean: safe;"), "{}", guard.reason);
+        // Completions have no guard that covers them.
+        let prompt = json!({"model": "mock/library/llama3", "prompt": "bad"}).to_string();
+        let prompt =
+            host.request("POST", "/v1/completions").header("content-type", "application/json").body(prompt);
+        assert_eq!(Answer::of(prompt).await.status, 403);
+    }
+    // A server with one model.
+    let single = host("kind = \"llamacpp\"", "").await;
+    assert_eq!(single.chat(&chat_body("mock/anything", "bad")).await.status, 403);
+    let closed = host("kind = \"openai\"", "unlisted = \"refuse\"").await;
+    for model in ["mock/other", "other", "mock/library/llama3", "mock/LLAMA3", "mock/llama3/"] {
+        closed.chat(&chat_body(model, "good")).await.refused(404, "does not exist");
+    }
+    for model in ["safe", "mock/llama3", "plain"] {
+        assert_eq!(closed.chat(&chat_body(model, "good")).await.status, 200, "{model}");
+    }
+    let unnamed = closed.request("POST", "/v1/embeddings").header("content-type", "application/json");
+    Answer::of(unnamed.body(r#"{"input":"good"}"#)).await.refused(400, "serves only configured models");
+    assert_eq!(closed.chat(&chat_body("mock/llama3", "bad")).await.status, 403);
 }

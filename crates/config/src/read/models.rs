@@ -46,6 +46,7 @@ fn provider(
         matches!(&api_key, Some(SecretSource::Literal(word)) if word.expose() == "client");
     let api_key = api_key.filter(|_| !is_paid_by_callers);
     let models = offered(&mut it);
+    let refuses_unlisted = it.word("unlisted") == "refuse";
     let routes = it.texts_given("routes");
     let timeouts = it.section("timeouts", |it| Timeouts {
         connect: it.time("connect_ms"),
@@ -68,6 +69,7 @@ fn provider(
         api_key,
         is_paid_by_callers,
         models,
+        refuses_unlisted,
         routes,
         timeouts,
         retry,

@@ -483,6 +483,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "\"*\"",
             ),
             it(
+                "providers.NAME.unlisted",
+                Form::OneOf(&["pass", "refuse"]),
+                "\"pass\"",
+                "`refuse`: with `models = \"*\"`, only the models of `[[models]]` can be requested by the service's names, and requests of other routes must name one. Recommended if one of them has guards of its own.",
+                "\"refuse\"",
+            ),
+            it(
                 "providers.NAME.routes",
                 Form::ListOf(&ROUTES),
                 "*all that its kind may have*",

@@ -119,7 +119,9 @@ impl HostBuilder {
         });
         self.native.providers.push(ProviderPlan {
             provider,
+            kind: "",
             passes: Passes::Nothing,
+            refuses_unlisted: false,
             routes: None,
             is_paid_by_callers: false,
         });
@@ -132,7 +134,9 @@ impl HostBuilder {
     pub fn provider(mut self, provider: impl IntoProvider) -> Self {
         self.native.providers.push(ProviderPlan {
             provider: provider.into_provider(),
+            kind: "",
             passes: Passes::Everything,
+            refuses_unlisted: false,
             routes: None,
             is_paid_by_callers: false,
         });

@@ -2,7 +2,7 @@
 
 use super::error::OpenError;
 use super::providers::{ProviderKeys, provider};
-use crate::plan::{ModelPlan, MountedOffers, Plan, PluginPlan, ProviderPlan};
+use crate::plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan};
 use indexmap::IndexMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use valvehouse_script::{Kind, Settings};
 pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenError> {
     let mut clients = Vec::new();
     let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
-    let providers = providers.collect::<Result<Vec<_>, _>>()?;
+    let mut providers = providers.collect::<Result<Vec<_>, _>>()?;
     let known: Vec<(String, Choice)> = config
         .models
         .iter()
@@ -36,6 +36,9 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         Ok(model(settings, leads_to, fallback(config, settings, &providers), middleware))
     });
     let models = models.collect::<Result<Vec<_>, OpenError>>()?;
+    for plan in providers.iter_mut().filter(|plan| plan.refuses_unlisted) {
+        pass_configured_only(plan, &models);
+    }
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
         let plans = all
             .iter()
@@ -63,6 +66,18 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         time_scale: config.time_scale,
         quarantined: Vec::new(),
     })
+}
+
+/// Lets a provider that passes any name through pass only those of configured models.
+fn pass_configured_only(plan: &mut ProviderPlan, models: &[ModelPlan]) {
+    if plan.passes == Passes::Everything {
+        let leads_to = models.iter().flat_map(|model| &model.leads_to);
+        let own = leads_to.filter(|(provider, _)| provider == plan.provider.name());
+        let mut names: Vec<String> = own.map(|(_, model)| model.clone()).collect();
+        names.sort();
+        names.dedup();
+        plan.passes = Passes::These(names);
+    }
 }
 
 /// Returns the folder of the plugins of a kind.

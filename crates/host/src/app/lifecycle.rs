@@ -181,6 +181,13 @@ impl App {
                 "server.keys contains admin.key, so clients with this key may change everything; set different keys"
             );
         }
+        for (provider, model) in host.snapshot().open_names() {
+            tracing::warn!(
+                provider,
+                model,
+                "this model has guards of its own, and clients can request any model of its provider: guards run for names that may mean it; refuse all others with `unlisted = \"refuse\"`"
+            );
+        }
         let names = |names: &[String]| HeaderNames::new(names.iter().map(String::as_str));
         let mcp = watch::Sender::new(config.mcp.clone());
         let schedule = Schedule::new(host.clone(), traces.clone());

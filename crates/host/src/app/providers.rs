@@ -72,7 +72,9 @@ pub(super) fn provider(
 fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> ProviderPlan {
     ProviderPlan {
         provider,
+        kind: settings.kind.name,
         passes: passes(settings),
+        refuses_unlisted: settings.refuses_unlisted,
         routes: settings.routes.clone(),
         is_paid_by_callers: settings.is_paid_by_callers,
     }

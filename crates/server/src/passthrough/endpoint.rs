@@ -112,7 +112,10 @@ async fn answer(
     let turn = Turn::new(facts, context, Events::default());
     let relayed = async {
         if let Some(at) = covered {
-            let chain = snapshot.covering(at.0, model.as_deref());
+            let chain = match &model {
+                Some(model) => snapshot.covering(at.0, model),
+                None => snapshot.covering_unnamed(at.0, target.provider.name()),
+            };
             if !chain.filters().is_empty() {
                 guard::run(&chain, at, &mut sent, &turn).await?;
             }
@@ -271,16 +274,16 @@ impl Target {
         let others = having.iter().copied().filter(|plan| plan.provider.name() != DEMO);
         let others: Vec<&ProviderPlan> = others.collect();
         let having = if others.is_empty() { having } else { others };
+        let takes_model = !matches!(path.split('/').next(), Some("files" | "batches" | "messages"));
         match having.as_slice() {
             all if named.is_some() => {
                 let found = all.iter().find(|plan| Some(plan.provider.name()) == named);
-                found.map(|plan| Self::of(plan)).ok_or_else(|| without(path, &[], &having))
+                found.ok_or_else(|| without(path, &[], &having)).and_then(|plan| Self::of(plan, takes_model))
             }
-            [only] => Ok(Self::of(only)),
+            [only] => Self::of(only, takes_model),
             [] => Err(without(path, &[], &having)),
             several => {
                 let names: Vec<&str> = several.iter().map(|plan| plan.provider.name()).collect();
-                let takes_model = !matches!(path.split('/').next(), Some("files" | "batches"));
                 let message = format!(
                     "several providers may serve /v1/{path}: {}; {}name one of them in the header {PROVIDER}, or restrict `routes` in their settings",
                     names.join(", "),
@@ -291,14 +294,21 @@ impl Target {
         }
     }
 
-    fn of(plan: &ProviderPlan) -> Self {
-        let facts = Json::from([("provider", plan.provider.name().into())]);
-        Self {
+    /// Returns the target of a request without a model.
+    fn of(plan: &ProviderPlan, takes_model: bool) -> Result<Self, Error> {
+        let name = plan.provider.name();
+        if plan.refuses_unlisted && takes_model {
+            let message =
+                format!("missing `model`: provider {name} serves only configured models; name one of them");
+            return Err(Error::invalid(message, Some("model")));
+        }
+        let facts = Json::from([("provider", name.into())]);
+        Ok(Self {
             provider: plan.provider.clone(),
             model: String::new(),
             facts,
             is_listed: plan.routes.is_some(),
-        }
+        })
     }
 
     fn of_model(
