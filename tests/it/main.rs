@@ -38,6 +38,7 @@ mod editors;
 mod even_ground;
 mod event_text;
 mod filter_chain;
+mod forms;
 mod functions;
 mod guard_coverage;
 mod guide;

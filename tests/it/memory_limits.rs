@@ -103,7 +103,7 @@ async fn an_answer_without_a_filter_is_passed_on_at_any_length() {
     assert!(answer.len() > 80 << 20 && answer.ends_with("data: [DONE]\n\n"), "{}", answer.len());
 }
 
-async fn held(host: &TestHost) -> String {
+pub(crate) async fn held(host: &TestHost) -> String {
     let metrics = host.get("/metrics").await;
     let line =
         metrics.body().lines().find(|line| line.starts_with("valvehouse_request_memory_bytes ")).unwrap();
@@ -276,4 +276,27 @@ async fn messages_of_mcp_clients_count_toward_the_memory_of_all_requests() {
     releases_all(&host).await;
     let answer = post(with(1)).await;
     assert!(answer.status == 200 && answer.body().contains("serverInfo"), "{}", answer.body());
+}
+
+#[tokio::test]
+async fn unfinished_forms_count_toward_the_memory_of_the_host() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 16").start().await;
+    host.upstream.reply(Reply::json(&json!({})));
+    let head = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n";
+    let chunks = |count: usize| {
+        let chunks = std::iter::once(head.into()).chain((0..count).map(|_| "y".repeat(1 << 20)));
+        reqwest::Body::wrap_stream(futures::stream::iter(chunks.map(Ok::<_, std::io::Error>)))
+    };
+    let form = |path: &str, body: reqwest::Body| {
+        host.request("POST", path).header("content-type", "multipart/form-data; boundary=x").body(body)
+    };
+    // The model may follow the file, so the form is read up to its end.
+    let refused = Answer::of(form("/v1/audio/transcriptions", chunks(20))).await;
+    refused.refused(503, "the requests of this host exceed their memory limit of 16 MB");
+    releases_all(&host).await;
+    assert_eq!(Answer::of(form("/v1/audio/transcriptions", chunks(4))).await.status, 200);
+    // A file names no model, so it is streamed.
+    assert_eq!(Answer::of(form("/v1/files", chunks(20))).await.status, 200);
+    assert!(host.upstream.last().body.len() > 20 << 20);
+    releases_all(&host).await;
 }

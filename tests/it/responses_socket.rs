@@ -1,12 +1,15 @@
 //! Responses over a WebSocket, which is Codex's first choice.
 
 use crate::host::{TestHost, until};
+use crate::memory_limits::held;
 use crate::upstream::{Gate, Reply};
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 const KEYS: &str = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"";
@@ -180,4 +183,66 @@ async fn a_turn_ends_with_its_socket_and_a_stopping_host_closes_it() {
     let mut idle = Client::open(&host, "ann-secret-0001").await.unwrap();
     host.stop().await;
     assert_eq!(idle.next().await, None);
+}
+
+#[tokio::test]
+async fn unfinished_messages_count_toward_the_memory_of_the_host() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 16").config(KEYS).start().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let part = Frame::message(vec![b'x'; 8 << 20], OpCode::Data(Data::Text), false);
+    client.0.send(Message::Frame(part)).await.unwrap();
+    let more = Frame::message(vec![b'x'; 8 << 20], OpCode::Data(Data::Continue), false);
+    // The connection may be closed before all of it is sent.
+    let _ = client.0.send(Message::Frame(more)).await;
+    let refused = client.next().await.unwrap();
+    assert_eq!(
+        (&refused["status"], &refused["error"]["code"]),
+        (&json!(503), &json!("host_too_busy")),
+        "{refused}"
+    );
+    assert_eq!(client.next().await, None, "the connection is closed");
+    drop(client);
+    until("the memory is released", || async { held(&host).await == "0" }).await;
+}
+
+#[tokio::test]
+async fn prepared_responses_count_toward_the_memory_of_the_host() {
+    let model = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
+    let host =
+        TestHost::new().config("[server]\nmax_memory_mb = 64").config(model).config(KEYS).start().await;
+    let prepared = || json!({"input": "y".repeat(8 << 20), "generate": false, "store": false});
+    let mut clients = Vec::new();
+    let refused = loop {
+        assert!(clients.len() < 8, "prepared responses are not counted");
+        let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+        let end = client.ask(prepared()).await;
+        clients.push(client);
+        if end.get("status").is_some() {
+            break end;
+        }
+    };
+    assert_eq!(refused["error"]["code"], "host_too_busy", "{refused}");
+    assert!(clients.len() > 1, "one is kept");
+    drop(clients);
+    until("the memory is released", || async { held(&host).await == "0" }).await;
+}
+
+#[tokio::test]
+async fn open_sockets_are_limited_for_each_client_and_in_all() {
+    let keys =
+        "[server]\nmax_sockets = 3\nmax_sockets_each = 2\nkeys = [\"first-secret-01\", \"second-secret-01\"]";
+    let host = TestHost::new().config(keys).start().await;
+    let open = async |key: &str| Client::open(&host, key).await;
+    let status = |opened: Result<Client, Error>| match opened {
+        Err(Error::Http(response)) => response.status().as_u16(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => 101,
+    };
+    let _first = open("first-secret-01").await.unwrap();
+    let second = open("first-secret-01").await.unwrap();
+    assert_eq!(status(open("first-secret-01").await), 429);
+    let _third = open("second-secret-01").await.unwrap();
+    assert_eq!(status(open("second-secret-01").await), 503);
+    drop(second);
+    until("the socket is closed", || async { open("second-secret-01").await.is_ok() }).await;
 }

@@ -85,6 +85,8 @@ impl Config {
             ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
             ("server.max_memory_mb", now.max_memory_mb != next.max_memory_mb),
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
+            ("server.max_sockets", now.max_sockets != next.max_sockets),
+            ("server.max_sockets_each", now.max_sockets_each != next.max_sockets_each),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
             ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
@@ -141,6 +143,10 @@ pub struct Server {
     pub max_memory_mb: u64,
     /// The longest text that a script may read or build, in megabytes.
     pub max_text_mb: u64,
+    /// The maximum number of open WebSockets of all clients.
+    pub max_sockets: usize,
+    /// The maximum number of open WebSockets of one client.
+    pub max_sockets_each: usize,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.
     pub keep_alive_ms: u64,
     /// Other names than the listen address and this machine's own under which clients find us; with none, any

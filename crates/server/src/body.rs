@@ -1,9 +1,9 @@
 //! The body of a request: read completely, limited in size, and parsed.
 
-use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use ruzstd::decoding::StreamingDecoder;
 use std::io::Read as _;
 use std::time::Duration;
@@ -65,45 +65,70 @@ impl<H> AsRef<[u8]> for CountedBytes<H> {
 /// too much memory.
 pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error> {
     let max_mb = limits.max_mb;
-    let held = limits.memory.share();
-    let mut threshold = COUNTED;
+    let mut received = Received::new(&limits.memory);
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
-    let announced = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit).min(limit);
     let mut chunks = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| unreadable(&error, max_mb))?;
-        if first.len() + whole.len() + chunk.len() > limit {
+        if received.bytes + chunk.len() > limit {
             drain(chunks).await;
             return Err(too_large(max_mb));
         }
-        if first.len() + whole.len() + chunk.len() > threshold {
-            if let Err(error) = held.grow(COPIES * COUNTED.max(chunk.len())) {
-                drop((first, whole));
-                drain(chunks).await;
-                return Err(error);
-            }
-            threshold += COUNTED.max(chunk.len());
+        if let Err(error) = received.add(chunk.len()) {
+            drop((first, whole));
+            drain(chunks).await;
+            return Err(error);
         }
-        // Most bodies arrive in one chunk, which is not copied.
+        // Most bodies arrive in one chunk, which is not copied. No memory is reserved for announced bytes.
         match (first.is_empty(), whole.is_empty()) {
             (true, true) => first = chunk,
             (_, is_first) => {
                 if is_first {
-                    whole.reserve(announced);
                     whole.extend_from_slice(&std::mem::take(&mut first));
                 }
                 whole.extend_from_slice(&chunk);
             }
         }
     }
-    let mut bytes = if whole.is_empty() { first } else { whole.freeze() };
-    if threshold > COUNTED {
-        bytes = counted(bytes, held);
-    }
+    let bytes = received.count(if whole.is_empty() { first } else { whole.freeze() });
     Ok(if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes })
+}
+
+/// The bytes received so far, which count for the memory of the host if they are many.
+pub(crate) struct Received {
+    held: HeldMemory,
+    bytes: usize,
+    /// The size from which more bytes are counted.
+    threshold: usize,
+}
+
+impl Received {
+    /// Starts without bytes.
+    pub(crate) fn new(memory: &MemoryLimit) -> Self {
+        Self { held: memory.share(), bytes: 0, threshold: COUNTED }
+    }
+
+    /// Adds received bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the requests of the host hold too much memory.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        if self.bytes > self.threshold {
+            let more = COUNTED.max(bytes);
+            self.held.grow(COPIES * more)?;
+            self.threshold += more;
+        }
+        Ok(())
+    }
+
+    /// Returns these bytes, which count until they are dropped.
+    pub(crate) fn count(self, bytes: Bytes) -> Bytes {
+        if self.held.is_empty() { bytes } else { counted(bytes, self.held) }
+    }
 }
 
 fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
@@ -217,7 +242,7 @@ fn parse(bytes: &Bytes) -> Result<(Json, usize), Error> {
 
 /// Discards the rest of an oversized body, because a client that is interrupted while it sends never reads
 /// the response. If the rest is too large or too slow, the connection is closed.
-pub(crate) async fn drain(mut chunks: BodyDataStream) {
+pub(crate) async fn drain<E>(mut chunks: impl Stream<Item = Result<Bytes, E>> + Unpin) {
     let rest = async {
         let mut read = 0;
         while let Some(Ok(chunk)) = chunks.next().await {

@@ -45,6 +45,8 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         origins: origins(it),
         mcp_tools: it.texts("mcp_tools"),
         mcp_tool_search: it.truth("mcp_tool_search"),
+        max_sockets: it.whole("max_sockets"),
+        max_sockets_each: it.whole("max_sockets_each"),
         requests_per_minute: it.whole("requests_per_minute"),
     }
 }

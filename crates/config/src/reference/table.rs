@@ -228,6 +228,20 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "[\"https://chat.example.com\"]",
             ),
             it(
+                "server.max_sockets",
+                Form::Whole(1, 1_000_000),
+                "1000",
+                "The maximum number of open WebSockets of all clients together. More are rejected with 503.",
+                "200",
+            ),
+            it(
+                "server.max_sockets_each",
+                Form::Whole(1, 1_000_000),
+                "100",
+                "The maximum number of open WebSockets for each key or, without keys, each address. More are rejected with 429.",
+                "20",
+            ),
+            it(
                 "server.requests_per_minute",
                 Form::Whole(0, 1_000_000),
                 "0",

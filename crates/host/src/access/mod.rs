@@ -8,6 +8,7 @@ mod digest;
 mod keys;
 mod rate;
 mod sessions;
+mod sockets;
 mod state;
 
 pub use attempts::Attempts;
@@ -15,4 +16,5 @@ pub use digest::Digest;
 pub use keys::{Holder, Keys};
 pub use rate::{Asker, Rate};
 pub use sessions::{LIFE, NewSession, Session, Sessions};
+pub use sockets::{OpenSocket, SocketLimit, Sockets};
 pub use state::Access;

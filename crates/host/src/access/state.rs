@@ -3,6 +3,7 @@
 use super::attempts::Attempts;
 use super::keys::Keys;
 use super::rate::Rate;
+use super::sockets::Sockets;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use valvehouse_config::Config;
@@ -13,6 +14,8 @@ pub struct Access {
     pub keys: Keys,
     /// The recent wrong keys.
     pub attempts: Attempts,
+    /// The open WebSockets.
+    pub sockets: Sockets,
     /// The limit of requests for each client; `None` disables it.
     rate: RwLock<Option<Arc<Rate>>>,
 }
@@ -23,6 +26,7 @@ impl Access {
         Self {
             keys: Keys::new(&config.server.keys, config.admin.key.clone()),
             attempts: Attempts::default(),
+            sockets: Sockets::new(config.server.max_sockets, config.server.max_sockets_each),
             rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
         }
     }

@@ -135,7 +135,7 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Error> {
 
 /// Returns the caller to whom the rate limit applies. If user headers are trusted, each user of a key has a
 /// separate limit.
-fn asker(app: &App, parts: &Parts) -> Option<Asker> {
+pub(crate) fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
     let user = user.and_then(|user| user.to_str().ok()).unwrap_or("");
     let key = given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());

@@ -1,7 +1,7 @@
 //! The body of a passthrough request: read until its model is known, then streamed.
 
 use super::multipart::{self, Field, Scan};
-use crate::body::{BodyLimits, parsed, read, too_large};
+use crate::body::{BodyLimits, Received, counted, drain, parsed, read, too_large};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -23,6 +23,17 @@ pub(super) enum Form {
     Other,
 }
 
+/// The part of a form that is read before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// All of it, strictly; it is written anew.
+    Whole,
+    /// The fields up to the model.
+    UntilModel,
+    /// Nothing, because it names no model.
+    Nothing,
+}
+
 /// The body of a passthrough request.
 pub(super) struct RequestBody {
     pub(super) form: Form,
@@ -36,59 +47,106 @@ pub(super) struct RequestBody {
     is_too_large: Arc<AtomicBool>,
     /// The length that the client announced, in bytes.
     length: Option<u64>,
+    /// The content type of a form that was written anew.
+    content_type: Option<String>,
 }
 
 impl Form {
-    fn of(headers: &HeaderMap) -> Self {
+    fn of(headers: &HeaderMap, reading: Reading) -> Result<Self, Error> {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let media = kind.split_once(';').map_or(kind, |(media, _)| media).trim().to_ascii_lowercase();
-        match multipart::boundary(kind) {
-            Some(boundary) => Self::Multipart(boundary),
+        Ok(match multipart::boundary(kind) {
+            Some(Ok(boundary)) => Self::Multipart(boundary),
+            Some(Err(error)) if reading == Reading::Whole => return Err(error.into()),
             None if media == "application/json" || media.ends_with("+json") => Self::Json,
-            None => Self::Other,
-        }
+            _ => Self::Other,
+        })
     }
 }
 
 impl RequestBody {
-    /// Reads a body. JSON is read completely, a form up to its model or completely if `whole` is set, and any
-    /// other body is streamed.
+    /// Reads a body. JSON is read completely, a form as far as `reading` says, and any other body is streamed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`read`], and a request error for a form that is read completely and that parsers could
+    /// read differently.
     pub(super) async fn read(
         headers: &HeaderMap,
         body: Body,
         limits: &BodyLimits,
-        whole: bool,
+        reading: Reading,
     ) -> Result<Self, Error> {
-        let max_mb = limits.max_mb;
-        let form = Form::of(headers);
+        let form = Form::of(headers, reading)?;
         let length = HttpBody::size_hint(&body).exact();
-        let mut sent =
-            Self { form, begun: Bytes::new(), rest: None, model: None, is_too_large: Arc::default(), length };
-        match sent.form.clone() {
-            Form::Json => {
+        let mut sent = Self {
+            form,
+            begun: Bytes::new(),
+            rest: None,
+            model: None,
+            is_too_large: Arc::default(),
+            length,
+            content_type: None,
+        };
+        match (sent.form.clone(), reading) {
+            (Form::Json, _) => {
                 sent.begun = read(body, limits).await?;
                 if !sent.begun.is_empty() {
                     sent.model = json_model(&sent.begun)?;
                 }
             }
-            Form::Multipart(boundary) if whole => {
-                sent.begun = read(body, limits).await?;
-                sent.model = next_model(&mut Scan::new(&boundary), &sent.begun);
+            (Form::Multipart(boundary), Reading::Whole) => {
+                sent.rewrite(read(body, limits).await?, &boundary)?
             }
-            Form::Multipart(boundary) => {
-                let mut rest = limited(body, max_mb, sent.is_too_large.clone());
-                let (mut begun, mut scan) = (BytesMut::new(), Scan::new(&boundary));
-                while sent.model.is_none()
-                    && let Some(bytes) = rest.next().await
-                {
-                    begun.extend_from_slice(&bytes?);
-                    sent.model = next_model(&mut scan, &begun);
-                }
-                (sent.begun, sent.rest) = (begun.freeze(), Some(rest));
+            (Form::Multipart(boundary), Reading::UntilModel) => {
+                sent.read_model(body, limits, &boundary).await?
             }
-            Form::Other => sent.rest = Some(limited(body, max_mb, sent.is_too_large.clone())),
+            _ => sent.rest = Some(limited(body, limits.max_mb, sent.is_too_large.clone())),
         }
         Ok(sent)
+    }
+
+    /// Replaces the body by a form with the same fields that every parser reads in the same way.
+    fn rewrite(&mut self, bytes: Bytes, boundary: &str) -> Result<(), Error> {
+        let fields = multipart::fields(&bytes, boundary)?;
+        let mut models = fields.iter().filter(|field| base_name(&field.name).eq_ignore_ascii_case("model"));
+        if models.next().is_some_and(|model| model.name != "model" || model.file_name.is_some())
+            || models.next().is_some()
+        {
+            return Err(Error::invalid("the form must name its model in one field `model`", Some("model")));
+        }
+        let (form, boundary) = multipart::written(&bytes, &fields);
+        // It counts like the body that it replaces until it has been sent.
+        self.begun = counted(form.into(), bytes);
+        self.model = next_model(&mut Scan::new(&boundary), &self.begun)?;
+        self.content_type = Some(format!("multipart/form-data; boundary={boundary}"));
+        self.form = Form::Multipart(boundary);
+        self.length = None;
+        Ok(())
+    }
+
+    /// Reads a form up to its model. One that parsers could read differently is read up to there.
+    async fn read_model(&mut self, body: Body, limits: &BodyLimits, boundary: &str) -> Result<(), Error> {
+        let mut rest = limited(body, limits.max_mb, self.is_too_large.clone());
+        let (mut begun, mut scan) = (BytesMut::new(), Scan::new(boundary));
+        let mut received = Received::new(&limits.memory);
+        while let Some(bytes) = rest.next().await {
+            let bytes = bytes?;
+            if let Err(error) = received.add(bytes.len()) {
+                drop(begun);
+                drain(rest).await;
+                return Err(error);
+            }
+            begun.extend_from_slice(&bytes);
+            match next_model(&mut scan, &begun) {
+                Ok(None) => {}
+                found => {
+                    self.model = found.unwrap_or_default();
+                    break;
+                }
+            }
+        }
+        (self.begun, self.rest) = (received.count(begun.freeze()), Some(rest));
+        Ok(())
     }
 
     /// Returns the model that the body names.
@@ -101,10 +159,11 @@ impl RequestBody {
         .filter(|model| !model.is_empty())
     }
 
-    /// Returns the fields of a form that have been read.
+    /// Returns the fields of a form that was read completely.
     pub(super) fn fields(&self) -> Vec<Field> {
         match &self.form {
-            Form::Multipart(boundary) => multipart::fields(&self.begun, boundary),
+            // A form that has been read completely was written by this host.
+            Form::Multipart(boundary) => multipart::fields(&self.begun, boundary).unwrap_or_default(),
             _ => Vec::new(),
         }
     }
@@ -114,10 +173,7 @@ impl RequestBody {
     pub(super) fn check_readable(&self) -> Result<(), Error> {
         let is_readable = match &self.form {
             Form::Json => !has_twice(&self.begun),
-            Form::Multipart(boundary) => {
-                multipart::is_whole(&self.begun, boundary)
-                    && self.fields().iter().all(|field| multipart::is_plain(&field.name))
-            }
+            Form::Multipart(_) => self.content_type.is_some(),
             Form::Other => false,
         };
         match is_readable {
@@ -176,6 +232,11 @@ impl RequestBody {
             }
             (_, None) => {}
         }
+    }
+
+    /// Returns the content type of a body that was written anew.
+    pub(super) fn content_type(&self) -> Option<&str> {
+        self.content_type.as_deref()
     }
 
     /// Returns the length of the whole body in bytes, if it is known and the body is streamed.
@@ -273,7 +334,16 @@ fn has_twice(body: &[u8]) -> bool {
 }
 
 /// Returns the range of the model among the form fields that have arrived since the last call.
-fn next_model(scan: &mut Scan, body: &[u8]) -> Option<Range<usize>> {
-    let mut fields = std::iter::from_fn(|| scan.next(body));
-    fields.find(|field| field.name == "model" && !field.is_file).map(|field| field.value)
+fn next_model(scan: &mut Scan, body: &[u8]) -> Result<Option<Range<usize>>, Error> {
+    while let Some(field) = scan.next(body)? {
+        if field.name == "model" && field.file_name.is_none() {
+            return Ok(Some(field.value));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the name of the field to which a name such as `prompt[0]` or `prompt.text` belongs for some services.
+pub(super) fn base_name(name: &str) -> &str {
+    name.split(['[', '.']).next().unwrap_or(name)
 }

@@ -2,7 +2,7 @@
 //!
 //! The provider is that of the request's model, or the one that has the route.
 
-use super::body::RequestBody;
+use super::body::{Reading, RequestBody};
 use super::guard;
 use crate::body::{BodyLimits, unpacked};
 use crate::headers::named;
@@ -89,7 +89,12 @@ async fn answer(
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
-    let mut sent = RequestBody::read(&parts.headers, body, &BodyLimits::of(&app), has_guards).await?;
+    let reading = match has_guards {
+        true => Reading::Whole,
+        false if path.split('/').next() == Some("files") => Reading::Nothing,
+        false => Reading::UntilModel,
+    };
+    let mut sent = RequestBody::read(&parts.headers, body, &BodyLimits::of(&app), reading).await?;
     let model = model.or_else(|| sent.model());
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
     if parts.method == Method::POST {
@@ -140,7 +145,11 @@ async fn pass_on(
     max_mb: u64,
 ) -> Result<RelayResponse, Error> {
     let described = DESCRIBES.into_iter().filter_map(|name| {
-        let value = parts.headers.get(name)?.to_str().ok()?;
+        let written = sent.content_type().filter(|_| name == "content-type");
+        let value = match written {
+            Some(written) => written,
+            None => parts.headers.get(name)?.to_str().ok()?,
+        };
         Some((name.into(), value.into()))
     });
     // A request without a body states its length, because some providers require it.

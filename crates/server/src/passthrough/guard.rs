@@ -3,7 +3,8 @@
 //! A filter receives a body whose `messages` contain each text as a user message. Its edits are written back
 //! to the request, so a filter for chats works unchanged; so are its edits of other fields of the request.
 
-use super::body::{Form, RequestBody};
+use super::body::{Form, RequestBody, base_name};
+use super::multipart::Field;
 use compact_str::CompactString;
 use std::ops::Range;
 use valvehouse_core::chat::{keys, message};
@@ -294,11 +295,11 @@ fn json_texts(
     Ok(found)
 }
 
-/// Returns the ranges of the texts in a form.
+/// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts.
 fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
-    let fields = sent.fields().into_iter();
-    // Uploaded files are included, because some providers read them as texts.
-    // Many servers read `prompt[]` as `prompt`.
-    let is_text = |name: &str| text_fields(field).contains(&name.trim_end_matches("[]"));
-    fields.filter(|own| is_text(&own.name)).map(|own| own.value).collect()
+    let is_text = |own: &Field| match own.file_name {
+        None => own.name != "model",
+        Some(_) => text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text)),
+    };
+    sent.fields().into_iter().filter(is_text).map(|own| own.value).collect()
 }

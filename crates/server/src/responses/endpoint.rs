@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, TextChunks, response, split_texts};
+use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -31,7 +32,8 @@ pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Res
     let snapshot = app.host.snapshot();
     let bytes = Bytes::from(body.to_string());
     let (_, answer) = Responses::default().decode(&Call::new(app, &snapshot, parts), &bytes).await?;
-    Ok(answer.end().await)
+    let (events, kept) = answer.end().await;
+    kept.map(|()| events)
 }
 
 /// OpenAI's Responses API.
@@ -103,16 +105,27 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the events of the end and stores the response, which is in the last event.
-    async fn end(mut self) -> Vec<Json> {
+    /// Returns the events of the end and stores the response, which is in the last event, and whether the
+    /// connection could store it.
+    async fn end(mut self) -> (Vec<Json>, Result<(), Error>) {
         let events = self.writer.end();
+        let mut kept = Ok(());
         if let (Some((local, mut items)), Some(last)) = (self.local, events.last()) {
             let response = without_events(&last.field("response"), &self.rendered);
             items.extend(response.list("output"));
-            local.keep(&response.text_or_empty("id"), items);
+            kept = local.keep(&response.text_or_empty("id"), items);
         }
         if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
             keep(keeper, &last.field("response"), &self.rendered).await;
+        }
+        (events, kept)
+    }
+
+    /// Returns the events of the end of a response that was sent, even if its connection cannot continue it.
+    async fn end_of_sent(self) -> Vec<Json> {
+        let (events, kept) = self.end().await;
+        if let Err(error) = kept {
+            tracing::warn!("cannot keep a response for its connection: {error}");
         }
         events
     }
@@ -162,7 +175,7 @@ impl Encoder for Answer {
         self.writer.go_on(0);
         let chunks = split_texts(&answer, TextChunks::Whole, true);
         chunks.iter().for_each(|chunk| drop(self.writer.write(chunk)));
-        let last = Json::from(self.end().await.pop());
+        let last = Json::from(self.end_of_sent().await.pop());
         Ok(last.field("response"))
     }
 
@@ -184,7 +197,7 @@ impl Encoder for Answer {
                 end => end,
             };
             typed_events(&match end {
-                Ok(_) => self.end().await,
+                Ok(_) => self.end_of_sent().await,
                 Err(error) => {
                     let events = self.writer.fail(code_of(&error), &message_of(&error));
                     if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
@@ -235,28 +248,47 @@ fn message_in(error: &Error) -> String {
 }
 
 /// The latest response of a connection.
-#[derive(Clone, Default)]
-pub(crate) struct Local(Arc<Mutex<Option<Latest>>>);
+#[derive(Clone)]
+pub(crate) struct Local {
+    latest: Arc<Mutex<Option<Latest>>>,
+    memory: MemoryLimit,
+}
 
 struct Latest {
     id: String,
     /// The items of its conversation, ending with those of the response.
     items: Vec<Json>,
+    _held: HeldMemory,
 }
 
+/// The approximate number of copies of an item that a value in memory amounts to.
+const COPIES: usize = 3;
+
 impl Local {
-    /// Returns the items of the conversation that ends with the response of this id.
-    pub(super) fn items(&self, id: &str) -> Option<Vec<Json>> {
-        self.0.lock().as_ref().filter(|latest| latest.id == id).map(|latest| latest.items.clone())
+    /// Starts without a response.
+    pub(super) fn new(memory: MemoryLimit) -> Self {
+        Self { latest: Arc::default(), memory }
     }
 
-    /// Replaces the stored response.
-    pub(super) fn keep(&self, id: &str, items: Vec<Json>) {
-        *self.0.lock() = Some(Latest { id: id.to_owned(), items });
+    /// Returns the items of the conversation that ends with the response of this id.
+    pub(super) fn items(&self, id: &str) -> Option<Vec<Json>> {
+        self.latest.lock().as_ref().filter(|latest| latest.id == id).map(|latest| latest.items.clone())
+    }
+
+    /// Replaces the stored response, which counts toward the memory of the host.
+    ///
+    /// # Errors
+    /// Returns an error if the requests of the host hold too much memory; no response is stored then.
+    pub(super) fn keep(&self, id: &str, items: Vec<Json>) -> Result<(), Error> {
+        *self.latest.lock() = None;
+        let held = self.memory.share();
+        held.grow(COPIES * items.iter().map(Json::size_estimate).sum::<usize>())?;
+        *self.latest.lock() = Some(Latest { id: id.to_owned(), items, _held: held });
+        Ok(())
     }
 
     /// Removes the response with this id, because a request that continued it failed.
     pub(super) fn forget(&self, id: &str) {
-        self.0.lock().take_if(|latest| latest.id == id);
+        self.latest.lock().take_if(|latest| latest.id == id);
     }
 }

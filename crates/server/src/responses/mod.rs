@@ -6,6 +6,7 @@
 mod background;
 mod compact;
 mod conversations;
+mod counted_io;
 mod endpoint;
 mod handlers;
 mod input;

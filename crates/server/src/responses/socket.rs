@@ -1,9 +1,12 @@
 //! `GET /v1/responses`: sequential responses over a WebSocket. Each message is handled as a request.
 
+use super::counted_io::CountedIo;
 use super::endpoint::Local;
 use super::endpoint::warmed_up;
 use super::object::{object, put};
 use crate::auth;
+use crate::body::Received;
+use crate::middleware::checks;
 use crate::reply::{OpenAiError, stopping};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -14,6 +17,7 @@ use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,8 +25,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
-use valvehouse_core::context::HeldMemory;
+use tokio_tungstenite::tungstenite::{Error as SocketError, Utf8Bytes};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::access::{OpenSocket, SocketLimit};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
@@ -34,6 +39,10 @@ const PULSE: Duration = Duration::from_secs(60);
 const MAX_WAITING: usize = 16;
 /// The maximum size of an event, in bytes.
 const MAX_EVENT: usize = 64 << 20;
+/// The size of the two buffers of a connection, in bytes. Each connection has them while it is open.
+const BUFFER: usize = 4 << 10;
+/// The time after which a client with too many connections may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// The separator of the events in a stream.
 pub(super) const BETWEEN: &[u8] = b"\n\n";
 
@@ -74,17 +83,26 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     if app.is_stopping() {
         return stopping();
     }
+    let open = match app.access.sockets.open(checks::asker(&app, &parts)) {
+        Ok(open) => open,
+        Err(limit) => return OpenAiError(too_many(limit)).into_response(),
+    };
     tokio::spawn(async move {
         match upgrade.await {
             Ok(stream) => {
                 let max = usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024));
                 let max = max.unwrap_or(usize::MAX);
-                let config = WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max));
-                let stream =
-                    WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
-                Socket { app, turns, parts, local: Local::default(), stream, waiting: VecDeque::new() }
-                    .serve()
-                    .await;
+                let config = WebSocketConfig::default()
+                    .max_message_size(Some(max))
+                    .max_frame_size(Some(max))
+                    .read_buffer_size(BUFFER)
+                    .write_buffer_size(BUFFER);
+                let stream = CountedIo::new(TokioIo::new(stream), app.memory.clone());
+                let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+                let local = Local::new(app.memory.clone());
+                let socket =
+                    Socket { app, turns, parts, local, stream, waiting: VecDeque::new(), _open: open };
+                socket.serve().await;
             }
             Err(error) => tracing::debug!("cannot open a WebSocket: {error}"),
         }
@@ -129,6 +147,24 @@ fn no_socket() -> Response {
     response
 }
 
+fn too_many(limit: SocketLimit) -> Error {
+    match limit {
+        SocketLimit::Each(limit) => auth::too_often(
+            &format!(
+                "the client exceeded its limit of {limit} open WebSockets ([server] max_sockets_each); close one"
+            ),
+            "too_many_sockets",
+            RETRY_AFTER,
+        ),
+        SocketLimit::All(limit) => Error::TooBusy {
+            message: format!(
+                "the clients exceeded the limit of {limit} open WebSockets ([server] max_sockets); use POST or try again later"
+            ),
+            wait: RETRY_AFTER,
+        },
+    }
+}
+
 /// An open connection.
 struct Socket {
     app: Arc<App>,
@@ -136,9 +172,10 @@ struct Socket {
     /// The head of the handshake, whose key, client address and headers apply to every request.
     parts: Parts,
     local: Local,
-    stream: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    stream: WebSocketStream<CountedIo<TokioIo<hyper::upgrade::Upgraded>>>,
     /// The requests that arrived while another one was in progress.
-    waiting: VecDeque<(String, HeldMemory)>,
+    waiting: VecDeque<(Utf8Bytes, Received)>,
+    _open: OpenSocket,
 }
 
 /// The end of a connection.
@@ -151,17 +188,22 @@ impl Socket {
         tokio::pin!(stopped);
         let mut is_alive = true;
         loop {
-            let request = match self.waiting.pop_front() {
-                Some((request, _)) => request,
+            // The memory of the message counts until it is answered.
+            let (request, _received) = match self.waiting.pop_front() {
+                Some(waiting) => waiting,
                 None => tokio::select! {
                     message = self.stream.next() => match message {
-                        Some(Ok(Message::Text(text))) => text.as_str().to_owned(),
+                        Some(Ok(Message::Text(text))) => (text, self.stream.get_mut().complete()),
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
                             is_alive = true;
                             continue;
                         }
                         Some(Ok(Message::Binary(_))) => {
                             return self.close(CloseCode::Unsupported, "send requests as text").await;
+                        }
+                        Some(Err(SocketError::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
+                            let _ = self.refuse(too_much(&error)).await;
+                            return self.close(CloseCode::Again, "the host is too busy").await;
                         }
                         _ => return,
                     },
@@ -279,25 +321,22 @@ impl Socket {
     }
 
     /// Handles a message of the client while a request is in progress.
-    async fn on_message(
-        &mut self,
-        message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
-    ) -> Result<(), Disconnect> {
+    async fn on_message(&mut self, message: Option<Result<Message, SocketError>>) -> Result<(), Disconnect> {
         match message {
             Some(Ok(Message::Text(text))) if self.waiting.len() < MAX_WAITING => {
-                let memory = self.app.memory.share();
-                match memory.grow(text.len()) {
-                    Ok(()) => {
-                        self.waiting.push_back((text.as_str().to_owned(), memory));
-                        Ok(())
-                    }
-                    Err(error) => self.refuse(OpenAiError(error).into_response()).await,
-                }
+                let received = self.stream.get_mut().complete();
+                self.waiting.push_back((text, received));
+                Ok(())
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
             Some(Ok(Message::Text(_))) => {
+                self.stream.get_mut().complete();
                 let error = error("too_many_requests", "too many requests are waiting for the running one");
                 self.send(&envelope(429, &error)).await
+            }
+            Some(Err(SocketError::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
+                self.refuse(too_much(&error)).await?;
+                Err(Disconnect)
             }
             // The turn ends when its client disconnects.
             _ => Err(Disconnect),
@@ -329,6 +368,11 @@ impl Socket {
     async fn close(mut self, code: CloseCode, reason: &'static str) {
         let _ = self.stream.close(Some(CloseFrame { code, reason: reason.into() })).await;
     }
+}
+
+/// Returns the response for a message that exceeds the memory of the host.
+fn too_much(error: &io::Error) -> Response {
+    OpenAiError(Error::TooBusy { message: error.to_string(), wait: RETRY_AFTER }).into_response()
 }
 
 fn ping() -> Message {
