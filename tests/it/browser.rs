@@ -155,3 +155,48 @@ async fn tools_of_mcp_servers_are_approved_on_the_page_as_shown() {
     };
     run_script("mcp.cjs", TestHost::new().config(&toml), &[]).await;
 }
+
+/// A page of a service that writes a filter with the rights of the host's page.
+const ATTACK: &str = include_str!("../browser/attack.js");
+
+/// Returns the answer of a service that attacks the host's page with the media type in the path.
+fn attacks(path: &str) -> Reply {
+    let script = |start: &str, end: &str| format!("{start}{ATTACK}{end}");
+    let html = || script("<!doctype html><title>x</title><script>", "</script>");
+    if path.contains("svg") {
+        let svg = script("<svg xmlns=\"http://www.w3.org/2000/svg\"><script><![CDATA[", "]]></script></svg>");
+        return Reply::raw("image/svg+xml", svg);
+    }
+    if path.contains("xhtml") {
+        let start = "<html xmlns=\"http://www.w3.org/1999/xhtml\"><head><title>x</title></head><body><script><![CDATA[";
+        return Reply::raw("application/xhtml+xml", script(start, "]]></script></body></html>"));
+    }
+    if path.contains("named") {
+        return Reply::raw("text/html", html()).header("content-disposition", "inline");
+    }
+    if path.contains("missing") {
+        return Reply::raw("text/html", html()).status(404);
+    }
+    Reply::raw("text/html; charset=utf-8", html())
+}
+
+async fn attack(setup: Setup, more: &[(&str, &str)]) {
+    let Some(mut node) = driver() else { return };
+    let host = setup.filter("marks", MARKS).start().await;
+    host.upstream.script(|request| attacks(&request.path));
+    node.arg(at("tests/browser/origin.cjs")).arg(host.url("")).arg(host.folder());
+    node.envs(more.iter().copied());
+    passes(node).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn content_of_services_and_other_sites_have_no_rights_of_the_page() {
+    attack(TestHost::new(), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn content_of_services_cannot_use_the_session_of_an_operator() {
+    let key = "a key that opens everything";
+    attack(TestHost::new().config(&format!("[admin]\nkey = \"{key}\"")), &[("VALVEHOUSE_TEST_KEY", key)])
+        .await;
+}

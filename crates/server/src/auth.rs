@@ -121,11 +121,13 @@ fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {
     Ok(Operator(session.by))
 }
 
-/// Checks the CSRF token, which a page of another site cannot know.
+/// Checks that the host's own page sent a request: the CSRF token, which a page of another site cannot know, and
+/// the sender that the browser names.
 fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok());
     let session = cookie::session(app, parts);
-    if session.zip(given).is_some_and(|(session, given)| session.has_csrf(given)) {
+    let has_token = session.zip(given).is_some_and(|(session, given)| session.has_csrf(given));
+    if has_token && is_of_our_page(parts) {
         return Ok(());
     }
     Err(Error::Request {
@@ -136,6 +138,21 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
         code: Some("csrf_token_needed"),
         kind: RequestErrorKind::Forbidden,
     })
+}
+
+/// Returns `true` if no header says that anything but the host's own page sent a request. Browsers send
+/// `Sec-Fetch-Site` over TLS and on this machine, and otherwise `Origin` with changes. Sandboxed content has the
+/// origin `null`.
+pub(crate) fn is_of_our_page(parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("?"));
+    match headers.get("sec-fetch-site") {
+        Some(site) => site == "same-origin" && origin != Some("null"),
+        None => match origin {
+            Some(origin) => address::host_of(parts).is_some_and(|host| address::is_own(origin, host)),
+            None => !changes(&parts.method),
+        },
+    }
 }
 
 /// Returns `true` if a request with this method may change something.

@@ -1,5 +1,8 @@
 //! The headers of this host, in requests and responses.
 
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use valvehouse_core::context::EmittedEvent;
@@ -32,6 +35,58 @@ pub(crate) async fn named(
     let mut response = answer.await.unwrap_or_else(refused);
     response.headers_mut().insert(GENERATION, HeaderValue::from(snapshot.generation));
     response
+}
+
+/// The content security policy of a service's response: in a browser, it has an origin of its own and loads
+/// nothing.
+const SANDBOX: &str = "sandbox; default-src 'none'";
+
+/// The media types of services that a browser only displays, beside images, sound and video.
+const DISPLAYED: [&str; 9] = [
+    "application/json",
+    "application/jsonl",
+    "application/octet-stream",
+    "application/x-ndjson",
+    "text/csv",
+    "text/event-stream",
+    "text/markdown",
+    "text/plain",
+    "text/vtt",
+];
+
+/// Removes the rights of the host's page from a response whose content comes from a service. A browser saves it
+/// as a file if it could run it.
+pub(crate) fn sandbox(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let is_saved = only(headers, &CONTENT_DISPOSITION)
+        .is_some_and(|value| word(value).eq_ignore_ascii_case("attachment"));
+    if !is_saved && !only(headers, &CONTENT_TYPE).is_some_and(is_displayed) {
+        headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
+}
+
+/// Returns `true` if a browser only displays content of this media type.
+pub(crate) fn is_displayed(content_type: &str) -> bool {
+    let kind = word(content_type);
+    if DISPLAYED.iter().any(|displayed| displayed.eq_ignore_ascii_case(kind)) {
+        return true;
+    }
+    let Some((group, kind)) = kind.split_once('/') else { return false };
+    ["audio", "image", "video"].iter().any(|media| media.eq_ignore_ascii_case(group))
+        && !kind.contains(['+', ','])
+        && !kind.eq_ignore_ascii_case("svg")
+}
+
+/// Returns the value of a header that occurs once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())?.to_str().ok()
+}
+
+/// Returns a header's value without its parameters.
+fn word(value: &str) -> &str {
+    value.split(';').next().unwrap_or("").trim()
 }
 
 /// Returns `true` if a client requests the events of plugins.
@@ -77,4 +132,45 @@ fn ascii(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_that_a_browser_could_run_is_saved_as_a_file() {
+        for (kinds, disposition, expected) in [
+            (&["application/json"][..], None, None),
+            (&["text/plain; charset=utf-8"], None, None),
+            (&["Image/PNG"], Some("inline"), Some("inline")),
+            (&["audio/mpeg"], Some("attachment; filename=\"a.mp3\""), Some("attachment; filename=\"a.mp3\"")),
+            (&["text/html"], None, Some("attachment")),
+            (&["text/html"], Some("inline; filename=attachment"), Some("attachment")),
+            (&["text/html"], Some("Attachment ; filename=x"), Some("Attachment ; filename=x")),
+            (&["TEXT/HTML;charset=utf-8"], Some("attachments"), Some("attachment")),
+            (&["application/xhtml+xml"], None, Some("attachment")),
+            (&["image/svg+xml"], None, Some("attachment")),
+            (&["image/svg"], None, Some("attachment")),
+            (&["image/png,text/html"], None, Some("attachment")),
+            (&["text/xml"], None, Some("attachment")),
+            (&["application/pdf"], None, Some("attachment")),
+            (&["text/plain", "text/html"], None, Some("attachment")),
+            (&[""], None, Some("attachment")),
+            (&[], None, Some("attachment")),
+        ] {
+            let mut headers = HeaderMap::new();
+            for kind in kinds {
+                headers.append(CONTENT_TYPE, HeaderValue::from_static(kind));
+            }
+            if let Some(disposition) = disposition {
+                headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static(disposition));
+            }
+            sandbox(&mut headers);
+            let disposition = headers.get(CONTENT_DISPOSITION).map(|value| value.to_str().unwrap());
+            assert_eq!(disposition, expected, "{kinds:?}");
+            assert_eq!(headers[CONTENT_SECURITY_POLICY], SANDBOX);
+            assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        }
+    }
 }

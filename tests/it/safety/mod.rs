@@ -2,6 +2,7 @@
 
 mod adoption;
 mod middleware;
+mod origins;
 mod canary;
 mod clients;
 mod guards;

@@ -80,11 +80,14 @@ pub(super) fn check_origin(
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Returns `true` if the user followed a link, because no other page can read the response.
+/// Returns `true` if the user followed a link to a file of the page. Other routes may return content of clients
+/// and services, which a link of another site must not open at this origin.
 fn is_visit(parts: &Parts) -> bool {
     let is = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
     let is_reading = matches!(parts.method, Method::GET | Method::HEAD);
-    is_reading && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
+    let path = parts.uri.path();
+    let is_of_page = path == "/" || path.starts_with("/page/");
+    is_reading && is_of_page && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Answers the preflight request for a listed page.

@@ -5,7 +5,7 @@
 use super::body::{Reading, RequestBody};
 use super::guard;
 use crate::body::{BodyLimits, unpacked};
-use crate::headers::named;
+use crate::headers::{named, sandbox};
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::reply::{self, OpenAiError};
@@ -205,6 +205,7 @@ fn response_of(relayed: RelayResponse) -> Response {
             response.headers_mut().append(name, value);
         }
     }
+    sandbox(response.headers_mut());
     response
 }
 

@@ -51,13 +51,15 @@ struct SignIn {
 }
 
 async fn look(State(app): State<Arc<App>>, parts: Parts) -> Response {
-    if let Some(session) = cookie::session(&app, &parts)
+    // The token is for the page; an address that a person opens shows none.
+    let is_of_page = auth::is_of_our_page(&parts);
+    if let Some(session) = cookie::session(&app, &parts).filter(|_| is_of_page)
         && (app.access.keys.has_admin() || at_this_machine(&parts).is_ok())
     {
         return session_response(&app, Some(&session));
     }
     // A request with the key needs no session.
-    if app.access.keys.has_admin() || at_this_machine(&parts).is_err() {
+    if app.access.keys.has_admin() || at_this_machine(&parts).is_err() || !is_of_page {
         let operator = auth::operator(&app, &parts).ok();
         return shape(&app, operator.map(|operator| operator.0), None).into_response();
     }
@@ -92,12 +94,14 @@ async fn sign_in(
 async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, ApiError> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
-        Some(session) if !session.has_csrf(given) => Err(ApiError::from(Error::Request {
-            message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
-            param: None,
-            code: Some("csrf_token_needed"),
-            kind: RequestErrorKind::Forbidden,
-        })),
+        Some(session) if !session.has_csrf(given) || !auth::is_of_our_page(&parts) => {
+            Err(ApiError::from(Error::Request {
+                message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
+                param: None,
+                code: Some("csrf_token_needed"),
+                kind: RequestErrorKind::Forbidden,
+            }))
+        }
         session => {
             session.inspect(|session| app.sessions.end(session));
             let mut response = session_response(&app, None);
