@@ -354,6 +354,59 @@ fn operations() -> Vec<Mutation> {
     all
 }
 
+/// Returns files with the guard's id beside it, which load or do not load, and with a guard that cannot be read.
+#[cfg(unix)]
+fn second_files() -> Vec<Mutation> {
+    use std::os::unix::fs::symlink;
+    let broken = [GUARD, "\0"].concat();
+    let texts: [(&str, &[u8]); 15] = [
+        ("weak", WEAK.as_bytes()),
+        ("weak and listed", b"/*\nglobal: false\n*/\nfn inlet(body) { body }"),
+        ("cut short", b"fn inlet(body) {"),
+        ("of a missing value", b"fn inlet(body) { let x = ; }"),
+        ("empty", b""),
+        ("not UTF-8", b"fn inlet(body) { \xff }"),
+        ("with a NUL", b"fn inlet(body) { \0 }"),
+        ("for a later host", b"/*\nrequired_host_version: 99\n*/\nfn inlet(body) { body }"),
+        ("without its grant", b"/*\nrequirements: shell\n*/\nfn inlet(body) { shell::run([\"x\"]); body }"),
+        ("of wrong valves", b"const Valves = #{ on: #{ type: \"nothing\" } };\nfn inlet(body) { body }"),
+        ("of computed valves", b"const Valves = 1 + x;\nfn inlet(body) { body }"),
+        ("of a missing module", b"import \"nowhere\" as n;\nfn inlet(body) { body }"),
+        ("without hooks", b"fn other(body) { body }"),
+        ("of wrong parameters", b"fn inlet(bodi) { bodi }"),
+        ("another guard", b"/*\nsecurity: true\n*/\nfn outlet(body) { body }"),
+    ];
+    let write = |path: &Path, text: &[u8]| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let mut all = Vec::new();
+    for place in ["a", "sub", "zz"] {
+        let path = Path::new("filters").join(place).join("guard.rhai");
+        for (what, text) in texts {
+            for first in [None, Some(broken.clone())] {
+                let beside = if first.is_some() { "one that cannot be read" } else { "it" };
+                let path = path.clone();
+                all.push(files(&format!("a file {what} in {place} beside {beside}"), true, move |project| {
+                    write(&project.join(&path), text);
+                    first
+                        .iter()
+                        .for_each(|first| write(&project.join("filters/guard.rhai"), first.as_bytes()));
+                }));
+            }
+        }
+        let (folder, link) = (path.clone(), path);
+        all.push(files(&format!("a folder in {place} beside it"), true, move |project| {
+            std::fs::create_dir_all(project.join(&folder)).unwrap();
+        }));
+        all.push(files(&format!("a link to nothing in {place} beside it"), true, move |project| {
+            std::fs::create_dir_all(project.join(&link).parent().unwrap()).unwrap();
+            symlink("/nowhere/at/all", project.join(&link)).unwrap();
+        }));
+    }
+    all
+}
+
 /// Returns unusual changes.
 #[cfg(unix)]
 fn oddities() -> Vec<Mutation> {
@@ -1186,6 +1239,14 @@ async fn changes_while_a_host_is_stopped_let_no_request_pass() {
 async fn a_file_that_claims_to_be_a_guard_rejects_on_a_new_store() {
     let shown = mutations().into_iter().filter(|mutation| mutation.shows).collect();
     all_hold(sampled(shown, SAMPLE), holds_anew).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_file_of_a_guard_lets_no_request_pass() {
+    all_hold(second_files(), holds_anew).await;
+    all_hold(sampled(second_files(), SAMPLE / 5), async |mutation| holds(mutation, Reach::Every).await).await;
+    let listed = async |mutation: &Mutation| holds_asleep(mutation, Reach::Listed).await;
+    all_hold(sampled(second_files(), SAMPLE / 5), listed).await;
 }
 
 /// Saves in two writes while requests are sent.

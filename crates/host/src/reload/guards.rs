@@ -15,7 +15,8 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::hex;
 use valvehouse_script::{
-    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, claims_of, is_id,
+    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, Severity, SourceFile,
+    claims_of, is_id,
 };
 use valvehouse_store::{GuardChange, LastGood};
 
@@ -120,7 +121,9 @@ impl Reload {
                 None => vec!["`security: true`".to_owned()],
             };
             let is_shadowed = found.shadowed.iter().any(|other| other.file.path == baseline.path);
-            if *path != baseline.path && is_shadowed {
+            let is_unread =
+                found.problems.iter().any(|problem| problem.path == baseline.path && is_unreadable(problem));
+            if *path != baseline.path && (is_shadowed || is_unread) {
                 lost.push(format!("its place: {} has the same id", path.display()));
             }
             let pending = change(&read.hash, &lost);
@@ -293,14 +296,27 @@ fn change(hash: &str, lost: &[String]) -> GuardChange {
     GuardChange::Change(hex(&digest.finalize()))
 }
 
-/// Returns another file with the same id that declares itself a guard: it is unknown which of the two is
-/// meant.
-pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Option<&'a LoadedFile> {
-    let is_other =
-        |other: &&Arc<LoadedFile>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
-    let mut others = found.shadowed.iter().filter(is_other).peekable();
-    others.peek()?;
-    others.find(|other| claims_of(&other.file.text).0).map(|guard| &**guard)
+impl Reload {
+    /// Returns another file with the id of this one that declares itself a guard, whether it can be read or not:
+    /// it is unknown which of the two is meant.
+    pub(super) fn other_guard(&self, id: &str, path: &Path, found: &FolderScan) -> Option<PathBuf> {
+        let shadowed = found.shadowed.iter().filter(|other| *other.file.id == *id);
+        let shadowed = shadowed.map(|other| (&other.file.path, Some(&other.file.text)));
+        let unreadable = found.problems.iter().filter(|problem| problem.id == id && is_unreadable(problem));
+        let unreadable = unreadable.map(|problem| (&problem.path, None));
+        let is_other = |other: &Path| other != path && self.plan.kind_of(other) == Kind::Filter;
+        let mut others = shadowed.chain(unreadable).filter(|(other, _)| is_other(other));
+        let claims = |(other, text): &(&PathBuf, Option<&Arc<str>>)| match text {
+            Some(text) => claims_of(text).0,
+            None => claims_of(&self.beginning(other)).0,
+        };
+        others.find(claims).map(|(other, _)| other.clone())
+    }
+}
+
+/// Returns `true` if a file could not be read; a duplicate id is another problem of a file that can.
+fn is_unreadable(problem: &Diagnostic) -> bool {
+    problem.severity == Severity::Error && problem.code != Code::UnclearGuard
 }
 
 /// Returns the problems of unreadable files, by id. Files whose name is not a valid id are included if they
@@ -310,7 +326,7 @@ pub(super) fn unreadable(
     is_known: impl Fn(&str) -> bool,
     beginning: impl Fn(&Path) -> String,
 ) -> BTreeMap<Arc<str>, &Diagnostic> {
-    let is_error = |problem: &&Diagnostic| problem.severity == valvehouse_script::Severity::Error;
+    let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
     let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
     let all = found.problems.iter().filter(is_error).chain(dangling);
     all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))

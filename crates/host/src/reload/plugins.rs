@@ -1,7 +1,7 @@
 //! The plugins of the next snapshot. Each is unchanged, recompiled, or kept although its file does not load
 //! or would weaken a guard.
 
-use super::guards::{self, Cause, WeakenedGuard};
+use super::guards::{Cause, WeakenedGuard};
 use super::last_good;
 use super::parallel;
 use super::state::Reload;
@@ -97,7 +97,7 @@ impl Reload {
         let read = match read {
             Ok(read) => read,
             Err(Some(problem)) => {
-                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, given);
+                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, given, found);
                 return self.compared(kept, before).into();
             }
             Err(None) => {
@@ -125,7 +125,7 @@ impl Reload {
         let next = match compiled {
             Ok(script) => self.loaded(read, script, before, given, found),
             Err(problems) => {
-                let kept = self.keep(id, read.file.path.clone(), problems, before, given);
+                let kept = self.keep(id, read.file.path.clone(), problems, before, given, found);
                 Plugin { hash: read.hash.clone(), ..kept }
             }
         };
@@ -150,16 +150,16 @@ impl Reload {
             Some(WeakenedGuard { problem, pending, by: Cause::File }) => {
                 let path =
                     self.baseline(id, before).map_or_else(|| read.file.path.clone(), |known| known.path);
-                let kept = self.keep(id, path, vec![problem], before, given);
+                let kept = self.keep(id, path, vec![problem], before, given, found);
                 Plugin { hash: read.hash.clone(), pending: Some(pending), ..kept }
             }
             None if self.is_guard(id, before) => self.live(read, script, given),
-            None => match guards::shadowed_guard(read, found) {
-                Some(guard) => {
-                    let path = guard.file.path.clone();
+            None => match self.other_guard(id, &read.file.path, found) {
+                Some(path) => {
                     let what = format!("{} has the id of this guard", read.file.path.display());
                     let problem = Diagnostic::new(Code::SameId, id, &path, what);
-                    let kept = self.keep(id, path, vec![problem.help("rename one of the two")], None, given);
+                    let problems = vec![problem.help("rename one of the two")];
+                    let kept = self.keep(id, path, problems, None, given, found);
                     Plugin { hash: read.hash.clone(), ..kept }
                 }
                 None => self.live(read, script, given),
@@ -191,7 +191,8 @@ impl Reload {
         })
     }
 
-    /// Returns the last good version in place of a file that does not load; without one, nothing runs.
+    /// Returns the last good version in place of a file that does not load; without one, nothing runs. If another
+    /// file with its id declares itself a guard, that one is missed.
     fn keep(
         &self,
         id: &Arc<str>,
@@ -199,8 +200,12 @@ impl Reload {
         problems: Vec<Diagnostic>,
         before: Option<&Arc<Plugin>>,
         given: OperatorSettings,
+        found: &FolderScan,
     ) -> Plugin {
         let kind = self.plan.kind_of(&path);
+        let is_plain = kind == Kind::Filter && !claims_of(&self.beginning(&path)).0;
+        let other = is_plain.then(|| self.other_guard(id, &path, found)).flatten();
+        let path = other.unwrap_or(path);
         let before = before.filter(|before| before.kind == kind);
         let recompiled = |file: &SourceFile| self.compile(file, &given).ok().map(Arc::new);
         let script = match before.and_then(|before| before.script.as_ref()) {
