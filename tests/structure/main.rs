@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrows;
+mod cuts;
 mod cycles;
 mod errors;
 mod messages;

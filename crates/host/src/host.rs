@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, broadcast, watch};
 use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
+use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, ScheduledCall, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError, VectorIndex, now};
@@ -46,6 +47,7 @@ pub struct Host {
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
     vectors: VectorIndex,
+    secrets: SecretGroup,
     /// The generation of the store at the last exchange of kv entries.
     exchanged: watch::Sender<u64>,
     /// The generation of the store that the current snapshot is based on.
@@ -83,6 +85,7 @@ impl Host {
         let id = format!("{}-{}", host_name(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
         let (asking, after, vectors) = (writer.asking(), writer.after(), writer.vectors());
+        let secrets = writer.secrets();
         let refused = parking_lot::Mutex::new(writer.refused.clone());
         let host = Self {
             id,
@@ -91,6 +94,7 @@ impl Host {
             store,
             kv,
             vectors,
+            secrets,
             exchanged,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             applied_at: AtomicI64::new(now()),
@@ -128,6 +132,11 @@ impl Host {
     /// Returns the id of this host among the hosts of its store.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns the secrets of all running plugins and of their users, for redaction.
+    pub(crate) fn secrets(&self) -> &SecretGroup {
+        &self.secrets
     }
 
     /// Returns the vectors of scripts and the memories of users.

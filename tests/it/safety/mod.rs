@@ -3,6 +3,7 @@
 mod adoption;
 mod middleware;
 mod origins;
+mod wrong_arguments;
 mod canary;
 mod clients;
 mod guards;

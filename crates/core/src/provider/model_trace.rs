@@ -22,11 +22,15 @@ impl TracedCall {
         model: &str,
         request: impl FnOnce() -> Json,
     ) -> Self {
+        let model = match trace {
+            Some(trace) => trace.redact(model),
+            None => model.into(),
+        };
         let step = trace.map(|trace| {
             let request = if trace.keeps(None) { request() } else { Json::Null };
-            trace.begin_lasting(What::Model(&[provider, "/", model].concat()), &request)
+            trace.begin_lasting(What::Model(&[provider, "/", &model].concat()), &request)
         });
-        Self { step, span: spans::model_call(provider, model) }
+        Self { step, span: spans::model_call(provider, &model) }
     }
 
     /// Returns the span of the call, in which the provider is called.

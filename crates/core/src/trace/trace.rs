@@ -4,7 +4,9 @@ use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFa
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{StepRecord, TraceContents};
 use crate::metrics::CallCost;
+use crate::valve::Redactor;
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
@@ -27,12 +29,19 @@ pub struct Trace {
     pub(super) ended: OnceLock<RequestEnd>,
     pub(super) news: broadcast::Sender<News>,
     pub(super) prompt_caches: Arc<PromptCaches>,
+    /// Redacts the secrets of plugins in the names of models, which scripts may set.
+    pub(super) redactor: Redactor,
 }
 
 impl Trace {
     /// Returns the end of the request; `None` while it runs.
     pub fn ended(&self) -> Option<&RequestEnd> {
         self.ended.get()
+    }
+
+    /// Returns the name of a model without the secrets of plugins.
+    pub(crate) fn redact<'a>(&self, model: &'a str) -> Cow<'a, str> {
+        self.redactor.redact(model)
     }
 
     /// Returns `true` if the values of a plugin are recorded; pass `None` for those of models.

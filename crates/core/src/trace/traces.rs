@@ -5,7 +5,9 @@ use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
 use super::trace::{News, Trace, publish};
 use crate::context::Afterwards;
+use crate::valve::{Redactor, SecretGroup};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -31,11 +33,17 @@ pub struct Traces {
     news: broadcast::Sender<News>,
     coverage: GuardCoverage,
     prompt_caches: Arc<PromptCaches>,
+    redactor: Redactor,
 }
 
 impl Traces {
     /// Creates an empty collection that stores up to `kept` finished requests.
     pub fn new(kept: usize) -> Arc<Self> {
+        Self::redacting(kept, &SecretGroup::default())
+    }
+
+    /// Creates an empty collection like [`Traces::new`], which redacts these secrets in the names of models.
+    pub fn redacting(kept: usize, secrets: &SecretGroup) -> Arc<Self> {
         let host = uuid::Uuid::new_v4().simple().to_string();
         Arc::new(Self {
             kept,
@@ -48,11 +56,15 @@ impl Traces {
             news: broadcast::channel(NEWS).0,
             coverage: GuardCoverage::default(),
             prompt_caches: PromptCaches::new(),
+            redactor: Redactor::default().among(secrets),
         })
     }
 
     /// Starts a trace, which ends when the returned value is dropped.
     pub fn begin(self: &Arc<Self>, mut request: RequestFacts, everything: bool) -> TraceGuard {
+        if let Cow::Owned(redacted) = self.redactor.redact(&request.model) {
+            request.model = redacted;
+        }
         for name in [&mut request.model, &mut request.user, &mut request.chat_id] {
             if name.len() > MAX_LENGTH {
                 *name = short(name);
@@ -78,6 +90,7 @@ impl Traces {
             ended: OnceLock::new(),
             news: self.news.clone(),
             prompt_caches: self.prompt_caches.clone(),
+            redactor: self.redactor.clone(),
         });
         self.live.lock().insert(number, trace.clone());
         publish(&self.news, || News::Begun(trace.clone()));

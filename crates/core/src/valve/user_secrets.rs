@@ -220,7 +220,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         let _ = write!(hex, "{byte:02x}");
         hex
     });
-    let mut forms = vec![secret.to_owned(), hex.to_uppercase(), hex];
+    // A host name is written in lower case.
+    let mut forms = vec![secret.to_owned(), secret.to_lowercase(), hex.to_uppercase(), hex];
     for before in 0..3 {
         let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
         // Characters that also encode bits of neighboring bytes are not determined by the secret alone.

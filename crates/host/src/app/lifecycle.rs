@@ -166,7 +166,7 @@ impl App {
         let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
-        let traces = Traces::new(config.trace.turns);
+        let traces = Traces::redacting(config.trace.turns, host.secrets());
         host.after_answers().recorded_in(traces.clone());
         host.reports_coverage_of(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));

@@ -16,6 +16,7 @@ use std::time::Instant;
 use valvehouse_config::Grants;
 use valvehouse_core::metrics::Tools;
 use valvehouse_core::tool::Tool;
+use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{
@@ -214,6 +215,11 @@ impl Reload {
     /// Returns the vectors of scripts and the memories of users.
     pub(crate) fn vectors(&self) -> VectorIndex {
         self.compiler.vectors.clone()
+    }
+
+    /// Returns the secrets of all running plugins and of their users.
+    pub(crate) fn secrets(&self) -> SecretGroup {
+        self.compiler.secrets.clone()
     }
 
     /// Returns the queue of tasks that scripts run after their answers.

@@ -67,8 +67,8 @@ impl Ask {
         let upper_case = method.to_ascii_uppercase();
         let Some(method) = METHODS.into_iter().find(|known| known.as_str() == upper_case) else {
             let known = METHODS.map(|method| method.to_string()).join(", ");
-            let method: String = method.chars().take(20).collect();
-            return Err(WebError::new(format!("invalid method `{method}`: expected one of {known}")));
+            let shown = quoted(method, 20);
+            return Err(WebError::new(format!("invalid method{shown}: expected one of {known}")));
         };
         // The errors do not show the URL, because it may contain a password.
         if url.len() > MAX_URL {
@@ -112,8 +112,8 @@ impl Ask {
     /// Returns an error if the name or the value is invalid, or if the host sets this header itself.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, WebError> {
         let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else {
-            let name: String = name.escape_debug().take(40).collect();
-            return Err(WebError::new(format!("invalid header name `{name}`")));
+            let shown = quoted(&name.escape_debug().to_string(), 40);
+            return Err(WebError::new(format!("invalid header name{shown}")));
         };
         if OF_THE_HOST.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
             return Err(WebError::new(format!("the header `{known}` is set by the host; remove it")));
@@ -182,6 +182,12 @@ impl Ask {
         self.within = within;
         Ok(self)
     }
+}
+
+/// Returns a text in quotes for an error, or nothing if it is long: a part of a text could be a part of a secret,
+/// which the plugin's redactor would not find.
+fn quoted(text: &str, max: usize) -> String {
+    if text.len() <= max { format!(" `{text}`") } else { String::new() }
 }
 
 /// A response whose body is a stream.

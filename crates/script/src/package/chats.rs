@@ -113,9 +113,10 @@ impl Own {
             charge_bytes(message.size_estimate() as u64)?;
         }
         found.ok_or_else(|| {
+            let id = crate::redaction::excerpt(id);
             fail(
                 self.name,
-                format!("unknown conversation `{id:.100}` of this user; chats::list() returns the known ids"),
+                format!("unknown conversation `{id}` of this user; chats::list() returns the known ids"),
             )
         })
     }

@@ -4,6 +4,7 @@ use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail};
 use super::output::{Pulse, Text, check_size, check_walk};
 use super::table::{self, MAX_CELLS};
 use super::waiting::Options;
+use crate::redaction::excerpt;
 use crate::value::{Shape, live};
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
 use rhai::plugin::*;
@@ -68,7 +69,7 @@ fn read(text: &str, delimiter: u8, has_header: bool) -> RhaiResultOf<Dynamic> {
         if let Some(twice) = names.iter().find(|name| !known.insert(name.as_str())) {
             return Err(fail(
                 function,
-                format!("duplicate column `{twice:.40}`; read rows as arrays with header: false"),
+                format!("duplicate column `{}`; read rows as arrays with header: false", excerpt(twice)),
             ));
         }
     }

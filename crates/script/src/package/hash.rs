@@ -1,6 +1,7 @@
 //! `hash::…`: digests and signatures of texts and bytes.
 
 use super::argument::{RhaiResultOf, TextOrBytes, fail, with_bytes};
+use crate::redaction::excerpt;
 use crate::value::Bytes;
 use hmac::{Hmac, Mac};
 use md5::Md5;
@@ -53,7 +54,7 @@ pub(super) mod functions {
 }
 
 fn unknown(function: &str, algorithm: &str, known: &str) -> Box<EvalAltResult> {
-    fail(function, format!("unknown algorithm `{algorithm:.40}`: expected {known}"))
+    fail(function, format!("unknown algorithm `{}`: expected {known}", excerpt(algorithm)))
 }
 
 fn signed(function: &str, algorithm: &str, key: &Dynamic, data: &Dynamic) -> RhaiResultOf<Vec<u8>> {

@@ -10,7 +10,9 @@ use super::reading::{self, Form, OpenAnswer};
 use super::waiting::{self, beside_each_other};
 use super::{host_calls, multipart, output, url};
 use crate::budget;
+use crate::redaction::{excerpt, redacted};
 use crate::value::{self, BODY, Map, Shape, json_of, live};
+use ::url::Url;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -132,7 +134,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     };
     let method = own[0].as_deref().unwrap_or("GET");
     let call = running(NAME)?;
-    let refused = |error: WebError| fail(NAME, with_help(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(NAME, with_help(&error, &call.caller.plugin, url));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(NAME, &options)?.apply(NAME, request)?;
     let web: &Web = &call.resources.web;
@@ -184,7 +186,7 @@ pub(super) fn register_method(module: &mut Module) {
 fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     let function = format!("http::{function}");
     let call = running(&function)?;
-    let refused = |error: WebError| fail(&function, with_help(&error, &call.caller.plugin));
+    let refused = |error: WebError| fail(&function, with_help(&error, &call.caller.plugin, url));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;
     let web: &Web = &call.resources.web;
@@ -197,11 +199,17 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
     Ok(live(&answer, Shape::Reply))
 }
 
-/// Returns the error with the command that would allow the request.
-fn with_help(error: &WebError, plugin: &str) -> String {
-    match error.grant() {
+/// Returns the error with the command that would allow the request. A host that is a part of a secret is redacted
+/// here, because its URL separates it from the rest of the secret.
+fn with_help(error: &WebError, plugin: &str, url: &str) -> String {
+    let text = match error.grant() {
         Some(host) => format!("{error}; grant it with: valvehouse grant {plugin} http={host}"),
         None => error.to_string(),
+    };
+    let host = |url: &str| Some(Url::parse(url).ok()?.host_str()?.to_owned());
+    match (host(url), host(&redacted(url))) {
+        (Some(own), shown) if shown.as_ref() != Some(&own) => text.replace(&own, "***"),
+        _ => text,
     }
 }
 
@@ -223,7 +231,6 @@ fn recorded(options: &Dynamic) -> Json {
 
 /// Parses the text of a response as JSON.
 fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
-    const SHOWN: usize = 60;
     if let (Some(kind), Some(status)) = (answer.object.get(BODY), answer.object.get("status")) {
         let bytes = kind.as_str().map_or(0, |body| body.len() / 4 * 3);
         let why = format!("the answer with status {status} is not JSON: its {bytes} bytes are not UTF-8");
@@ -234,9 +241,8 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
         return Err(fail("json", "this map is not an answer of `http::`; use json::parse(text) for a text"));
     };
     let json = Json::parse_within(text.as_bytes(), MAX_VALUES).map_err(|error| {
-        let start: String = text.chars().take(SHOWN).collect();
-        let more = if start.len() < text.len() { "…" } else { "" };
-        fail("json", format!("the answer with status {status} is not JSON: {error}; it is `{start}{more}`"))
+        let text = excerpt(text.as_str());
+        fail("json", format!("the answer with status {status} is not JSON: {error}; it is `{text}`"))
     })?;
     Ok(live(&json, Shape::Plain))
 }

@@ -4,6 +4,7 @@ use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, fail, float, unfit, wit
 use super::host_calls;
 use super::output::{check_size, json};
 use super::waiting::Options;
+use crate::redaction::excerpt;
 use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
 use rhai::plugin::*;
@@ -107,7 +108,8 @@ fn algorithm(options: &Options<'_>) -> RhaiResultOf<Algorithm> {
     let given = given
         .ok_or_else(|| options.wrong("missing `algorithm`: expected \"HS256\", \"RS256\" or \"ES256\""))?;
     Algorithm::from_name(&given).ok_or_else(|| {
-        options.wrong(&format!("unknown algorithm `{given:.40}`: expected HS256, RS256 or ES256"))
+        let given = excerpt(&given);
+        options.wrong(&format!("unknown algorithm `{given}`: expected HS256, RS256 or ES256"))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Multipart bodies, as forms with files send them.
 
 use super::argument::{RhaiResultOf, fail, items, with_bytes};
+use crate::redaction::excerpt;
 use crate::value::json_of;
 use bytes::Bytes;
 use rhai::{Dynamic, Map};
@@ -80,7 +81,7 @@ impl Body<'_> {
         {
             return Err(fail(
                 self.function,
-                format!("invalid media type `{kind:.60}`: expected a type such as image/png"),
+                format!("invalid media type `{}`: expected a type such as image/png", excerpt(kind)),
             ));
         }
         let mut head =

@@ -2,6 +2,7 @@
 
 use super::argument::{RhaiResultOf, fail, items, unfit};
 use super::waiting::Options;
+use crate::redaction::excerpt;
 use crate::value::json_of;
 use rhai::Dynamic;
 use valvehouse_json::Json;
@@ -51,9 +52,10 @@ pub(super) fn each_row(
                 if let Some(other) =
                     cells.keys().into_iter().find(|key| !columns.iter().any(|name| name == key))
                 {
+                    let other = excerpt(&other);
                     return Err(fail(
                         function,
-                        format!("unknown column `{other:.40}` in row {index}; name all columns in `columns`"),
+                        format!("unknown column `{other}` in row {index}; name all columns in `columns`"),
                     ));
                 }
                 columns.iter().map(|name| row.field(name)).collect()

@@ -143,7 +143,7 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
 fn find_zone(function: &str, name: &str) -> RhaiResultOf<TimeZone> {
     TimeZone::get(name).map_err(|_| {
         let nearest = nearest(name).map_or(String::new(), |zone| format!("; did you mean `{zone}`?"));
-        fail(function, format!("unknown time zone `{}`{nearest}", name.chars().take(60).collect::<String>()))
+        fail(function, format!("unknown time zone `{}`{nearest}", crate::redaction::excerpt(name)))
     })
 }
 

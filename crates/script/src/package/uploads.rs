@@ -7,6 +7,7 @@ use super::argument::{RhaiResultOf, effect, fail, running};
 use super::output::{check_size, check_text, check_walk};
 use super::{documents, markup};
 use crate::budget;
+use crate::redaction::excerpt;
 use crate::value::{Bytes, Shape, live};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -106,18 +107,18 @@ impl Upload {
         };
         match place {
             Some(place) => Ok(all.swap_remove(place)),
-            None => Err(fail(
-                function,
-                format!(
-                    "unknown file `{name_or_index:.100}`: the request has {count}; uploads::list() returns them"
-                ),
-            )),
+            None => {
+                let given = excerpt(&name_or_index.to_string());
+                let what =
+                    format!("unknown file `{given}`: the request has {count}; uploads::list() returns them");
+                Err(fail(function, what))
+            }
         }
     }
 
     fn shown(&self) -> String {
         let name = self.name.as_deref().or(self.id.as_deref()).unwrap_or("file");
-        name.chars().take(100).collect()
+        excerpt(name)
     }
 
     fn content(&self, function: &str) -> RhaiResultOf<Vec<u8>> {

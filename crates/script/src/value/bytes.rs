@@ -4,6 +4,7 @@
 use super::convert::error;
 use super::handle::{Bytes, method, pure};
 use crate::budget;
+use crate::redaction::excerpt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Blob, Dynamic, EvalAltResult, INT, Module};
@@ -80,8 +81,9 @@ impl Bytes {
         let media_type = media_type.unwrap_or_else(|| self.media_type());
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "/+-.;= ".contains(letter);
         if !media_type.contains('/') || !media_type.chars().all(fits) {
+            let shown = excerpt(media_type);
             return Err(error(format!(
-                "data_url: invalid media type `{media_type:.60}`: expected a type such as image/png"
+                "data_url: invalid media type `{shown}`: expected a type such as image/png"
             )));
         }
         Ok(format!("data:{media_type};base64,{}", STANDARD.encode(&self.0)))

@@ -3,6 +3,7 @@
 use super::convert::{error, json_of, live, misplaced};
 use super::handle::{Bytes, List, Map, Shape, method, pure};
 use super::kind::Type;
+use crate::redaction::excerpt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Blob, Dynamic, EvalAltResult, INT, ImmutableString, Module};
@@ -217,11 +218,11 @@ fn reply_text(map: &Map) -> Answer<Dynamic> {
         return Ok(map.field("text"));
     }
     let kind = map.object.get("headers").and_then(|headers| headers.text("content-type"));
-    let kind = kind.unwrap_or_else(|| "no content-type".into());
+    let kind = kind.map_or_else(|| "no content-type".to_owned(), |kind| excerpt(&kind));
     let bytes = reply_bytes(map)?;
     let text = std::str::from_utf8(&bytes.0);
     Err(error(format!(
-        "cannot read the answer ({kind:.80}, {} bytes) as text: byte {} is not UTF-8; read `bytes`, or write \
+        "cannot read the answer ({kind}, {} bytes) as text: byte {} is not UTF-8; read `bytes`, or write \
          `bytes.text_lossy()` for a text with `\u{fffd}` in its place",
         bytes.0.len(),
         text.err().map_or(0, |wrong| wrong.valid_up_to())

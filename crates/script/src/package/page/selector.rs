@@ -6,6 +6,8 @@
 use super::super::argument::{RhaiResultOf, fail};
 use super::super::output::Pulse;
 use super::tree::{Element, Tree};
+use crate::redaction::{excerpt, redacted};
+use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -79,8 +81,14 @@ impl Selectors {
             return Err(fail(function, why));
         }
         let mut reader = Reader { rest: css.chars().peekable(), conditions: 0 };
-        let shown: String = css.chars().take(80).collect();
-        reader.selectors().map_err(|why| fail(function, format!("invalid selector `{shown}`: {why}")))
+        reader.selectors().map_err(|why| {
+            // The reason names a part of the selector, which could be a part of a secret.
+            let why = match redacted(css) {
+                Cow::Borrowed(_) => format!(": {why}"),
+                Cow::Owned(_) => String::new(),
+            };
+            fail(function, format!("invalid selector `{}`{why}", excerpt(css)))
+        })
     }
 
     /// Returns the elements that a selector matches, in the order of the page.
@@ -312,7 +320,7 @@ impl Reader<'_> {
             }
             _ => {
                 return Err(format!(
-                    "cannot read `:{name:.40}`; use :first-child, :last-child, :nth-child(2n+1) or :not(.name)"
+                    "cannot read `:{name}`; use :first-child, :last-child, :nth-child(2n+1) or :not(.name)"
                 ));
             }
         };
