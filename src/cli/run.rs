@@ -101,6 +101,9 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         _ => (None, None),
     };
     overrides.extend(listen.map(|listen| ("server.listen".to_owned(), listen)));
+    if matches!(&line.command, Command::Serve(serve) if serve.strict) {
+        overrides.push(("folders.strict".to_owned(), "true".to_owned()));
+    }
     let reading = Reading::new(line.global.project, overrides, port);
     let config = reading.load()?;
     match line.command {

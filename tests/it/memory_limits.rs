@@ -182,6 +182,32 @@ async fn the_values_of_bodies_are_limited_and_count_toward_the_memory_of_all_req
 }
 
 #[tokio::test]
+async fn responses_in_the_background_hold_the_memory_of_their_bodies() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::words(["done"]).behind(&gate));
+    let text = "y".repeat(5 << 20);
+    let body = json!({"model": MODEL, "input": text, "background": true});
+    let mut created = Vec::new();
+    let refused = loop {
+        let answer = host.respond(&body).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        created.push(answer.json()["id"].as_str().unwrap().to_owned());
+        assert!(created.len() < 20, "bodies of {} MB are not counted", 5 * created.len());
+    };
+    refused.refused(503, "the requests of this host exceed their memory limit of 64 MB");
+    assert!(!created.is_empty());
+    let counted: usize = held(&host).await.parse().unwrap();
+    assert!(counted >= created.len() * 2 * text.len(), "{counted} for {}", created.len());
+    gate.open();
+    releases_all(&host).await;
+    assert_eq!(host.respond(&body).await.status, 200);
+    releases_all(&host).await;
+}
+
+#[tokio::test]
 async fn a_compressed_body_counts_as_it_is_decompressed() {
     let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
     let packed = zstd("{", 240);

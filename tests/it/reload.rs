@@ -14,6 +14,31 @@ fn filter_adding(word: &str) -> String {
 }
 
 const BROKEN: &str = "fn outlet(body) {\n    let x = ;\n}";
+/// Loads, and has a warning: the variable is not used.
+const WARNS: &str = "fn outlet(body) { let unused = 4; body.messages[-1].text += \" warns\"; body }";
+
+#[tokio::test]
+async fn a_strict_host_loads_no_script_with_warnings() {
+    let strict = "[folders]\nstrict = true";
+    let mut host = TestHost::new().filter("word", WARNS).config(strict).start().await;
+    host.stands("word", "broken").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    host.save("word", filter_adding("good"));
+    host.stands("word", "live").await;
+    host.save("word", WARNS);
+    host.stands("word", "stale").await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream good");
+    assert!(host.problems("word").iter().any(|problem| problem.to_string().contains("V606")));
+    host.restart().await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream good");
+
+    let lenient = TestHost::new().filter("word", WARNS).start().await;
+    assert_eq!(lenient.ask("x").await.text(), "hello from upstream warns");
+    let project = crate::cli::Project::new().filter("word", WARNS);
+    let server = project.serve("--strict");
+    assert!(server.get("/readyz?verbose").contains("broken"));
+    assert!(server.last_words().contains("V606"));
+}
 
 #[tokio::test]
 async fn files_are_added_edited_renamed_over_and_deleted() {

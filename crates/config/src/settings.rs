@@ -100,6 +100,7 @@ impl Config {
             ("folders.actions", self.folders.actions != other.folders.actions),
             ("folders.source", self.folders.source != other.folders.source),
             ("folders.public_key", self.folders.public_key != other.folders.public_key),
+            ("folders.strict", self.folders.strict != other.folders.strict),
             ("store.url", self.store.address != other.store.address),
             ("store.key", self.store.key != other.store.key),
             ("store.listen_url", self.store.listen_url != other.store.listen_url),
@@ -247,6 +248,8 @@ pub struct FolderSettings {
     pub source: ScriptSource,
     /// The key of minisign that scripts in the store have to be signed with.
     pub public_key: Option<String>,
+    /// Set if a script with warnings of `check` is not loaded.
+    pub strict: bool,
 }
 
 /// The place that hosts load scripts from.

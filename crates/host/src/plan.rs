@@ -33,6 +33,8 @@ pub struct Plan {
     pub source: ScriptSource,
     /// The minisign public key for the signature of the scripts in the store.
     pub public_key: Option<String>,
+    /// Set if a script with warnings is not loaded.
+    pub strict: bool,
     /// The settings of plugins, by kind and id.
     pub plugins: HashMap<(Kind, String), PluginPlan>,
     /// The grants of the configuration, by the id of a plugin or native tool.

@@ -253,6 +253,13 @@ pub(crate) fn read(
                     format!("{DURATIONS}: const {name} = \"10m\";"),
                 ),
             },
+            "security" if !manifest.security && !value.is_empty() => wrong(
+                Code::UnclearGuard,
+                (name, name),
+                "`const security` does not make this file a guard".into(),
+                "write `security: true` in the comment at the start of the file, or rename the constant"
+                    .into(),
+            ),
             "icon" => manifest.icon = value.as_str().map(str::to_owned),
             _ => {}
         }

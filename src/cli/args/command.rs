@@ -235,6 +235,9 @@ pub(in crate::cli) struct Serve {
     /// Listen on this port; 0 selects a free one
     #[arg(long, value_name = "PORT")]
     pub(in crate::cli) port: Option<u16>,
+    /// Treat warnings of scripts as errors, like folders.strict
+    #[arg(long)]
+    pub(in crate::cli) strict: bool,
 }
 
 #[derive(Debug, Args)]

@@ -228,12 +228,15 @@ fn reach() -> Vec<Mutation> {
         "const toggle = 1;",
         "const callbacks = true;",
         "const Valves = #{ priority: 99999 };",
+        "const security = false;",
         "fn inlet(body) { body }",
         "import \"nowhere\" as n;",
         "throw 1;",
     ] {
         all.push(content(format!("with {code}"), format!("{GUARD}\n{code}\n"), false));
     }
+    let constant = GUARD.replace("security: true", "license: MIT") + "const security = true;\n";
+    all.push(content("with a constant instead of the key".into(), constant, true));
     for (from, to) in [
         ("fn inlet(body, valves)", "fn inlet(bodi)"),
         ("fn inlet", "fn  inlet"),

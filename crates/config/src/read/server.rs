@@ -248,6 +248,7 @@ pub(super) fn folders(it: &mut Reader<'_>, project: &Path) -> FolderSettings {
             _ => ScriptSource::Folder,
         },
         public_key,
+        strict: it.truth("strict"),
     }
 }
 

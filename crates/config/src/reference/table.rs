@@ -302,6 +302,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "The public key for scripts in the store; scripts without a valid signature are rejected.",
                 "\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"",
             ),
+            it(
+                "folders.strict",
+                Form::Truth,
+                "false",
+                "Treat the warnings of `valvehouse check` as errors: a script with warnings is not loaded, and its last good version keeps running. `serve --strict` sets it.",
+                "true",
+            ),
         ],
     },
     Section {

@@ -54,6 +54,7 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         actions: config.folders.actions.clone(),
         source: config.folders.source,
         public_key: config.folders.public_key.clone(),
+        strict: config.folders.strict,
         plugins,
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,

@@ -122,7 +122,7 @@ impl Reload {
             return self.compared(same, Some(before)).into();
         }
         let Some(compiled) = self.compile_soon(read, &given) else { return Next::Later };
-        let next = match compiled {
+        let next = match compiled.and_then(|script| self.without_warnings(script)) {
             Ok(script) => self.loaded(read, script, before, given, found),
             Err(problems) => {
                 let kept = self.keep(id, read.file.path.clone(), problems, before, given, found);
@@ -164,6 +164,15 @@ impl Reload {
                 }
                 None => self.live(read, script, given),
             },
+        }
+    }
+
+    /// Returns a script, or its warnings as errors if the settings are strict. Last good versions are not checked.
+    fn without_warnings(&self, script: Script) -> Result<Script, Vec<Diagnostic>> {
+        let warnings = if self.plan.strict { script.findings() } else { Vec::new() };
+        match warnings.is_empty() {
+            true => Ok(script),
+            false => Err(warnings.into_iter().map(Diagnostic::error).collect()),
         }
     }
 

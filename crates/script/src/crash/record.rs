@@ -52,7 +52,11 @@ impl CrashRecord {
         }
         let unique = uuid::Uuid::new_v4().simple();
         let path = folder.join(format!("{PREFIX}{}-{unique}", std::process::id()));
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path)?;
         let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
             // The whole file is written in advance, so that later stores need no disk space.
             let mut bytes = MAGIC.to_le_bytes().to_vec();
@@ -170,6 +174,11 @@ mod tests {
         let again = RunVersion::of("calls", HASH_OF_A);
         assert_eq!(version.0, again.0);
         drop(again);
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&record.file).unwrap());
+            assert_eq!(mode & 0o777, 0o600, "only its owner reads the record");
+        }
         let before = running(&version, 1_000);
         let loads = loading("loads", HASH_OF_A, 1_500);
         let path = record.file.clone();

@@ -78,6 +78,13 @@ impl Diagnostic {
         self
     }
 
+    /// Turns a warning into an error.
+    #[must_use]
+    pub fn error(mut self) -> Self {
+        self.severity = Severity::Error;
+        self
+    }
+
     /// Returns the position, such as `filters/x.rhai:3:12`.
     pub fn place(&self) -> String {
         match (self.line, self.column) {

@@ -77,6 +77,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
     }
     let mut positions = HashSet::new();
     tree::each_block(&function.statements, &mut |block: &[Stmt]| {
+        problems.extend(unused(view, block, answering));
         for statement in block {
             let (call, position) = match statement {
                 Stmt::FnCall(call, position) => (&**call, *position),
@@ -109,6 +110,31 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             problems.push(view.problem(Code::LostAnswer, position, what).help(help));
         }
     });
+}
+
+/// Reports variables with an answer that the rest of their block does not use.
+fn unused(view: &View<'_>, block: &[Stmt], answering: &HashSet<String>) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for (at, statement) in block.iter().enumerate() {
+        let Stmt::Var(variable, ..) = statement else { continue };
+        let Expr::FnCall(call, _) = &variable.1 else { continue };
+        let gives = call.namespace.path.is_empty() && answering.contains(call.name.as_str());
+        let mut is_used = !(gives || is_built(view, call));
+        tree::each(&block[at + 1..], &mut |node, _| match node {
+            Node::Expr(value) => is_used |= tree::variable(value) == Some(variable.0.name.as_str()),
+            Node::Stmt(Stmt::Share(names)) => {
+                is_used |= names.iter().any(|(shared, _)| shared.name == variable.0.name);
+            }
+            Node::Stmt(_) => {}
+        });
+        if !is_used {
+            let name = &variable.0.name;
+            let what = format!("the answer in `{name}` is not returned");
+            let help = format!("write `return {name};`, or call `deny(…)`, which ends the hook");
+            problems.push(view.problem(Code::LostAnswer, variable.0.pos, what).help(help));
+        }
+    }
+    problems
 }
 
 fn is_last(statements: &[Stmt], statement: &Stmt) -> bool {

@@ -209,11 +209,13 @@ fn response_of(relayed: RelayResponse) -> Response {
     response
 }
 
-/// Rejects a path with `.` or `..` or an encoded slash, which could leave the routes of the provider.
+/// Rejects a path with `.` or `..` or an encoded slash, which could leave the routes of the provider. Some services
+/// ignore what follows a `;` in a step.
 fn climbs_nowhere(path: &str) -> Result<(), Error> {
     let climbs = |step: &str| {
         let step = percent_encoding::percent_decode_str(step).decode_utf8_lossy();
-        matches!(&*step, "." | "..") || step.contains(['/', '\\'])
+        let name = step.split(';').next().unwrap_or("");
+        matches!(name, "." | "..") || step.contains(['/', '\\'])
     };
     match path.split('/').any(climbs) {
         true => Err(Error::invalid(

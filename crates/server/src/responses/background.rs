@@ -7,7 +7,7 @@ use super::resource::End;
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
 use super::writer::Writer;
-use crate::body::parsed;
+use crate::body::{COPIES, COUNTED, counted, parsed};
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Endpoint as _};
 use crate::turn::events::as_events;
@@ -78,6 +78,12 @@ pub(super) async fn create(
     let keeper = answer.keeper.take().ok_or_else(|| Error::Host("a response has no store".into()))?;
     let queued = answer.writer.standing(&[], &End::Queued);
     let id = answer.writer.resource().id().to_owned();
+    // The body of the request is released with this call; the run holds its own one and the response to store.
+    let body = Bytes::from(sent.to_string());
+    let memory = app.memory.share();
+    if body.len() >= COUNTED {
+        memory.grow(COPIES * body.len())?;
+    }
     keeper.begin(&queued).await?;
     let run = Run {
         app: app.clone(),
@@ -85,7 +91,7 @@ pub(super) async fn create(
         keeper,
         writer: answer.writer,
         parts,
-        body: sent.to_string().into(),
+        body: counted(body, memory),
         key_user,
         log: Log::default(),
     };
