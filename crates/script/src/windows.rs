@@ -80,7 +80,19 @@ pub(super) fn ends(state: &Json) -> Vec<Json> {
 /// Returns all held text as events.
 pub(super) fn rest(state: &Json) -> Json {
     let events = ends(state).into_iter().map(|event| release(state, event));
-    events.flat_map(deltas).collect::<Vec<_>>().into()
+    let rest = events.flat_map(deltas).collect::<Vec<_>>().into();
+    forget(state);
+    rest
+}
+
+/// Returns the number of maps in which windows may hold text.
+pub(super) fn count(state: &Json) -> usize {
+    keepers(state).len()
+}
+
+/// Ends all texts with their model call: those of the next call do not continue them.
+pub(super) fn forget(state: &Json) {
+    keepers(state).iter().for_each(|kept| window::set_held(kept, Json::Null));
 }
 
 /// Returns the deltas of events, each with the index of its choice.

@@ -509,7 +509,10 @@ impl Kind {
                 return Some(Self::Schema);
             }
             // Credentials and addresses for the service.
-            (Self::Tools, "authorization" | "authorization_token" | "headers" | "server_url") => return None,
+            (Self::Tools, "authorization" | "authorization_token" | "headers" | "server_url" | "url") => {
+                return None;
+            }
+            (Self::Tools, "input_examples") => return Some(Self::Values),
             (Self::Schemas, _) => return Some(Self::Schema),
             (
                 Self::Schema,

@@ -244,14 +244,19 @@ impl ScriptFilter {
     /// additions of `stream_end`.
     fn end_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut rest = Vec::new();
-        for value in windows::ends(&self.state(ctx)) {
-            let mut end = FilterContext { value, ..ctx.clone() };
-            match self.run_hook(Hook::Stream, &mut end)? {
-                Verdict::Continue => rest.extend(windows::deltas(end.value)),
-                Verdict::Respond(value) => rest.extend(windows::deltas(value)),
-                refused => return Ok(refused),
+        let state = self.state(ctx);
+        // Text that one window releases may be held by the next one.
+        for _ in 0..windows::count(&state) {
+            for value in windows::ends(&state) {
+                let mut end = FilterContext { value, ..ctx.clone() };
+                match self.run_hook(Hook::Stream, &mut end)? {
+                    Verdict::Continue => rest.extend(windows::deltas(end.value)),
+                    Verdict::Respond(value) => rest.extend(windows::deltas(value)),
+                    refused => return Ok(refused),
+                }
             }
         }
+        windows::forget(&state);
         let own = match self.script.hook(Hook::StreamEnd) {
             // A broken stream ends without `stream_end`.
             _ if is_broken_stream(&ctx.value) => {

@@ -28,27 +28,8 @@ pub(super) struct Lane {
     pub(super) is_over: bool,
     /// Set if the text cannot continue because its block is closed.
     pub(super) is_closed: bool,
-    /// The end of the text that was sent before the text continued; a match can begin in it.
-    seam: Seam,
-}
-
-/// The end of a text, as received and as sent.
-#[derive(Default)]
-struct Seam {
-    raw: CompactString,
-    sent: CompactString,
-}
-
-impl Seam {
-    /// Returns the end of a text that is as long as a match. A text that was changed is complete, because its end may
-    /// belong to a replacement.
-    fn new(raw: CompactString, sent: CompactString, longest: usize) -> Self {
-        if raw != sent {
-            return Self { raw, sent };
-        }
-        let start = raw.char_indices().rev().nth(longest.saturating_sub(1)).map_or(0, |(at, _)| at);
-        Self { raw: raw[start..].into(), sent: sent[start..].into() }
-    }
+    /// The end of the text that was sent unchanged before the text continued; a match can begin in it.
+    seam: CompactString,
 }
 
 /// Returns `true` if a stored lane has withheld text.
@@ -84,7 +65,7 @@ impl Lane {
             ready: Vec::new(),
             is_over: stored.get(OVER).is_some(),
             is_closed: stored.get(CLOSED).is_some(),
-            seam: Seam { raw: text("seam"), sent: text("sent") },
+            seam: text("seam"),
         }
     }
 
@@ -113,9 +94,8 @@ impl Lane {
         if !self.tokens.is_empty() {
             stored.edit("tokens", self.tokens.clone());
         }
-        if !self.seam.raw.is_empty() {
-            stored.edit("seam", self.seam.raw.clone());
-            stored.edit("sent", self.seam.sent.clone());
+        if !self.seam.is_empty() {
+            stored.edit("seam", self.seam.clone());
         }
         stored
     }
@@ -125,7 +105,8 @@ impl Lane {
         !self.text.is_empty()
     }
 
-    /// Adds a part of the text. Returns the text to send now.
+    /// Adds a part of the text. Returns the text to send now. Processed text is final: it is never sent again, and
+    /// text that was changed is not searched again either.
     pub(super) fn feed<L: WindowVisitor>(
         &mut self,
         chunk: &str,
@@ -138,13 +119,13 @@ impl Lane {
         if text.is_empty() && self.tokens.is_empty() {
             return Ok(text);
         }
-        let seam = std::mem::take(&mut self.seam);
-        if !seam.raw.is_empty() {
-            text.insert_str(0, &seam.raw);
-        }
+        let is_new = !text.is_empty();
+        let seam = if is_new { std::mem::take(&mut self.seam) } else { CompactString::default() };
+        let ends = self.token_ends(&text, seam.len());
+        text.insert_str(0, &seam);
         let changed = look.changed(&text)?;
-        let ends = self.token_ends(&text);
-        let mut ready = if is_over { text.len() } else { text.len() - look.unfinished(&text)? };
+        let unfinished = look.unfinished(&text)?;
+        let mut ready = if is_over { text.len() } else { text.len() - unfinished };
         if let Some(ends) = &ends {
             ready = ends.iter().copied().rfind(|end| *end <= ready).unwrap_or(0);
         }
@@ -157,25 +138,48 @@ impl Lane {
             ready = at;
             out
         };
-        if !seam.raw.is_empty() && ready < seam.raw.len() {
-            self.text = text[seam.raw.len()..].into();
+        if ready < seam.len() {
+            self.text = text[seam.len()..].into();
             self.seam = seam;
             return Ok(CompactString::default());
         }
         let count = ends.map_or(0, |ends| ends.iter().take_while(|end| **end <= ready).count());
         let ready_tokens = self.tokens.drain(..count);
-        if out == text[..ready] {
+        let is_same = out == text[..ready];
+        if is_same {
             self.ready = ready_tokens.collect();
+        } else {
+            drop(ready_tokens);
         }
         self.text = text[ready..].into();
-        if is_over {
+        if is_over && is_new {
             // The text may continue although its choice has ended.
-            self.seam = Seam::new(text, out.clone(), self.longest);
+            self.seam = unchanged_end(&text, &out, unfinished).into();
         }
-        // The first characters of a match that spans the seam were already sent; the replacement follows.
-        let letters = out.chars().zip(seam.sent.chars()).take_while(|(own, sent)| own == sent);
-        let sent: usize = letters.map(|(own, _)| own.len_utf8()).sum();
-        Ok(out[sent..].into())
+        match is_same {
+            true => Ok(text[seam.len()..ready].into()),
+            false => self.after_seam(&seam, &text[..ready], out, look),
+        }
+    }
+
+    /// Returns the part of a changed text that follows its seam, which was sent before: the text from the position
+    /// on at which it can be divided without changing the result. If the result is different wherever the text is
+    /// divided, nothing is omitted.
+    fn after_seam<L: WindowVisitor>(
+        &self,
+        seam: &str,
+        text: &str,
+        out: CompactString,
+        look: &mut L,
+    ) -> Result<CompactString, L::Error> {
+        let letters = out.chars().zip(seam.chars()).take_while(|(own, sent)| own == sent);
+        let same = letters.map(|(own, _)| own.len_utf8()).sum();
+        for at in self.near(text, same) {
+            if at == 0 || out[at..] == look.changed(&text[at..])? {
+                return Ok(out[at..].into());
+            }
+        }
+        Ok(out)
     }
 
     /// Adds a part of the text. Returns all withheld text; the text may still continue in a later event.
@@ -203,7 +207,7 @@ impl Lane {
         let out = self.feed("", true, look)?;
         (self.is_over, self.is_closed) = (false, false);
         if is_closed {
-            self.seam = Seam::default();
+            self.seam.clear();
         }
         Ok(out)
     }
@@ -219,17 +223,7 @@ impl Lane {
         waited: usize,
         look: &mut L,
     ) -> Result<(usize, CompactString), L::Error> {
-        // Each candidate processes the text twice.
-        const MAX_NEAR: usize = 10;
-        const EDGES: usize = 6;
-        let is_edge = |at: &usize| {
-            let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
-            let is_inner = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
-            !(is_inner(sides.0) && is_inner(sides.1))
-        };
-        let ahead = || text[..wished].char_indices().rev().map(|(at, _)| at).take(self.longest);
-        let edges = ahead().skip(MAX_NEAR).filter(is_edge).take(EDGES);
-        for at in [wished].into_iter().chain(ahead().take(MAX_NEAR)).chain(edges) {
+        for at in self.near(text, wished) {
             let out = look.changed(&text[..at])?;
             if let Some(rest) = changed.strip_prefix(out.as_str())
                 && rest == look.changed(&text[at..])?
@@ -244,12 +238,28 @@ impl Lane {
         }
     }
 
-    /// Returns the end of each token of the text, if the tokens add up to exactly this text.
-    fn token_ends(&mut self, text: &str) -> Option<Vec<usize>> {
+    /// Returns the positions at which a text may be divided, from a wished one backward: those near it, then those
+    /// at edges of words. Each is tried by processing the text again, so they are few.
+    fn near(&self, text: &str, wished: usize) -> impl Iterator<Item = usize> {
+        const MAX_NEAR: usize = 10;
+        const EDGES: usize = 6;
+        let is_edge = |at: &usize| {
+            let sides = (text[..*at].chars().next_back(), text[*at..].chars().next());
+            let is_inner = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+            !(is_inner(sides.0) && is_inner(sides.1))
+        };
+        let ahead = || text[..wished].char_indices().rev().map(|(at, _)| at).take(self.longest);
+        let edges = ahead().skip(MAX_NEAR).filter(is_edge).take(EDGES);
+        [wished].into_iter().chain(ahead().take(MAX_NEAR)).chain(edges)
+    }
+
+    /// Returns the end of each token of the text, which starts at a position, if the tokens add up to exactly this
+    /// text.
+    fn token_ends(&mut self, text: &str, start: usize) -> Option<Vec<usize>> {
         if self.tokens.is_empty() {
             return None;
         }
-        let mut end = 0;
+        let mut end = start;
         let mut ends = Vec::with_capacity(self.tokens.len());
         for token in &self.tokens {
             end += match token.get("bytes") {
@@ -258,7 +268,7 @@ impl Lane {
             };
             ends.push(end);
         }
-        if end != text.len() {
+        if end != start + text.len() {
             self.tokens.clear();
             return None;
         }
@@ -314,6 +324,13 @@ impl Lane {
         fill(&poured, out);
         poured
     }
+}
+
+/// Returns the end of a processed text that was not changed and that could become part of a match.
+fn unchanged_end<'a>(text: &'a str, out: &str, unfinished: usize) -> &'a str {
+    let letters = text.chars().rev().zip(out.chars().rev()).take_while(|(raw, own)| raw == own);
+    let same: usize = letters.map(|(raw, _)| raw.len_utf8()).sum();
+    &text[text.len() - same.min(unfinished)..]
 }
 
 /// Returns the list of a choice's log probabilities, by token.
