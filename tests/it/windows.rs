@@ -1,5 +1,8 @@
 //! `stream::window` as the author of a filter uses it.
 
+mod final_text;
+mod over_http;
+
 use crate::kernel::*;
 use std::sync::Arc;
 use valvehouse::filter::FilterEntry;

@@ -1,0 +1,117 @@
+//! The same random answers as in [`super::final_text`], through a host, at each endpoint for chats.
+
+use super::final_text::Case;
+use super::texts_by_path;
+use crate::host::{Answer, TestHost};
+use crate::kernel::json;
+use crate::upstream::{Reply, UpstreamRequest};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The number of cases unless `VALVEHOUSE_CASES` sets another one.
+const CASES: usize = 40;
+/// The number of cases that share a host.
+const GROUP: usize = 40;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_changed_text_is_sent_in_its_old_form_at_any_endpoint() {
+    let cases = crate::sdk::cases(CASES);
+    let all: Vec<Case> = (0..).map(Case::new).filter(Case::is_plain).take(cases).collect();
+    let mut wrong = Vec::new();
+    let mut all = all.into_iter().map(Case::ended).peekable();
+    while all.peek().is_some() {
+        check(all.by_ref().take(GROUP).collect(), &mut wrong).await;
+    }
+    let shown = wrong.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("\n\n");
+    assert!(wrong.is_empty(), "{} of {cases} cases went wrong:\n\n{shown}", wrong.len());
+}
+
+async fn check(cases: Vec<Case>, wrong: &mut Vec<String>) {
+    let mut setup = TestHost::new()
+        .tool("echo", "/*\ndescription: Echoes.\n*/\nconst parameters = #{};\nfn handler(args) { \"ok\" }");
+    for (at, case) in cases.iter().enumerate() {
+        let head = format!("/*\nglobal: false\nhold: {}\n*/\n", case.hold);
+        setup = setup.filter(&format!("f{at}"), head + case.hook().as_str()).config(&format!(
+            "[[models]]\nname = \"m{at}\"\nprovider = \"mock\"\nmodel = \"up{at}\"\nfilters = [\"f{at}\"]\n\
+             tools = [\"echo\"]\n[filters.f{at}.budget]\nms = 10000\n"
+        ));
+    }
+    let host = setup.start().await;
+    let cases = Arc::new(cases);
+    let known = cases.clone();
+    host.upstream.script(move |request| answer(&known, request));
+    for (at, case) in cases.iter().enumerate() {
+        for (path, content) in ENDPOINTS {
+            let body = json!({
+                "model": format!("m{at}"), "stream": case.is_streamed, "max_tokens": 1000,
+                "messages": [{"role": "user", "content": "hi"}],
+            });
+            let body = match path {
+                "/v1/responses" => json!({"model": body["model"], "stream": body["stream"], "input": "hi"}),
+                _ => body,
+            };
+            let request = host.request("POST", path).header("content-type", "application/json");
+            let answer = Answer::of(request.body(body.to_string())).await;
+            let events = events_of(answer.body());
+            let mut seen = texts_by_path(events.iter().map(|event| json(&event.to_string())));
+            seen.push(answer.body().to_owned());
+            let expected = case.expected();
+            let text: String = events.iter().map(content).collect();
+            let is_same = case.has_refusal() || text == expected.content();
+            let mut outcome = expected.is_all(&seen);
+            if answer.status != 200 || !is_same {
+                outcome = Err(format!("expected {:?}, got {text:?}", expected.content()));
+            }
+            if let Err(why) = outcome {
+                wrong.push(format!("{path}: {why}\n{}\n{case:?}\n{}", case.hook(), answer.body()));
+            }
+        }
+    }
+}
+
+/// Returns the service's answer to the next model call of a case.
+fn answer(cases: &[Case], request: &UpstreamRequest) -> Reply {
+    let body = request.json();
+    let at: usize = body["model"].as_str().unwrap().trim_start_matches("up").parse().unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    let round = messages.iter().filter(|message| message["role"] == "assistant").count();
+    let events = cases[at].events(round);
+    if body["stream"] != true {
+        return Reply::json(&serde_json::from_str(&Case::whole(&events).to_string()).unwrap());
+    }
+    let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    Reply::raw("text/event-stream", lines + "data: [DONE]\n\n")
+}
+
+/// Each endpoint, and the content of an event or of a whole answer.
+const ENDPOINTS: [(&str, fn(&Value) -> String); 4] = [
+    ("/v1/chat/completions", |event| {
+        let choice = &event["choices"][0];
+        let text = choice["delta"]["content"].as_str().or_else(|| choice["message"]["content"].as_str());
+        text.unwrap_or_default().to_owned()
+    }),
+    ("/v1/messages", |event| match event["content"].as_array() {
+        Some(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
+        None => event["delta"]["text"].as_str().unwrap_or_default().to_owned(),
+    }),
+    ("/v1/responses", |event| match event["output"].as_array() {
+        Some(items) => {
+            let parts = items.iter().filter_map(|item| item["content"].as_array()).flatten();
+            parts
+                .filter(|part| part["type"] == "output_text")
+                .filter_map(|part| part["text"].as_str())
+                .collect()
+        }
+        None if event["type"] == "response.output_text.delta" => event["delta"].as_str().unwrap().to_owned(),
+        None => String::new(),
+    }),
+    ("/api/chat", |line| line["message"]["content"].as_str().unwrap_or_default().to_owned()),
+];
+
+/// Returns the events of a stream, or a whole answer as the only one.
+fn events_of(body: &str) -> Vec<Value> {
+    if let Ok(whole) = serde_json::from_str(body) {
+        return vec![whole];
+    }
+    body.lines().filter_map(|line| serde_json::from_str(line.trim_start_matches("data:")).ok()).collect()
+}
