@@ -366,6 +366,10 @@ async fn an_invalid_service_response_is_a_502() {
         (Reply::raw("application/json", "[]"), "without `choices`"),
         (Reply::raw("application/json", "nope"), "not valid JSON"),
         (Reply::raw("text/event-stream", "data: nope\n\n"), "not valid JSON"),
+        (Reply::raw("text/event-stream", "data: 5\n\n"), "not a JSON object"),
+        (Reply::raw("text/event-stream", "data: null\n\n"), "not a JSON object"),
+        (Reply::raw("text/event-stream", "data: \"text\"\n\n"), "not a JSON object"),
+        (Reply::raw("text/event-stream", "data: [{\"choices\":[]}]\n\n"), "not a JSON object"),
     ] {
         host.upstream.reply(reply);
         for answer in [host.ask("hi").await, host.stream("hi").await] {

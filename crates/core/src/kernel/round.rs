@@ -231,7 +231,7 @@ async fn streamed(
     let hooked = kernel.chain().has(Hook::Stream);
     let (mut head, mut ends) = (Json::Null, Vec::new());
     while let Some(chunk) = chunks.next().await {
-        let mut chunk = match chunk {
+        let mut chunk = match chunk.and_then(stream::checked) {
             Ok(chunk) => chunk,
             Err(error) => {
                 for chunk in stream::rest(kernel, head, turn).await {

@@ -15,7 +15,7 @@ impl Kernel {
     /// # Errors
     /// Returns the error of a filter that refused or failed.
     pub async fn stream_event(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Error> {
-        let chunks = filtered(self, StreamChunk::new(event), turn).await?;
+        let chunks = filtered(self, checked(StreamChunk::new(event))?, turn).await?;
         Ok(chunks.into_iter().map(|chunk| chunk.event).collect())
     }
 
@@ -29,16 +29,23 @@ impl Kernel {
     }
 }
 
+/// Returns an event that hooks can read: an object. Any other event ends its stream.
+pub(super) fn checked(chunk: StreamChunk) -> Result<StreamChunk, Error> {
+    match chunk.event.as_object() {
+        Some(_) => Ok(chunk),
+        None => {
+            let message = "the provider sent an event that is not a JSON object".to_owned();
+            Err(Error::Provider { message: message.into(), timeout: false })
+        }
+    }
+}
+
 /// Runs an event through the stream chain. An unchanged event retains its bytes.
 pub(super) async fn filtered(
     kernel: &Kernel,
     chunk: StreamChunk,
     turn: &Turn,
 ) -> Result<Vec<StreamChunk>, Error> {
-    if chunk.event.as_object().is_none() {
-        // The event is not JSON, so hooks cannot read it.
-        return Ok(vec![chunk]);
-    }
     let parts = by_choice(&chunk.event);
     let whole = parts.len() == 1;
     let mut out = Vec::with_capacity(parts.len());
