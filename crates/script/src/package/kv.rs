@@ -17,6 +17,8 @@ use std::time::Duration;
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES, scope_of_chat};
 
+/// The work of a write that is charged to its call: the store writes it to the disk later.
+const WRITE: Duration = Duration::from_micros(10);
 /// The maximum time to live in seconds: a hundred years.
 const MAX_TTL: f64 = 100.0 * 366.0 * 86_400.0;
 
@@ -268,6 +270,7 @@ impl Scope {
         write: impl FnOnce(&KvMap) -> Result<T, E>,
     ) -> RhaiResultOf<Result<T, E>> {
         let durable = self.durable(function, options)?;
+        budget::charge_work(WRITE).map_err(budget::ended)?;
         let written = write(&self.map(function)?);
         if durable {
             self.flush_before_end();
