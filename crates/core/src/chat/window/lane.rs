@@ -174,6 +174,9 @@ impl Lane {
     ) -> Result<CompactString, L::Error> {
         let letters = out.chars().zip(seam.chars()).take_while(|(own, sent)| own == sent);
         let same = letters.map(|(own, _)| own.len_utf8()).sum();
+        if same == seam.len() {
+            return Ok(out[same..].into());
+        }
         for at in self.near(text, same) {
             if at == 0 || out[at..] == look.changed(&text[at..])? {
                 return Ok(out[at..].into());
