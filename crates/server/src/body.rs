@@ -65,7 +65,7 @@ impl<H> AsRef<[u8]> for CountedBytes<H> {
 /// too much memory.
 pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error> {
     let max_mb = limits.max_mb;
-    let mut received = Received::new(&limits.memory);
+    let mut received = ReceivedBytes::new(&limits.memory);
     const BOM: &[u8] = b"\xef\xbb\xbf";
     let limit = usize::try_from(max_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     let mut chunks = body.into_data_stream();
@@ -98,14 +98,14 @@ pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error
 }
 
 /// The bytes received so far, which count for the memory of the host if they are many.
-pub(crate) struct Received {
+pub(crate) struct ReceivedBytes {
     held: HeldMemory,
     bytes: usize,
     /// The size from which more bytes are counted.
     threshold: usize,
 }
 
-impl Received {
+impl ReceivedBytes {
     /// Starts without bytes.
     pub(crate) fn new(memory: &MemoryLimit) -> Self {
         Self { held: memory.share(), bytes: 0, threshold: COUNTED }

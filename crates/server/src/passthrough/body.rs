@@ -1,7 +1,7 @@
 //! The body of a passthrough request: read until its model is known, then streamed.
 
 use super::multipart::{self, Field, Scan};
-use crate::body::{BodyLimits, Received, counted, drain, parsed, read, too_large};
+use crate::body::{BodyLimits, ReceivedBytes, counted, drain, parsed, read, too_large};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -128,7 +128,7 @@ impl RequestBody {
     async fn read_model(&mut self, body: Body, limits: &BodyLimits, boundary: &str) -> Result<(), Error> {
         let mut rest = limited(body, limits.max_mb, self.is_too_large.clone());
         let (mut begun, mut scan) = (BytesMut::new(), Scan::new(boundary));
-        let mut received = Received::new(&limits.memory);
+        let mut received = ReceivedBytes::new(&limits.memory);
         while let Some(bytes) = rest.next().await {
             let bytes = bytes?;
             if let Err(error) = received.add(bytes.len()) {
@@ -138,12 +138,11 @@ impl RequestBody {
             }
             begun.extend_from_slice(&bytes);
             match next_model(&mut scan, &begun) {
-                Ok(None) => {}
-                found => {
-                    self.model = found.unwrap_or_default();
-                    break;
-                }
+                Ok(None) => continue,
+                Ok(found) => self.model = found,
+                Err(error) => tracing::debug!("cannot find the model of a form: {error}"),
             }
+            break;
         }
         (self.begun, self.rest) = (received.count(begun.freeze()), Some(rest));
         Ok(())

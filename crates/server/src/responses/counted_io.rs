@@ -1,6 +1,6 @@
 //! A connection whose received bytes count toward the memory of the host until their message is complete.
 
-use crate::body::Received;
+use crate::body::ReceivedBytes;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,17 +11,17 @@ use valvehouse_core::context::MemoryLimit;
 pub(super) struct CountedIo<S> {
     inner: S,
     memory: MemoryLimit,
-    received: Received,
+    received: ReceivedBytes,
 }
 
 impl<S> CountedIo<S> {
     pub(super) fn new(inner: S, memory: MemoryLimit) -> Self {
-        Self { inner, received: Received::new(&memory), memory }
+        Self { inner, received: ReceivedBytes::new(&memory), memory }
     }
 
     /// Returns the memory of the current message, and starts the next one.
-    pub(super) fn complete(&mut self) -> Received {
-        std::mem::replace(&mut self.received, Received::new(&self.memory))
+    pub(super) fn complete(&mut self) -> ReceivedBytes {
+        std::mem::replace(&mut self.received, ReceivedBytes::new(&self.memory))
     }
 }
 

@@ -5,7 +5,7 @@ use super::endpoint::Local;
 use super::endpoint::warmed_up;
 use super::object::{object, put};
 use crate::auth;
-use crate::body::Received;
+use crate::body::ReceivedBytes;
 use crate::middleware::checks;
 use crate::reply::{OpenAiError, stopping};
 use axum::body::Body;
@@ -174,7 +174,7 @@ struct Socket {
     local: Local,
     stream: WebSocketStream<CountedIo<TokioIo<hyper::upgrade::Upgraded>>>,
     /// The requests that arrived while another one was in progress.
-    waiting: VecDeque<(Utf8Bytes, Received)>,
+    waiting: VecDeque<(Utf8Bytes, ReceivedBytes)>,
     _open: OpenSocket,
 }
 
