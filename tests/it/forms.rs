@@ -1,4 +1,4 @@
-//! What a guard saw of a form is what every server reads: forms that pass are read by four real parsers.
+//! Forms that pass a guard are read by four real parsers, and each reads what the guard saw.
 
 use crate::host::{Answer, TestHost};
 use crate::javascript::node;
@@ -177,6 +177,13 @@ fn read_by(mut reader: Command, script: &str, forms: &Path) -> Vec<Value> {
         .collect()
 }
 
+/// Returns the fields that a server read, in one order.
+fn fields(read: &Value) -> Vec<Value> {
+    let mut fields = read.as_array().unwrap_or_else(|| panic!("a server rejects a form")).clone();
+    fields.sort_by_key(Value::to_string);
+    fields
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_server_reads_a_passed_form_as_the_guard_did() {
     let host = TestHost::new().filter("guard", GUARD).start().await;
@@ -198,11 +205,15 @@ async fn every_server_reads_a_passed_form_as_the_guard_did() {
     let in_node = read_by(node, "tests/javascript/form_readers.cjs", &file);
     assert_eq!((in_python.len(), in_node.len()), (received.len(), received.len()));
     for ((form, read), by_undici) in received.iter().zip(in_python).zip(in_node) {
-        assert!(by_undici.is_array(), "{form}");
+        let by_undici = fields(&by_undici);
         for name in ["werkzeug", "django", "starlette"] {
-            assert_eq!(read[name], by_undici, "{name} and undici read another form: {form}");
+            assert_eq!(fields(&read[name]), by_undici, "{name} and undici read another form: {form}");
         }
-        assert!(!by_undici.to_string().contains("BAD"), "a service reads what the guard did not see: {form}");
+        // The content of uploaded images is not checked.
+        let unseen = by_undici
+            .iter()
+            .find(|field| field[2] == json!(false) && field[1].as_str().unwrap().contains("BAD"));
+        assert_eq!(unseen, None, "a service reads what the guard did not see: {form}");
     }
 }
 

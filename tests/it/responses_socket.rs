@@ -210,10 +210,10 @@ async fn prepared_responses_count_toward_the_memory_of_the_host() {
     let model = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
     let host =
         TestHost::new().config("[server]\nmax_memory_mb = 64").config(model).config(KEYS).start().await;
-    let prepared = || json!({"input": "y".repeat(8 << 20), "generate": false, "store": false});
+    let prepared = || json!({"input": "y".repeat(4 << 20), "generate": false, "store": false});
     let mut clients = Vec::new();
     let refused = loop {
-        assert!(clients.len() < 8, "prepared responses are not counted");
+        assert!(clients.len() < 12, "prepared responses are not counted");
         let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
         let end = client.ask(prepared()).await;
         clients.push(client);

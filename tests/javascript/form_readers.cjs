@@ -1,13 +1,17 @@
 // How undici, the client and server library of Node.js, reads forms. Usage: form_readers.cjs FILE, with a form a line: its
-// `type` and its `body` in base64. For each a line goes to stdout: the names and values of its fields, or null.
+// `type` and its `body` in base64. For each a line goes to stdout: the names and values of its fields, and `true` for files;
+// or null.
 const fs = require("node:fs");
 
 async function read({ type, body }) {
   try {
     const form = await new Response(Buffer.from(body, "base64"), { headers: { "content-type": type } }).formData();
     const fields = [];
-    for (const [name, value] of form) fields.push([name, typeof value === "string" ? value : await value.text()]);
-    return fields.sort();
+    for (const [name, value] of form) {
+      const isFile = typeof value !== "string";
+      fields.push([name, isFile ? await value.text() : value, isFile]);
+    }
+    return fields;
   } catch {
     return null;
   }

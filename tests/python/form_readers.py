@@ -1,7 +1,7 @@
 """How servers in Python read forms.
 
 Usage: form_readers.py FILE. Each line of the file has a form: its `type` and its `body` in base64. For each a line goes to
-stdout: for each server the names and values of the fields, or null if it rejects the form.
+stdout: for each server the names and values of the fields, and `true` for files; or null if it rejects the form.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ def of_werkzeug(kind, body):
         "wsgi.input": io.BytesIO(body),
     }
     _, form, files = parse_form_data(environ, silent=False)
-    fields = [[name, text(value)] for name, value in form.items(multi=True)]
-    return fields + [[name, text(file.read())] for name, file in files.items(multi=True)]
+    fields = [[name, text(value), False] for name, value in form.items(multi=True)]
+    return fields + [[name, text(file.read()), True] for name, file in files.items(multi=True)]
 
 
 def of_django(kind, body):
     meta = {"CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body))}
     form, files = MultiPartParser(meta, io.BytesIO(body), [MemoryFileUploadHandler()], "utf-8").parse()
-    fields = [[name, text(value)] for name, values in form.lists() for value in values]
-    return fields + [[name, text(file.read())] for name, all in files.lists() for file in all]
+    fields = [[name, text(value), False] for name, values in form.lists() for value in values]
+    return fields + [[name, text(file.read()), True] for name, all in files.lists() for file in all]
 
 
 def of_starlette(kind, body):
@@ -54,7 +54,8 @@ def of_starlette(kind, body):
         form = await StarletteParser(Headers({"content-type": kind}), chunks()).parse()
         fields = []
         for name, value in form.multi_items():
-            fields.append([name, value if isinstance(value, str) else text(await value.read())])
+            is_file = not isinstance(value, str)
+            fields.append([name, text(await value.read()) if is_file else value, is_file])
         return fields
 
     return asyncio.run(read())
@@ -65,7 +66,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
     read = {}
     for name, reader in (("werkzeug", of_werkzeug), ("django", of_django), ("starlette", of_starlette)):
         try:
-            read[name] = sorted(reader(form["type"], base64.b64decode(form["body"])))
+            read[name] = reader(form["type"], base64.b64decode(form["body"]))
         except Exception:
             read[name] = None
     print(json.dumps(read))

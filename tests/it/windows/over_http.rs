@@ -83,8 +83,11 @@ fn answer(cases: &[Case], request: &UpstreamRequest) -> Reply {
     Reply::raw("text/event-stream", lines + "data: [DONE]\n\n")
 }
 
+/// Returns the text of an answer.
+type TextOf = fn(&Value) -> String;
+
 /// Each endpoint, and the content of an event or of a whole answer.
-const ENDPOINTS: [(&str, fn(&Value) -> String); 4] = [
+const ENDPOINTS: [(&str, TextOf); 4] = [
     ("/v1/chat/completions", |event| {
         let choice = &event["choices"][0];
         let text = choice["delta"]["content"].as_str().or_else(|| choice["message"]["content"].as_str());

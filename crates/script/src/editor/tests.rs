@@ -59,7 +59,7 @@ fn members_are_completed_by_the_type_of_the_variable() {
             &["model"],
         );
     }
-    offers("fn stream(event) { for place in event.texts { place.‸ } }", &["text", "kind"], &["role"]);
+    offers("fn stream(event) { for place in event.texts { place.‸ } }", &["text", "kind", "role"], &["args"]);
     offers("fn pre_invocation(ctx) { ctx.tool.‸ }", &["name", "tags"], &["args"]);
     offers("fn post_chat(ctx) { ctx.context.‸ }", &["get", "set", "history"], &["role"]);
     offers("fn handler(args, ctx) { ctx.‸ }", &["get", "set", "variables"], &["result"]);

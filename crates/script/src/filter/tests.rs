@@ -160,7 +160,7 @@ async fn a_filter_with_match_does_not_see_other_events_and_every_body() {
     for event in [
         r#"{"id":"secret","model":"secret","choices":[{"delta":{"content":"Secret"},"finish_reason":"secret"}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"secret","function":{"name":"secret"}}]}}]}"#,
-        r#"{"choices":[],"usage":{"text":"secret"}}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
     ] {
         let out = run(MATCHING, Hook::Stream, event).await.unwrap();
         assert!(out.get("seen").is_none() && !out.is_changed(), "{event}");
