@@ -205,7 +205,8 @@ fn charge_search(text: &str, from: usize, found: Option<&std::ops::Range<usize>>
     /// The time of a search for each byte, in nanoseconds.
     const SEARCH: u64 = 4;
     let end = found.map_or(text.len(), |found| found.end);
-    budget::charge_bytes(end - from, SEARCH).map_err(budget::ended)
+    // Short matches are charged for the values that they become.
+    budget::charge(1).and_then(|()| budget::charge_bytes(end - from, SEARCH)).map_err(budget::ended)
 }
 
 /// Returns the position after the character at a position.
