@@ -297,8 +297,9 @@ fn json_texts(
 
 /// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts.
 fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
-    let is_text = |own: &Field| match own.file_name {
-        None => own.name != "model",
+    let is_text = |own: &Field| match own.file_name.as_deref() {
+        // Some services read a part with an empty file name as a text.
+        None | Some("") => own.name != "model",
         Some(_) => text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text)),
     };
     sent.fields().into_iter().filter(is_text).map(|own| own.value).collect()
