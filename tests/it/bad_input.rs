@@ -366,14 +366,34 @@ async fn an_invalid_service_response_is_a_502() {
         (Reply::raw("application/json", "[]"), "without `choices`"),
         (Reply::raw("application/json", "nope"), "not valid JSON"),
         (Reply::raw("text/event-stream", "data: nope\n\n"), "not valid JSON"),
-        (Reply::raw("text/event-stream", "data: 5\n\n"), "not a JSON object"),
-        (Reply::raw("text/event-stream", "data: null\n\n"), "not a JSON object"),
-        (Reply::raw("text/event-stream", "data: \"text\"\n\n"), "not a JSON object"),
-        (Reply::raw("text/event-stream", "data: [{\"choices\":[]}]\n\n"), "not a JSON object"),
     ] {
         host.upstream.reply(reply);
         for answer in [host.ask("hi").await, host.stream("hi").await] {
             answer.refused(502, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_an_object_ends_its_answer() {
+    let host = TestHost::new().filter("good", GOOD).start().await;
+    for event in [
+        "5",
+        "null",
+        "\"secret\"",
+        "[\"secret\"]",
+        "[{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"secret\"}}]}]",
+    ] {
+        host.upstream
+            .reply(Reply::begun(["fine"]).then(format!("data: {event}\n\n")).then("data: [DONE]\n\n"));
+        let streamed = host.stream("hi").await;
+        assert!(
+            streamed.body().contains("an event that is not a JSON object"),
+            "{event}: {}",
+            streamed.body()
+        );
+        for answer in [streamed, host.ask("hi").await] {
+            assert!(!answer.body().contains("secret"), "{event}: {}", answer.body());
         }
     }
 }
