@@ -5,26 +5,13 @@ use crate::error::Error;
 use unicode_normalization::UnicodeNormalization;
 use valvehouse_json::{Json, Object};
 
-/// The fields of requests that contain what a model reads or that select it.
-const FIELDS: [&str; 41] = [
+/// The fields of requests that contain what a model reads or that select it, beside [`INPUTS`].
+const FIELDS: [&str; 28] = [
     "model",
     "messages",
     "stream",
-    "prompt",
-    "prompts",
-    "input",
-    "inputs",
-    "input_extra",
-    "contents",
     "content",
     "text",
-    "texts",
-    "query",
-    "system",
-    "instructions",
-    "preamble",
-    "message",
-    "chat_history",
     "documents",
     "suffix",
     "negative_prompt",
@@ -103,30 +90,23 @@ const NESTED: [&str; 3] = ["extra_body", "responses", "anthropic"];
 /// Returns a request error that names the key.
 pub fn check_chat(body: &Json) -> Result<(), Error> {
     check_fields(body)?;
-    for key in INPUTS {
-        if body.get(key).is_some_and(|value| !value.is_empty()) {
-            return Err(second_input(key));
-        }
-    }
+    check_inputs(body, &INPUTS)?;
     for nested in NESTED {
         let nested = body.field(nested);
         check_fields(&nested)?;
-        for key in INPUTS.into_iter().chain(["messages", "model"]) {
-            if nested.get(key).is_some_and(|value| !value.is_empty()) {
-                return Err(second_input(key));
-            }
-        }
+        check_inputs(&nested, &INPUTS)?;
+        check_inputs(&nested, &["messages", "model"])?;
     }
     let Some(messages) = body.get("messages") else { return Ok(()) };
     for message in messages.items() {
-        check(&message, &MESSAGE_FIELDS)?;
+        check(&message, &[&MESSAGE_FIELDS])?;
         // A text has no parts. Reading it alone leaves the others in their document.
         let parts = message.as_object().map_or(Json::Null, |message| match message.has_text("content") {
             true => Json::Null,
             false => message.field("content"),
         });
         for part in parts.items() {
-            check(&part, &MESSAGE_FIELDS)?;
+            check(&part, &[&MESSAGE_FIELDS])?;
         }
     }
     Ok(())
@@ -137,17 +117,19 @@ pub fn check_chat(body: &Json) -> Result<(), Error> {
 /// # Errors
 /// Returns a request error that names the key.
 pub fn check_fields(body: &Json) -> Result<(), Error> {
-    check(body, &FIELDS)
+    check(body, &[&FIELDS, &INPUTS])
 }
 
-fn second_input(key: &'static str) -> Error {
+fn check_inputs(body: &Json, inputs: &[&'static str]) -> Result<(), Error> {
+    let is_set = |key: &&&str| body.get(key).is_some_and(|value| !value.is_empty());
+    let Some(key) = inputs.iter().find(is_set) else { return Ok(()) };
     let message = format!(
         "cannot send `{key}` beside `messages`: services may read it as the conversation, and guards of this host check `messages`; send its content there"
     );
-    Error::invalid(message, Some(key))
+    Err(Error::invalid(message, Some(key)))
 }
 
-fn check(value: &Json, known: &[&'static str]) -> Result<(), Error> {
+fn check(value: &Json, known: &[&[&'static str]]) -> Result<(), Error> {
     let Some(object) = value.as_object() else { return Ok(()) };
     let mut found = None;
     object.for_each(|key, _| found = found.or_else(|| other_spelling(key, known)));
@@ -163,17 +145,17 @@ fn check(value: &Json, known: &[&'static str]) -> Result<(), Error> {
 /// Returns the key of an object that is another spelling of a field.
 fn spelled(object: &Object, field: &'static str) -> Option<String> {
     let mut keys = object.keys().into_iter();
-    keys.find(|key| other_spelling(key, &[field]).is_some()).map(String::from)
+    keys.find(|key| other_spelling(key, &[&[field]]).is_some()).map(String::from)
 }
 
 /// Returns the field that a key is another spelling of.
-fn other_spelling(key: &str, known: &[&'static str]) -> Option<&'static str> {
+fn other_spelling(key: &str, known: &[&[&'static str]]) -> Option<&'static str> {
     // Most keys are written like the known ones.
     if key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') {
         return None;
     }
     let folded = folded(key);
-    known.iter().copied().find(|field| *field == folded)
+    known.iter().copied().flatten().copied().find(|field| *field == folded)
 }
 
 /// Returns a name in the one form of all its spellings in other cases and Unicode forms, without characters that are
