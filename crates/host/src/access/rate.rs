@@ -25,6 +25,16 @@ pub enum Asker {
     Address(IpAddr),
 }
 
+impl Asker {
+    /// Returns the client with the address that identifies it.
+    pub(super) fn identified(self) -> Self {
+        match self {
+            Self::Address(address) => Self::Address(of_one(address)),
+            key @ Self::Key(_) => key,
+        }
+    }
+}
+
 /// Returns the address that identifies a client: an IPv4 address itself, or the /64 network of an IPv6
 /// address, in which one client can have any number of addresses.
 pub(super) fn of_one(address: IpAddr) -> IpAddr {
@@ -63,10 +73,7 @@ impl Rate {
     }
 
     fn take_at(&self, now: Instant, asker: Asker, shared: &Kv) -> Result<(), Duration> {
-        let asker = match asker {
-            Asker::Address(address) => Asker::Address(of_one(address)),
-            key @ Asker::Key(_) => key,
-        };
+        let asker = asker.identified();
         if shared.hosts() > 1 {
             self.take_share(asker, shared)?;
         }

@@ -1,6 +1,6 @@
 //! The limits of open WebSockets: of each client, and of all together.
 
-use super::rate::{Asker, of_one};
+use super::rate::Asker;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,10 +38,7 @@ impl Sockets {
     /// # Errors
     /// Returns the exceeded limit if the client or all clients have too many.
     pub fn open(&self, asker: Option<Asker>) -> Result<OpenSocket, SocketLimit> {
-        let asker = asker.map(|asker| match asker {
-            Asker::Address(address) => Asker::Address(of_one(address)),
-            key @ Asker::Key(_) => key,
-        });
+        let asker = asker.map(Asker::identified);
         let mut open = self.open.lock();
         if open.get(&asker).is_some_and(|own| *own >= self.max_each) {
             return Err(SocketLimit::Each(self.max_each));
