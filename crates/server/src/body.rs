@@ -21,7 +21,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// The size from which a body counts toward the memory of the host, in bytes.
 pub(crate) const COUNTED: usize = 256 << 10;
 /// The number of copies of a body that the host holds at most: as received, and as JSON.
-pub(crate) const COPIES: usize = 2;
+const COPIES: usize = 2;
 
 /// The maximum number of compressed bodies that are decompressed at a time, because each needs a window.
 static UNPACKING: Semaphore = Semaphore::const_new(4);

@@ -7,7 +7,7 @@ use super::resource::End;
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
 use super::writer::Writer;
-use crate::body::{COPIES, COUNTED, counted, parsed};
+use crate::body::{ReceivedBytes, parsed};
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Endpoint as _};
 use crate::turn::events::as_events;
@@ -80,10 +80,8 @@ pub(super) async fn create(
     let id = answer.writer.resource().id().to_owned();
     // The body of the request is released with this call; the run holds its own one and the response to store.
     let body = Bytes::from(sent.to_string());
-    let memory = app.memory.share();
-    if body.len() >= COUNTED {
-        memory.grow(COPIES * body.len())?;
-    }
+    let mut held = ReceivedBytes::new(&app.memory);
+    held.add(body.len())?;
     keeper.begin(&queued).await?;
     let run = Run {
         app: app.clone(),
@@ -91,7 +89,7 @@ pub(super) async fn create(
         keeper,
         writer: answer.writer,
         parts,
-        body: counted(body, memory),
+        body: held.count(body),
         key_user,
         log: Log::default(),
     };

@@ -261,8 +261,8 @@ struct Latest {
     _held: HeldMemory,
 }
 
-/// The approximate number of copies of an item that a value in memory amounts to.
-const COPIES: usize = 3;
+/// The memory of an item that is counted, as a multiple of its estimated size.
+const MEMORY_FACTOR: usize = 3;
 
 impl Local {
     /// Starts without a response.
@@ -282,7 +282,7 @@ impl Local {
     pub(super) fn keep(&self, id: &str, items: Vec<Json>) -> Result<(), Error> {
         *self.latest.lock() = None;
         let held = self.memory.share();
-        held.grow(COPIES * items.iter().map(Json::size_estimate).sum::<usize>())?;
+        held.grow(MEMORY_FACTOR * items.iter().map(Json::size_estimate).sum::<usize>())?;
         *self.latest.lock() = Some(Latest { id: id.to_owned(), items, _held: held });
         Ok(())
     }
