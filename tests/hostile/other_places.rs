@@ -108,7 +108,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "its texts",
         "fn inlet(body) { let s = \"\"; s.pad(1_000_000, \"x\"); body.part = #{ type: \"text\", text: s }; let one = body.part; body.messages[0].content = []; for i in 0..5_000 { body.messages[0].content.push(one); } let n = 0; for t in body.texts { n += t.text.len(); } body }",
-        Ends(BUDGET),
+        Breaks(BUDGET),
     ),
     (
         "json of small values",

@@ -3,6 +3,7 @@
 use super::convert::{error, json_of, live, misplaced};
 use super::handle::{Bytes, List, Map, Shape, method, pure};
 use super::kind::Type;
+use crate::budget;
 use crate::redaction::excerpt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,9 @@ use valvehouse_core::chat::{event, history, message};
 use valvehouse_json::{Array, Json};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// The time of copying a text out of its place for each byte, in nanoseconds.
+const COPY: u64 = 1;
 
 fn text_dynamic(text: &str) -> Dynamic {
     ImmutableString::from(text).into()
@@ -384,8 +388,14 @@ pub(super) fn register(module: &mut Module) {
     pure("!=").set_into_module(module, |place: &mut event::TextPlace, text: &str| place.text() != text);
     pure("==").set_into_module(module, |text: &str, place: event::TextPlace| place.text() == text);
     pure("!=").set_into_module(module, |text: &str, place: event::TextPlace| place.text() != text);
-    method("get$text", &["place: &mut text_place", "text"], "The text.")
-        .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
+    method("get$text", &["place: &mut text_place", "text"], "The text.").set_into_module(
+        module,
+        |place: &mut event::TextPlace| -> Answer<Dynamic> {
+            let text = place.text();
+            budget::charge_bytes(text.len(), COPY).map_err(budget::ended)?;
+            Ok(text_dynamic(&text))
+        },
+    );
     method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(
         module,
         |place: &mut event::TextPlace, text: Dynamic| -> Answer<()> {
