@@ -149,6 +149,7 @@ async fn a_filter_with_match_sees_events_with_its_texts_in_any_notation() {
         r#"{"choices":[{"delta":{},"logprobs":{"content":[{"token":"secret"}]}}]}"#,
         r#"{"data":"secret"}"#,
         r#"{"text":"secret"}"#,
+        r#"{"choices":[],"usage":{"text":"secret"}}"#,
     ] {
         let out = run(MATCHING, Hook::Stream, event).await.unwrap();
         assert_eq!(out.get("seen"), Some(true.into()), "{event}");
