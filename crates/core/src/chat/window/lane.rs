@@ -162,9 +162,9 @@ impl Lane {
         }
     }
 
-    /// Returns the part of a changed text that follows its seam, which was sent before: the text from the position
-    /// on at which it can be divided without changing the result. If the result is different wherever the text is
-    /// divided, nothing is omitted.
+    /// Returns the part of a changed text that follows its seam, which was sent before. If the text no longer begins
+    /// with its seam, it is the text from the position on at which it can be divided without changing the result; if
+    /// there is none, nothing is omitted.
     fn after_seam<L: WindowVisitor>(
         &self,
         seam: &str,
