@@ -127,7 +127,11 @@ impl Hostile {
 
     /// Returns the difference between a response and the expected result.
     fn misses(&self, answer: &Answer, log: &str) -> Option<String> {
-        let says_one = |text: &str, words: &[&str]| words.iter().any(|word| text.contains(word));
+        // On a busy machine, the limit of elapsed time comes before one of the budget.
+        let says_one = |text: &str, words: &[&str]| {
+            words.iter().any(|word| text.contains(word))
+                || words.contains(&TIME) && text.contains("did not end within")
+        };
         let named = |words: &[&str]| log.lines().any(|line| line.contains("hostile")) && says_one(log, words);
         let as_it_must = match self.comes {
             Comes::Well => answer.is(200),
@@ -135,11 +139,8 @@ impl Hostile {
             Comes::Refuses(status) | Comes::Fails(status) => answer.is(status),
             Comes::Ends(words) => matches!(answer.status, 200 | 400) || (answer.is(500) && named(words)),
             Comes::NotLoaded(words) => answer.is(200) && named(words),
-            // On a slow machine, the timeout of the tool may come first.
             Comes::ToolFails(words) => {
-                answer.is(200)
-                    && answer.text.contains("hostile")
-                    && (says_one(&answer.text, words) || answer.text.contains("did not end within"))
+                answer.is(200) && answer.text.contains("hostile") && says_one(&answer.text, words)
             }
         };
         let end = log.char_indices().rev().nth(600).map_or(0, |(at, _)| at);
