@@ -12,7 +12,7 @@ use crate::temporary_files;
 use crate::writer::ReloadLock;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast, watch};
@@ -54,6 +54,8 @@ pub struct Host {
     applied: AtomicU64,
     /// The time at which that generation was applied, in milliseconds since 1970.
     applied_at: AtomicI64,
+    /// Set while the snapshot cannot be written.
+    has_no_snapshot: AtomicBool,
     /// The generation of the store that this host rejected.
     refused: parking_lot::Mutex<Option<RefusedGeneration>>,
     reports: broadcast::Sender<Arc<Report>>,
@@ -98,6 +100,7 @@ impl Host {
             exchanged,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             applied_at: AtomicI64::new(now()),
+            has_no_snapshot: AtomicBool::new(false),
             refused,
             reports,
             store_looks: watch::Sender::new(()),
@@ -416,8 +419,18 @@ impl Host {
         }
     }
 
-    async fn announce(&self) {
+    /// Returns the generation that this host serves, also after a restart without its database: a generation counts
+    /// once its snapshot is on disk, unless snapshots cannot be written.
+    fn recorded_generation(&self) -> u64 {
         let applied = self.applied_generation();
+        match self.store.snapshot() {
+            Some(written) if !self.has_no_snapshot.load(Relaxed) => applied.min(written.generation),
+            _ => applied,
+        }
+    }
+
+    async fn announce(&self) {
+        let applied = self.recorded_generation();
         let snapshot = self.snapshot();
         self.count_coverage(&snapshot);
         let coverage = self.traces.get().map(|traces| traces.coverage());
@@ -465,19 +478,24 @@ impl Host {
     /// Writes each completely applied generation to a local snapshot, from which this host can start while
     /// the store is unavailable.
     async fn keep_snapshot(&self) {
-        let mut has_failed = false;
         loop {
             tokio::time::sleep(SNAPSHOT_POLL).await;
             if self.refused().is_some() {
                 continue;
             }
             match self.store.save_snapshot(self.applied.load(Relaxed)).await {
-                Ok(is_written) => has_failed &= !is_written,
-                Err(error) if !has_failed && self.store.outage().is_none() => {
-                    tracing::warn!(
-                        "cannot write the snapshot, without which this host cannot start while its database is unavailable: {error}"
-                    );
-                    has_failed = true;
+                Ok(false) => {}
+                Ok(true) => {
+                    self.has_no_snapshot.store(false, Relaxed);
+                    self.announce().await;
+                }
+                Err(error) if self.store.outage().is_none() => {
+                    if !self.has_no_snapshot.swap(true, Relaxed) {
+                        tracing::warn!(
+                            "cannot write the snapshot, without which this host cannot start while its database is unavailable: {error}"
+                        );
+                        self.announce().await;
+                    }
                 }
                 Err(_) => {}
             }

@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
 /// The minimum time between two snapshots that differ only in kv entries.
 const KV_PAUSE: Duration = Duration::from_secs(5);
-/// The minimum pause after a snapshot, as a multiple of the time that writing it took.
+/// The minimum pause after a snapshot, as a multiple of the time that writing it took: other hosts and operators wait
+/// for one of a new generation.
 const SHARE: u32 = 20;
+const SHARE_OF_GENERATION: u32 = 2;
 
 /// The files of a shared store on its host's disk.
 pub(crate) struct Local {
@@ -162,12 +164,13 @@ impl Local {
     pub(crate) fn due(&self, generation: u64) -> Option<(u64, u64)> {
         let (written, changes) = (self.written.lock(), self.changes());
         let is_other = written.seen.is_none_or(|seen| seen.generation != generation);
-        let least = match () {
-            () if is_other || written.changes.0 != changes.0 => SETTINGS_PAUSE,
-            () if written.changes.1 != changes.1 || written.at.is_none() => KV_PAUSE,
+        let (least, share) = match () {
+            () if is_other => (SETTINGS_PAUSE, SHARE_OF_GENERATION),
+            () if written.changes.0 != changes.0 => (SETTINGS_PAUSE, SHARE),
+            () if written.changes.1 != changes.1 || written.at.is_none() => (KV_PAUSE, SHARE),
             () => return None,
         };
-        let is_time = written.at.is_none_or(|(at, took)| at.elapsed() >= least.max(took * SHARE));
+        let is_time = written.at.is_none_or(|(at, took)| at.elapsed() >= least.max(took * share));
         is_time.then_some(changes)
     }
 
