@@ -314,6 +314,42 @@ async fn a_conversation_keeps_its_messages() {
 }
 
 #[tokio::test]
+async fn what_a_caller_stores_is_limited() {
+    let host = TestHost::new()
+        .config("[server]\nmax_stored_mb_each = 1\n[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .provider("kind = \"vllm\"")
+        .start()
+        .await;
+    host.upstream.script(move |request| Reply::fitting(request, "hello"));
+    let long = "x".repeat(400_000);
+    let stored = begin(&host, &long).await;
+    over(&host, id(&stored)).await;
+    let conversation = send(&host, "POST", "/v1/conversations", &json!({})).await.json();
+    let items = json!({"items": [{"type": "message", "role": "user", "content": &long}]});
+    let path = format!("/v1/conversations/{}/items", id(&conversation));
+    assert_eq!(send(&host, "POST", &path, &items).await.status, 200);
+
+    let request = |background: bool| json!({"model": "mock-1", "input": &long, "background": background});
+    for (path, body) in [
+        ("/v1/responses", request(true)),
+        ("/v1/conversations", items.clone()),
+        (path.as_str(), items.clone()),
+    ] {
+        let refused = send(&host, "POST", path, &body).await;
+        refused.refused(413, "max_stored_mb_each");
+        assert_eq!(refused.json()["error"]["code"], "storage_full", "{path}");
+    }
+    // Its client did not ask for it to be stored, and has its answer.
+    let answer = send(&host, "POST", "/v1/responses", &request(false)).await.json();
+    assert_eq!((text(&answer), &answer["store"]), (&json!("hello"), &json!(false)));
+
+    let path = format!("/v1/responses/{}", id(&stored));
+    assert_eq!(send(&host, "DELETE", &path, &json!({})).await.status, 200);
+    let answer = send(&host, "POST", "/v1/responses", &request(false)).await.json();
+    assert_eq!(answer["store"], json!(true));
+}
+
+#[tokio::test]
 async fn a_conversation_belongs_to_its_key() {
     let keys = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"\n[[server.keys]]\nuser = { id = \"bob\" }\nkey = \"bob-secret-0001\"";
     let host = TestHost::new().config(keys).start().await;

@@ -87,6 +87,7 @@ impl Config {
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.max_sockets", now.max_sockets != next.max_sockets),
             ("server.max_sockets_each", now.max_sockets_each != next.max_sockets_each),
+            ("server.max_stored_mb_each", now.max_stored_mb_each != next.max_stored_mb_each),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
             ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
@@ -148,6 +149,8 @@ pub struct Server {
     pub max_sockets: usize,
     /// The maximum number of open WebSockets of one client.
     pub max_sockets_each: usize,
+    /// The maximum size of the stored responses and conversations of one client, in megabytes.
+    pub max_stored_mb_each: u64,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.
     pub keep_alive_ms: u64,
     /// Other names than the listen address and this machine's own under which clients find us; with none, any

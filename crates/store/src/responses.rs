@@ -68,6 +68,9 @@ pub trait Responses: Send + Sync {
     /// latest [`RECENT_RESPONSES`] and the stored conversations are searched.
     fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> StoreFuture<'a, Option<String>>;
 
+    /// Returns the bytes of the stored responses and conversations of a caller.
+    fn stored_size<'a>(&'a self, owner: &'a str) -> StoreFuture<'a, i64>;
+
     /// Deletes the response with this id, if any, and its events.
     fn delete_response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 

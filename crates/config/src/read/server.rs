@@ -47,6 +47,7 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         mcp_tool_search: it.truth("mcp_tool_search"),
         max_sockets: it.whole("max_sockets"),
         max_sockets_each: it.whole("max_sockets_each"),
+        max_stored_mb_each: it.whole("max_stored_mb_each"),
         requests_per_minute: it.whole("requests_per_minute"),
     }
 }

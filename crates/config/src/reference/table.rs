@@ -242,6 +242,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "20",
             ),
             it(
+                "server.max_stored_mb_each",
+                Form::Whole(1, 1_000_000),
+                "1024",
+                "The maximum size of the stored responses and conversations of each key or, without keys, of all clients together, in megabytes. What exceeds it is rejected with 413, or answered with `store: false` if nothing asked for it to be stored.",
+                "64",
+            ),
+            it(
                 "server.requests_per_minute",
                 Form::Whole(0, 1_000_000),
                 "0",

@@ -4,6 +4,7 @@ use super::input;
 use super::object::new_id;
 use super::object::{limit_of, page_of};
 use super::object::{object, read_stored};
+use super::storage::check_room;
 use crate::auth;
 use crate::extract::{self, Id, Words};
 use crate::reply::{self, OpenAiError};
@@ -46,9 +47,11 @@ pub(super) async fn create(State(app): State<Arc<App>>, parts: Parts, body: Body
         auth::user_of_key(&app, &parts)?;
         let sent = extract::object(&app, body).await?;
         let items = given_items(&sent)?;
+        let owner = auth::asker(&app, &parts.headers);
+        check_room(&app, &owner, size(&items)).await?;
         let conversation = ResponseConversation {
             id: new_id("conv"),
-            owner: auth::asker(&app, &parts.headers),
+            owner,
             created_ms: now(),
             expires_ms: expiry(),
             metadata: metadata(&sent)?.to_string(),
@@ -112,6 +115,7 @@ pub(super) async fn add_items(State(app): State<Arc<App>>, Id(id): Id, parts: Pa
         if items.is_empty() {
             return Err(Error::invalid("missing items: send a list with at least one item", Some("items")));
         }
+        check_room(&app, &auth::asker(&app, &parts.headers), size(&items)).await?;
         append(&app, &id, &items).await?;
         let all = items.len();
         let ascending = Words::of([("order", "asc")]);
@@ -172,6 +176,10 @@ pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Er
         code: Some("conversation_too_large"),
         kind: RequestErrorKind::Invalid,
     })
+}
+
+fn size(items: &[Json]) -> usize {
+    items.iter().map(|item| item.to_string().len()).sum()
 }
 
 async fn find(app: &App, parts: &Parts, id: &str) -> Result<ResponseConversation, Error> {

@@ -99,6 +99,12 @@ impl Keeper {
 
     async fn stored(&self, response: &Json) -> bool {
         let stored = self.row(response, "");
+        if let Err(error) =
+            check_room(&self.app, &self.asker, stored.items.len() + stored.response.len()).await
+        {
+            tracing::warn!("cannot store the response {}: {error}", stored.id);
+            return false;
+        }
         if stored.items.len() + stored.response.len() > MAX_SIZE {
             tracing::warn!(
                 "cannot store the response {}: it exceeded its limit of {MAX_SIZE} bytes",
@@ -129,6 +135,7 @@ impl Keeper {
                 kind: RequestErrorKind::TooLarge,
             });
         }
+        check_room(&self.app, &self.asker, stored.items.len() + stored.response.len()).await?;
         Ok(self.app.host.store().save_response(&stored).await?)
     }
 
@@ -149,6 +156,27 @@ impl Keeper {
         }
         Ok(store.change_response(id, runner, &response.to_string(), Some(&items), true).await?)
     }
+}
+
+/// Checks that a caller may store so many more bytes.
+///
+/// # Errors
+/// Returns a request error with status 413 if the caller would exceed its limit, and the error of the store.
+pub(super) async fn check_room(app: &App, owner: &str, more: usize) -> Result<(), Error> {
+    let limit = app.config.server.max_stored_mb_each;
+    let stored = app.host.store().stored_size(owner).await?;
+    let stored = u64::try_from(stored).unwrap_or(0).saturating_add(more as u64);
+    if stored <= limit.saturating_mul(1024 * 1024) {
+        return Ok(());
+    }
+    Err(Error::Request {
+        message: format!(
+            "the stored responses and conversations of this caller exceeded their limit of {limit} MB ([server] max_stored_mb_each); delete some, or send `store: false`"
+        ),
+        param: Some("store"),
+        code: Some("storage_full"),
+        kind: RequestErrorKind::TooLarge,
+    })
 }
 
 /// Returns the response with this id if it belongs to the caller.

@@ -15,8 +15,8 @@ pub(crate) async fn save(connection: &mut Session, stored: &StoredResponse) -> s
         query(text).bind(now()).execute(connection).await?;
     }
     query(
-        "INSERT INTO responses (id, owner, expires_ms, input_items, items, response, runner, seen_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO responses (id, owner, expires_ms, input_items, items, response, runner, seen_ms, size)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(&stored.id)
     .bind(&stored.owner)
@@ -26,9 +26,24 @@ pub(crate) async fn save(connection: &mut Session, stored: &StoredResponse) -> s
     .bind(&stored.response)
     .bind(&stored.runner)
     .bind(stored.seen_ms)
+    .bind(i64::try_from(stored.items.len() + stored.response.len()).unwrap_or(i64::MAX))
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// Returns the bytes of the responses and conversations of a caller.
+pub(crate) async fn size_of(session: &mut Session, owner: &str) -> sqlx::Result<i64> {
+    let mut size = 0;
+    for text in [
+        "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM responses WHERE owner = ? AND expires_ms > ?",
+        "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM response_conversations
+         WHERE owner = ? AND expires_ms > ?",
+    ] {
+        let part: i64 = query_scalar(text).bind(owner).bind(now()).fetch_one(session).await?;
+        size += part;
+    }
+    Ok(size)
 }
 
 /// Returns a response that has not expired.
@@ -110,6 +125,8 @@ pub(crate) async fn change(
         .bind(runner)
         .execute(connection)
         .await?;
+    let text = "UPDATE responses SET size = octet_length(items) + octet_length(response) WHERE id = ?";
+    query(text).bind(id).execute(connection).await?;
     Ok(changed > 0)
 }
 

@@ -32,6 +32,12 @@ impl Responses for SqlStore {
         })
     }
 
+    fn stored_size<'a>(&'a self, owner: &'a str) -> StoreFuture<'a, i64> {
+        self.work("add up the responses of a caller", async move {
+            responses::size_of(&mut self.swift.session().await?, owner).await
+        })
+    }
+
     fn delete_response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()> {
         self.work("delete a response", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;

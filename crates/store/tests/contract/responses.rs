@@ -6,6 +6,7 @@ use valvehouse_store::StoredResponse;
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
     a_response_is_found_until_it_is_deleted_or_expires(&*fresh().await).await;
     a_response_is_changed_only_by_its_runner(&*fresh().await).await;
+    the_size_of_a_caller_is_that_of_its_responses_and_conversations(&*fresh().await).await;
     events_are_read_from_any_place_until_they_expire(&*fresh().await).await;
     a_conversation_keeps_its_items_in_order(&*fresh().await).await;
 }
@@ -54,6 +55,32 @@ async fn a_response_is_changed_only_by_its_runner(store: &dyn Store) {
     assert_eq!((over.response.as_str(), over.runner.as_str(), over.items.as_str()), ("[2]", "", "[]"));
     assert!(!store.change_response("resp_1", "host 1", "[3]", None, true).await.unwrap());
     assert!(!store.touch_response("resp_1", "host 1").await.unwrap());
+}
+
+async fn the_size_of_a_caller_is_that_of_its_responses_and_conversations(store: &dyn Store) {
+    let (one, expired) = (stored("resp_1", now() + 60_000, "host 1"), stored("resp_2", now() - 1, ""));
+    let size = |text: &str| i64::try_from(text.len()).unwrap();
+    assert_eq!(store.stored_size("ann").await.unwrap(), 0);
+    store.save_response(&one).await.unwrap();
+    store.save_response(&expired).await.unwrap();
+    assert_eq!(store.stored_size("ann").await.unwrap(), size(&one.items) + size(&one.response));
+    assert!(store.change_response("resp_1", "host 1", "{\"ä\":1}", None, true).await.unwrap());
+    let of_response = size(&one.items) + size("{\"ä\":1}");
+    assert_eq!(store.stored_size("ann").await.unwrap(), of_response);
+    let conversation = ResponseConversation {
+        id: "conv_1".into(),
+        owner: "ann".into(),
+        created_ms: 1,
+        expires_ms: now() + 60_000,
+        metadata: "{}".into(),
+    };
+    store.save_response_conversation(&conversation).await.unwrap();
+    let item = ResponseItem { id: "msg_1".into(), item: "{\"id\":\"msg_1\"}".into() };
+    store.append_conversation_items("conv_1", std::slice::from_ref(&item), now() + 60_000).await.unwrap();
+    assert_eq!(store.stored_size("ann").await.unwrap(), of_response + size(&item.item));
+    assert_eq!(store.stored_size("bob").await.unwrap(), 0);
+    store.delete_response("resp_1").await.unwrap();
+    assert_eq!(store.stored_size("ann").await.unwrap(), size(&item.item));
 }
 
 async fn events_are_read_from_any_place_until_they_expire(store: &dyn Store) {
