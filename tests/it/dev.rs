@@ -57,12 +57,12 @@ fn dev_prints_each_request_with_a_time_bar_and_filter_changes() {
     assert!(server.wait_for_line("#2  chat  demo  403").ends_with("  !"));
     server.wait_for_line("polite inlet  refused  closed");
     // The output shows the line of an error.
-    project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = 1;\n    x.nothing();\n}");
+    project.write("filters/polite.rhai", "fn inlet(body) {\n    let x = [1];\n    x[9]\n}");
     server.wait_for_line("updated polite");
     assert_eq!(server.send("hi").0, 500);
     let broke = server.wait_for_line("polite inlet  failed");
-    assert!(broke.contains("filters/polite.rhai:3:7: function not found: nothing"), "{broke}");
-    server.wait_for_line("3 |     x.nothing();");
+    assert!(broke.contains("filters/polite.rhai:3:7: array index 9 out of bounds"), "{broke}");
+    server.wait_for_line("3 |     x[9]");
     server.wait_for_line("|       ^");
 }
 

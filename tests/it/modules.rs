@@ -79,7 +79,6 @@ fn shadowed(helper) { helper }
 fn property(m) { m.helper.len() + m.LIMIT.len() }
 fn in_text(x) { `${helper(x)} ${LIMIT}` }
 fn roles(body) { let out = []; for m in body.messages { out.push(m.role); } out }
-fn stray(x) { only_in_main(x) }
 fn pick(x) { switch x { 1 => LIMIT, _ => helper(x) } }
 ";
 
@@ -105,14 +104,17 @@ async fn a_script_uses_functions_and_constants_of_a_module() {
     for (code, expected) in cases {
         assert_eq!(with_words(WORDS, code).await.as_deref(), Ok(expected), "{code}");
     }
-    let gone = [
-        ("words::hidden()", "Function not found: words::hidden"),
-        ("words::nothing(1)", "Function not found: words::nothing"),
-        ("words::stray(1)", "function not found: only_in_main (integer)"),
-    ];
-    for (code, words) in gone {
-        let error = with_words(WORDS, &format!("{code} }} fn only_in_main(x) {{ x")).await.unwrap_err();
-        assert!(error.to_lowercase().contains(&words.to_lowercase()) && !error.contains("__m"), "{error}");
+    let stray = format!("{WORDS}fn stray(x) {{ only_in_main(x) }}");
+    for (code, module, unknown) in [
+        ("words::hidden()", WORDS, "words::hidden"),
+        ("words::nothing(1)", WORDS, "words::nothing"),
+        ("words::stray(1)", &stray, "only_in_main"),
+    ] {
+        let script = format!(
+            "import \"lib/words\" as words;\nfn only_in_main(x) {{ x }}\nfn inlet(body) {{ {code} }}"
+        );
+        let report = problem_text(&[("x.rhai", &script), ("lib/words.rhai", module)]);
+        assert!(report.contains(&format!("unknown function `{unknown}`")), "{code}: {report}");
     }
 }
 

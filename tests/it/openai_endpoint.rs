@@ -490,7 +490,7 @@ fn inlet(body) {
         "deny" => deny("not you", 403),
         "error" => return error("no way"),
         "odd" => throw #{ status: 200, message: "odd" },
-        "bug" => { let x = 1; x.nothing(); }
+        "bug" => { let x = [1]; x[9]; }
         _ => body
     }
 }

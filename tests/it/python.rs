@@ -13,7 +13,7 @@ fn inlet(body) {
         "refuse" => throw "refused by the house",
         "slow" => throw #{ status: 429, message: "come back later", retry_after: 3 },
         "deny" => deny("not for you", 403),
-        "break" => { let x = 1; x.nothing(); }
+        "break" => { let x = [1]; x[9] }
         _ => body
     }
 }

@@ -127,6 +127,50 @@ async fn a_broken_file_keeps_its_last_good_version_until_it_is_fixed() {
     host.stands("never", "gone").await;
 }
 
+/// Statements that fail whenever they run, each with the code of its problem.
+const CERTAIN: [(&str, &str); 9] = [
+    ("text::fixd(body.model);", "V502"),
+    ("text::trim(body.model, 2, 3);", "V503"),
+    ("helpr(body.model);", "V502"),
+    ("helper(body.model, 2);", "V503"),
+    ("body.model.frobnicate();", "V502"),
+    ("[1].map(|x| helpr(x));", "V502"),
+    ("if body.model == \"rare\" { Fn(\"nothing\"); }", "V502"),
+    ("words::shou(body.model);", "V502"),
+    ("bad::shout(body.model);", "V502"),
+];
+
+#[tokio::test]
+async fn a_call_that_certainly_fails_prevents_a_file_from_loading() {
+    let host = TestHost::new().filter("word", filter_adding("good")).start().await;
+    let module = |text: &str| format!("fn shout(word) {{ {text} }}");
+    host.save("lib/words", module("word.to_upper()"));
+    host.save("lib/bad", module("text::fixd(word)"));
+    for (statement, code) in CERTAIN {
+        let imports = ["words", "bad"].map(|name| match statement.starts_with(name) {
+            true => format!("import \"lib/{name}\" as {name};\n"),
+            false => String::new(),
+        });
+        let source = format!(
+            "{}fn helper(x) {{ x }}\nfn outlet(body) {{ helper(1); {statement} body }}",
+            imports.concat()
+        );
+        host.save("word", source);
+        until(statement, async || host.problems("word").iter().any(|one| one.to_string().contains(code)))
+            .await;
+        host.stands("word", "stale").await;
+        assert_eq!(host.ask("x").await.text(), "hello from upstream good", "{statement}");
+        host.save("word", filter_adding("good"));
+        host.stands("word", "live").await;
+    }
+
+    // A function that a map may hold is not certain to be missing.
+    let held = "fn outlet(body) { let m = #{}; m[\"add\"] = |x| x + \" held\"; \
+                body.messages[-1].text = m.add(body.messages[-1].text); body }";
+    host.save("word", held);
+    until("the function of a map is called", async || host.ask("x").await.text().ends_with("held")).await;
+}
+
 #[tokio::test]
 async fn an_unreadable_file_keeps_its_last_good_version() {
     let host = TestHost::new().filter("word", filter_adding("good")).start().await;

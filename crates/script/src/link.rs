@@ -13,7 +13,7 @@ use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::tokens::{self, Plan};
 use super::value::KeyOrders;
-use super::{engine, folding, instrument, literal, manifest, names, package, shadow, warnings};
+use super::{engine, folding, instrument, lint, literal, manifest, names, package, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,
@@ -217,7 +217,8 @@ impl<'a> Linker<'a> {
     /// Compiles a module, after the modules it imports.
     fn module(&mut self, module: &ModuleFile) -> Option<usize> {
         let script = self.script;
-        let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone());
+        let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone())
+            .importing(script.imports.clone());
         if let Err(problem) = check_text(&file) {
             self.problems.push(problem);
             return None;
@@ -251,6 +252,7 @@ impl<'a> Linker<'a> {
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
         self.problems.extend(warnings::about(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
+        self.problems.extend(lint::failures(file, source, &parsed.as_written, &module.key));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);
             let of_script = self.script.path.display();

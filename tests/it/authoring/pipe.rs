@@ -7,7 +7,7 @@ fn pipe(body) {
     let text = body.messages.last(\"user\").text;
     yield_text(body.model + \": \");
     if text == \"no\" { deny(\"not today\"); }
-    if text == \"bug\" { return text + nothing(); }
+    if text == \"bug\" { return text + [1][9]; }
     text
 }
 ";
@@ -30,7 +30,7 @@ fn a_failing_pipe_is_reported_with_its_position() {
     let project =
         Project::new().with("filters/echo.rhai", ECHO).with("filters/plain.rhai", "fn inlet(body) { body }");
     project.run("run pipe echo --text no").ends(1).stderr_has("not today");
-    project.run("run pipe echo --text bug").ends(65).stderr_has("nothing");
+    project.run("run pipe echo --text bug").ends(65).stderr_has("out of bounds");
     project
         .run("run pipe echo --text hello --model other")
         .ends(2)

@@ -16,7 +16,7 @@ const ALL_WAYS: &str = r#"
 fn inlet(body) {
     switch body.messages[-1].text {
         "refuse" => deny("no", 403),
-        "break" => { let x = 1; x.nothing(); }
+        "break" => { let x = [1]; x[9]; }
         "skip" => return skip("by itself"),
         _ => body
     }
@@ -26,7 +26,7 @@ fn inlet(body) {
 const FORGIVEN: &str = r#"/*
 on_error: continue
 */
-fn inlet(body) { if body.messages[-1].text == "forgive" { let x = 1; x.nothing(); } body }
+fn inlet(body) { if body.messages[-1].text == "forgive" { let x = [1]; x[9]; } body }
 "#;
 
 async fn scraped(host: &TestHost) -> Scrape {

@@ -78,7 +78,7 @@ async fn rejections_and_failures_have_a_status_and_a_detail() {
     let host = TestHost::new()
         .filter("throws", "fn inlet(body) { throw `Too long` }")
         .filter("later", "fn inlet(body) { emit(#{type: `status`, data: #{done: true}}); throw #{status: 429, message: `Slow down`, retry_after: 3} }")
-        .filter("breaks", "fn inlet(body) { body.nothing.there = 1; body } fn outlet(body) { 1 + `a`; no_such() }")
+        .filter("breaks", "fn inlet(body) { body.nothing.there = 1; body } fn outlet(body) { 1 + `a`; [1][9] }")
         .filter("kind", "/*\non_error: continue\n*/\nfn outlet(body) { throw `no` }")
         .filter("answers", "fn inlet(body) { skip(`Forty-two`) } fn outlet(body) { skip(`Final`) }")
         .start()

@@ -20,11 +20,11 @@ fn a_failed_test_is_shown_with_position_difference_and_output() {
 
 #[test]
 fn a_script_error_is_shown_at_its_position() {
-    let project = Project::new().filter("bad", "fn inlet(body) {\n    body.x = nothing(1);\n}");
+    let project = Project::new().filter("bad", "fn inlet(body) {\n    body.x = [1][9];\n}");
     let project = project.with("filters/bad.test.rhai", "fn test_it() {\n    inlet(\"hi\");\n}");
     let ran =
-        project.run("test").ends(1).prints("filters/bad.rhai:2:14: error[V703]: function not found: nothing");
-    ran.prints(" 2 |     body.x = nothing(1);").prints("called at filters/bad.test.rhai:2:5: inlet(\"hi\");");
+        project.run("test").ends(1).prints("filters/bad.rhai:2:18: error[V703]: array index 9 out of bounds");
+    ran.prints(" 2 |     body.x = [1][9];").prints("called at filters/bad.test.rhai:2:5: inlet(\"hi\");");
 }
 
 #[test]

@@ -138,8 +138,8 @@ async fn each_kind_of_filter_failure_has_an_outcome_and_a_reason() {
             "skips",
             r#"fn inlet(body) { if body.messages[-1].content == "skip" { skip("done") } else { body } }"#,
         )
-        .filter("breaks", r#"fn inlet(body) { if body.messages[-1].content == "break" { nothing() } }"#)
-        .filter("ignored", "/*\non_error: continue\n*/\nfn outlet(body) { nothing() }")
+        .filter("breaks", r#"fn inlet(body) { if body.messages[-1].content == "break" { [1][9] } }"#)
+        .filter("ignored", "/*\non_error: continue\n*/\nfn outlet(body) { [1][9] }")
         .config("[breaker]\nfailure_threshold = 3")
         .start()
         .await;
@@ -154,7 +154,7 @@ async fn each_kind_of_filter_failure_has_an_outcome_and_a_reason() {
     assert_eq!(steps(&trace).last().unwrap(), "skips inlet skip");
     let trace = trace_for("break").await;
     let cause = step(&trace, "breaks", "inlet")["cause"].as_str().unwrap().to_owned();
-    assert!(cause.contains("breaks.rhai") && cause.contains("nothing"), "{cause}");
+    assert!(cause.contains("breaks.rhai") && cause.contains("out of bounds"), "{cause}");
     assert_eq!(
         (steps(&trace).last().unwrap().as_str(), &trace["status"]),
         ("breaks inlet failed", &json!(500))

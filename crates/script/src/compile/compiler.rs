@@ -15,8 +15,8 @@ use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::{
-    action, budget, callbacks, clock, final_statement, guard_claim, link, names, periodic, pipe, shadow,
-    tool, warnings,
+    action, budget, callbacks, clock, final_statement, guard_claim, link, lint, names, periodic, pipe,
+    shadow, tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
@@ -120,6 +120,7 @@ impl Script {
         problems.extend(warnings::about(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
+        problems.extend(lint::failures(file, source, &as_written, ""));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         // A guard without its configured values may accept everything. A check may run without the secrets.

@@ -1,4 +1,4 @@
-//! Reports unknown functions, wrong numbers of arguments, and unused functions.
+//! Reports calls that cannot succeed, those that probably cannot, and unused functions.
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
@@ -13,12 +13,25 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
+/// Returns the calls that probably fail, and the unused functions.
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
-    let mut problems = unused(view);
+    [unused(view), wrong(view, false)].concat()
+}
+
+/// Returns the calls that certainly fail when they run: no function has their name and number of arguments.
+pub(super) fn failures(view: &View<'_>) -> Vec<Diagnostic> {
+    wrong(view, true)
+}
+
+fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
     for function in &view.functions {
         let held = held_in(function);
         tree::each(&function.statements, &mut |node, _| {
             let Some((call, is_method, position)) = tree::call(node) else { return };
+            if is_certain == (is_method && may_be_a_value(view, &call.name)) {
+                return;
+            }
             let is_operator = call.op_token.is_some() || !is_name(&call.name);
             if is_operator || engine::LANGUAGE.contains(&&*call.name) {
                 problems.extend(named(view, call, position));
@@ -35,6 +48,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         });
     }
     problems
+}
+
+/// Returns `true` if a map may hold a function under this name: one that another file fills, or one whose key is a
+/// text.
+fn may_be_a_value(view: &View<'_>, name: &str) -> bool {
+    view.is_module || !view.modules.is_empty() || view.texts.contains(name)
 }
 
 fn is_name(name: &str) -> bool {

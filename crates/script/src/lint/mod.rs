@@ -1,5 +1,5 @@
-//! Reports valid code that is probably wrong: warnings of `check`, of editors and during development. A host that
-//! only loads a script does not need them.
+//! Reports valid code that is wrong: what certainly fails when it runs, which prevents a file from loading, and what is
+//! probably wrong, which are warnings of `check`, of editors and during development.
 //!
 //! A false warning is worse than none, so each lint reports only what is certain.
 
@@ -17,4 +17,5 @@ mod tree;
 mod valves;
 mod properties;
 
+pub(crate) use findings::failures;
 pub(crate) use properties::misspelt_once;
