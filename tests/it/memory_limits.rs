@@ -4,6 +4,8 @@ use crate::as_clients_expect::zstd;
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
@@ -324,5 +326,56 @@ async fn unfinished_forms_count_toward_the_memory_of_the_host() {
     // A file names no model, so it is streamed.
     assert_eq!(Answer::of(form("/v1/files", chunks(20))).await.status, 200);
     assert!(host.upstream.last().body.len() > 20 << 20);
+    releases_all(&host).await;
+}
+
+/// Every body is read up to the memory limit at most, unless it is streamed to a service.
+#[tokio::test]
+async fn no_route_keeps_a_body_that_is_not_counted() {
+    const CHUNKS: usize = 48;
+    let host = TestHost::new()
+        .config("[server]\nmax_memory_mb = 16\nmax_body_mb = 64")
+        .tool("plus", "/*\ndescription: Adds\n*/\nfn handler(args) { 42 }")
+        .start()
+        .await;
+    let document = host.get("/openapi.json").await.json();
+    let begin = "{\"model\":\"mock-1\",\"x\":\"";
+    let form = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.rhai\"\r\n\r\n";
+    let kinds = [("application/json", begin), ("multipart/form-data; boundary=x", form)];
+    let mut routes = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for method in ["post", "put", "patch", "delete"] {
+            if operations.get(method).is_none() {
+                continue;
+            }
+            for (kind, begin) in kinds {
+                let pulled = Arc::new(AtomicUsize::new(0));
+                let counted = pulled.clone();
+                let chunks = std::iter::once(begin.to_owned()).chain((0..CHUNKS).map(move |_| {
+                    counted.fetch_add(1, Relaxed);
+                    "y".repeat(1 << 20)
+                }));
+                let body =
+                    reqwest::Body::wrap_stream(futures::stream::iter(chunks.map(Ok::<_, std::io::Error>)));
+                let place = path.replace(['{', '}', '*'], "");
+                let request = host.request(&method.to_uppercase(), &place).header("content-type", kind);
+                // A host that answers before the body ends may close the connection.
+                let answered = request.body(body).send().await.map(|answer| answer.status().as_u16());
+                // Refused because of the memory, or before the body was read; the rest is discarded.
+                let is_refused = answered
+                    .as_ref()
+                    .is_ok_and(|status| [401, 403, 404, 405, 413, 415, 503].contains(status));
+                let is_streamed =
+                    path.starts_with("/v1/files") && answered.as_ref().is_ok_and(|status| *status < 400);
+                assert!(
+                    is_refused || is_streamed || pulled.load(Relaxed) < CHUNKS - 8,
+                    "{method} {path} with {kind}: {answered:?} after {} MB",
+                    pulled.load(Relaxed)
+                );
+                routes += 1;
+            }
+        }
+    }
+    assert!(routes > 100, "{routes}");
     releases_all(&host).await;
 }

@@ -13,7 +13,7 @@ use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 
 /// The maximum length of a file's text, in bytes.
-pub(super) const MAX_SOURCE: usize = 256 * 1024;
+pub const MAX_SOURCE: usize = 256 * 1024;
 /// The maximum number of modules that one script may import, directly or indirectly.
 const MAX_MODULES: usize = 32;
 /// The maximum length of the text of all of them, in bytes.

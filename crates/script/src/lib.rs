@@ -80,7 +80,7 @@ pub use coverage::Coverage;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use embed::{BuilderScripts, NotLoaded, ScriptFolder, filter};
 pub use guard_claim::frontmatter;
-pub use imports::{Imports, imported_by, is_module};
+pub use imports::{Imports, MAX_SOURCE, imported_by, is_module};
 pub use loader::{
     FolderScan, LoadedFile, Loader, SourceSet, beginning, is_id, read_file, read_tests, read_text,
     script_of_tests, tests_of_script,

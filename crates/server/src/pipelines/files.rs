@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grant;
-use valvehouse_core::error::Error;
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin::ExpectedVersion;
 use valvehouse_host::app::App;
 use valvehouse_net::Web;
 use valvehouse_net::web::Ask;
-use valvehouse_script::Kind;
+use valvehouse_script::{Kind, MAX_SOURCE};
 
 /// The timeout of a download.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -75,14 +75,27 @@ pub(super) async fn upload(
 }
 
 async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<String, Error> {
-    while let Some(part) = form.next_field().await.map_err(|error| wrong_form(&error.body_text()))? {
+    while let Some(mut part) = form.next_field().await.map_err(|error| wrong_form(&error.body_text()))? {
         if part.name() != Some("file") {
             continue;
         }
         let unnamed = || Error::invalid("the field `file` has no file name: send NAME.rhai", None);
         let id = id_of(part.file_name().ok_or_else(unnamed)?)?;
-        let text = part.bytes().await.map_err(|error| wrong_form(&error.body_text()))?;
-        write(app, by, &id, text.to_vec()).await?;
+        let mut text = Vec::new();
+        while let Some(more) = part.chunk().await.map_err(|error| wrong_form(&error.body_text()))? {
+            text.extend_from_slice(&more);
+            if text.len() > MAX_SOURCE {
+                let limit = MAX_SOURCE / 1024;
+                let message = format!("{id}.rhai exceeds the limit of {limit} KB for a script; split it");
+                return Err(Error::Request {
+                    message,
+                    param: None,
+                    code: Some("request_too_large"),
+                    kind: RequestErrorKind::TooLarge,
+                });
+            }
+        }
+        write(app, by, &id, text).await?;
         return Ok(format!("Pipeline uploaded successfully: {id}"));
     }
     Err(wrong_form("it has no field `file`"))
