@@ -404,6 +404,8 @@ pub struct ModelSettings {
     pub max_tool_iterations: usize,
     /// Stores conversations that have a chat id.
     pub memory: bool,
+    /// Checks complete answers against the `response_format` of their requests.
+    pub check_response_format: bool,
     /// The description for people and scripts.
     pub description: Option<String>,
     /// The abilities of the model, in words of the operator: `vision`, `tools`.

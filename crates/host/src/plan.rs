@@ -147,6 +147,8 @@ pub struct ModelPlan {
     pub facts: Json,
     /// `true` if its conversations are stored.
     pub memory: bool,
+    /// `true` if its complete answers are checked against the `response_format` of requests.
+    pub check_response_format: bool,
     /// Its middleware.
     pub middleware: Vec<Middleware>,
 }

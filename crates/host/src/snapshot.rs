@@ -515,12 +515,11 @@ fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
     callbacks.map(|callbacks| Arc::new(callbacks) as Arc<dyn Listener>).collect()
 }
 
-/// Returns the provider of a model, wrapped by its middleware. For a model with memory, a requested output
-/// format is enforced.
+/// Returns the provider of a model, wrapped by its middleware and, if set, by the check of requested formats.
 fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
     let provider = Middleware::provider_of(&model.middleware, provider.clone());
-    if model.memory {
-        Arc::new(FormattedProvider::new(provider, FormattedProvider::RETRIES))
+    if model.check_response_format {
+        Arc::new(FormattedProvider::delivering(provider, FormattedProvider::RETRIES))
     } else {
         provider
     }

@@ -76,10 +76,6 @@ impl Provider for CustomTools {
         self.0.relay(request)
     }
 
-    fn takes_response_format(&self, format: &Json) -> bool {
-        self.0.takes_response_format(format)
-    }
-
     fn open_breaker(&self) -> Option<OpenState> {
         self.0.open_breaker()
     }

@@ -221,12 +221,6 @@ impl Provider for Fallback {
         true
     }
 
-    /// Every provider must support the format, because any of them may answer.
-    fn takes_response_format(&self, format: &Json) -> bool {
-        let mut all = [&self.first].into_iter().chain(&self.others);
-        all.all(|choice| choice.provider.takes_response_format(format))
-    }
-
     fn open_breaker(&self) -> Option<OpenState> {
         self.first.provider.open_breaker()
     }

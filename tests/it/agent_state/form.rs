@@ -5,6 +5,7 @@ use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+const CHECK: &str = "x-valvehouse-response-format";
 const REMEMBERS: &str =
     "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true";
 
@@ -38,42 +39,47 @@ async fn a_wrong_answer_is_retried_and_only_the_right_one_is_returned_and_stored
     for (format, wrong, right) in
         [(object(), "three", r#"{"a":3}"#), (price(), r#"{"price":"three"}"#, r#"{"price":3}"#)]
     {
-        for stream in [false, true] {
-            let answers: &'static [&'static str] = Box::leak(Box::new([wrong, right]));
-            let host = host(answers).await;
-            let answer = host.chat(&asks(&format, stream)).await;
-            assert_eq!((answer.is_stream(), answer.text().as_str()), (stream, right), "{format}");
-            assert_eq!(host.upstream.requests().len(), 2);
-            let remembered = host.store().messages("c", 0, 99).await.unwrap();
-            assert_eq!(
-                super::lines(&remembered),
-                ["user: how much?".to_owned(), format!("assistant: {right}")]
-            );
-        }
+        let answers: &'static [&'static str] = Box::leak(Box::new([wrong, right]));
+        let host = host(answers).await;
+        let answer = host.chat(&asks(&format, false)).await;
+        assert_eq!(answer.text(), right, "{format}");
+        assert!(answer.header(CHECK).is_none());
+        assert_eq!(host.upstream.requests().len(), 2);
+        let remembered = host.store().messages("c", 0, 99).await.unwrap();
+        assert_eq!(super::lines(&remembered), ["user: how much?".to_owned(), format!("assistant: {right}")]);
     }
 }
 
 #[tokio::test]
-async fn a_model_that_never_matches_the_schema_is_a_502_with_its_own_code() {
+async fn a_stream_is_passed_on_unchecked() {
+    let host = host(&["three"]).await;
+    let answer = host.chat(&asks(&object(), true)).await;
+    assert_eq!((answer.is_stream(), answer.text().as_str()), (true, "three"));
+    assert_eq!(answer.header(CHECK), Some("unchecked"));
+    let requests = host.upstream.requests();
+    assert_eq!((requests.len(), &requests[0].json()["stream"]), (1, &json!(true)));
+}
+
+#[tokio::test]
+async fn an_answer_that_never_matches_is_delivered_with_a_header() {
     for (format, answers) in [(object(), &["three"]), (price(), &["{}"])] {
         let host = host(answers).await;
         let answer = host.chat(&asks(&format, false)).await;
-        assert_eq!(answer.status, 502, "{}", answer.body());
-        assert_eq!(answer.error()["code"], "response_format");
+        assert_eq!((answer.status, answer.text().as_str()), (200, answers[0]), "{}", answer.body());
+        assert_eq!(answer.header(CHECK), Some("mismatch"));
         assert_eq!(host.upstream.requests().len(), 3);
-        let streamed = host.chat(&asks(&format, true)).await;
-        assert_eq!(streamed.error()["code"], "response_format", "{}", streamed.body());
     }
 }
 
 #[tokio::test]
-async fn a_conversation_continues_after_an_answer_that_never_matched() {
-    let host = host(&["three", "three", "three", "fine"]).await;
-    assert_eq!(host.chat(&asks(&object(), false)).await.status, 502);
-    let mut next = asks(&object(), false);
-    next.as_object_mut().unwrap().remove("response_format");
-    next["messages"] = json!([{"role": "user", "content": "then in words"}]);
-    assert_eq!(host.chat(&next).await.text(), "fine");
-    let remembered = super::lines(&host.store().messages("c", 0, 99).await.unwrap());
-    assert_eq!(remembered, ["user: how much?", "user: then in words", "assistant: fine"]);
+async fn nothing_is_checked_unless_the_model_says_so() {
+    for (setting, is_checked) in [("", false), ("check_response_format = true", true)] {
+        let model = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"";
+        let host = TestHost::new().config(&format!("{model}\n{setting}")).start().await;
+        host.upstream.script(|request| Reply::fitting(request, "three"));
+        let answer = host.chat(&asks(&object(), false)).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "three"));
+        assert_eq!(host.upstream.requests().len(), if is_checked { 3 } else { 1 });
+        assert_eq!(answer.header(CHECK).is_some(), is_checked);
+    }
 }

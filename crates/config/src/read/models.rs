@@ -197,6 +197,8 @@ fn model(
     let tool_search = it.truth("tool_search");
     let max_tool_iterations = it.whole("max_tool_iterations");
     let memory = it.truth("memory");
+    let check_response_format =
+        it.truth("check_response_format") || (memory && !it.was_given("check_response_format"));
     let description = it.text("description");
     let abilities = it.texts("abilities");
     let context_length = it.whole_given("context_length");
@@ -221,6 +223,7 @@ fn model(
         tool_search,
         max_tool_iterations,
         memory,
+        check_response_format,
         description,
         abilities,
         context_length,

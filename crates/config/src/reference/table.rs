@@ -687,6 +687,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "true",
             ),
             it(
+                "models.NAME.check_response_format",
+                Form::Truth,
+                "*that of `memory`*",
+                "Check complete answers against the `response_format` of their requests and request a mismatch again, up to two times ([providers](providers.md)).",
+                "true",
+            ),
+            it(
                 "models.NAME.description",
                 Form::Text("text"),
                 NONE,

@@ -13,6 +13,10 @@ use valvehouse_json::{Json, Object};
 /// The `max_tokens` of a request that names no limit; Anthropic requires one.
 const MAX_TOKENS: i64 = 8192;
 
+/// The instruction for a `response_format` without a schema, which Anthropic's API lacks.
+const ANY_OBJECT: &str =
+    "Answer with JSON only: no other text around it, no code block. The JSON must be an object.";
+
 /// A request for the Anthropic Messages API.
 #[derive(Debug, Clone)]
 pub struct AnthropicRequest {
@@ -79,7 +83,11 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     set("model", request.field("model"));
     let only = request.field(ONLY_ANTHROPIC);
     set("max_tokens", max_tokens(request, &only));
-    let talk = Talk::read(&request.list("messages"), !only.is_null())?;
+    let mut talk = Talk::read(&request.list("messages"), !only.is_null())?;
+    let format = response_format(request)?;
+    if matches!(format, ResponseFormat::AnyObject) {
+        talk.system.push(Json::from([("type", "text".into()), ("text", ANY_OBJECT.into())]));
+    }
     if let Some(system) = talk.system() {
         set("system", system);
     }
@@ -108,7 +116,7 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     for (key, value) in others(&only, &["beta", "output_config"]).into_iter().chain(others(request, &KNOWN)) {
         set(&key, value);
     }
-    if let Some(config) = output_config(request, &only)? {
+    if let Some(config) = output_config(request, &only, &format) {
         set("output_config", config);
     }
     let thinks = body.at_path("thinking.type").as_str() == Some("enabled");
@@ -194,9 +202,41 @@ fn service_tier(request: &Json) -> Result<Option<Json>, Error> {
     }
 }
 
+/// The `response_format` of a chat request, as Anthropic's models receive it.
+enum ResponseFormat {
+    Text,
+    /// Any JSON object, which is described in the system prompt.
+    AnyObject,
+    Schema(Json),
+}
+
+fn response_format(request: &Json) -> Result<ResponseFormat, Error> {
+    let format = request.field("response_format");
+    let schema = match format.text("type").as_deref() {
+        None | Some("text") => return Ok(ResponseFormat::Text),
+        Some("json_schema") => format.at_path("json_schema.schema"),
+        // Some services accept a schema for this type as well.
+        Some("json_object") => match format.given("schema") {
+            Some(schema) => schema,
+            None => return Ok(ResponseFormat::AnyObject),
+        },
+        Some(kind) => {
+            let message = format!(
+                "invalid response_format: expected json_schema or json_object for Anthropic's models, got {kind}; send a JSON schema"
+            );
+            return Err(Error::invalid(message, Some("response_format")));
+        }
+    };
+    if schema.as_object().is_none() {
+        let message = "missing response_format.json_schema.schema; send a JSON schema";
+        return Err(Error::invalid(message, Some("response_format")));
+    }
+    Ok(ResponseFormat::Schema(schema))
+}
+
 /// Returns Anthropic's `output_config`: the response format and effort of the chat request, over the
 /// Anthropic-only settings.
-fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Error> {
+fn output_config(request: &Json, only: &Json, format: &ResponseFormat) -> Option<Json> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::deep_clone);
     match request.text("reasoning_effort").as_deref() {
@@ -204,26 +244,11 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Error> {
         Some("minimal") => config.edit("effort", "low"),
         Some(effort) => config.edit("effort", effort),
     }
-    let format = request.field("response_format");
-    match format.text("type").as_deref() {
-        None | Some("text") => {}
-        Some("json_schema") => {
-            let schema = format.at_path("json_schema.schema");
-            if schema.as_object().is_none() {
-                let message = "missing response_format.json_schema.schema; send a JSON schema";
-                return Err(Error::invalid(message, Some("response_format")));
-            }
-            let format = [("type", "json_schema".into()), ("schema", schema.deep_clone())];
-            config.edit("format", Json::from(format));
-        }
-        Some(kind) => {
-            let message = format!(
-                "invalid response_format: expected json_schema for Anthropic's models, got {kind}; send a JSON schema"
-            );
-            return Err(Error::invalid(message, Some("response_format")));
-        }
+    if let ResponseFormat::Schema(schema) = format {
+        let format = [("type", "json_schema".into()), ("schema", schema.deep_clone())];
+        config.edit("format", Json::from(format));
     }
-    Ok(Some(config).filter(|config| !config.is_empty()))
+    Some(config).filter(|config| !config.is_empty())
 }
 
 fn beta(request: &Json, only: &Json) -> Option<String> {

@@ -75,6 +75,28 @@ impl LeftOut {
     }
 }
 
+/// The result of the check of an answer against the `response_format` of its request, unless it matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormatCheck {
+    /// The answer is streamed and was not checked.
+    Unchecked,
+    /// The answer reached its token limit before its JSON was complete.
+    Truncated,
+    /// The answer does not match the format after all retries.
+    Mismatch,
+}
+
+impl FormatCheck {
+    /// Returns the name in the header `x-valvehouse-response-format`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchecked => "unchecked",
+            Self::Truncated => "truncated",
+            Self::Mismatch => "mismatch",
+        }
+    }
+}
+
 /// The HTTP side of one request. An empty value allocates no memory.
 #[derive(Debug, Default)]
 pub struct Exchange {
@@ -87,6 +109,8 @@ pub struct Exchange {
     left_out: Mutex<LeftOut>,
     /// The model that answered, `provider/model`, if there were several candidates.
     served_by: Mutex<Option<String>>,
+    /// The result of the check of the last answer against its format.
+    format_check: Mutex<Option<FormatCheck>>,
     /// Set if the client states that it retries by itself.
     is_retried: bool,
     /// The client's retry number.
@@ -196,6 +220,17 @@ impl Exchange {
     /// Returns the model that answered last, `provider/model`, if there were several candidates.
     pub fn served_by(&self) -> Option<String> {
         self.served_by.lock().clone()
+    }
+
+    /// Records the result of the check of the last answer against its format; `None` if it matches.
+    pub fn set_format_check(&self, check: Option<FormatCheck>) {
+        *self.format_check.lock() = check;
+    }
+
+    /// Returns the result of the check of the last answer against its format; `None` if it matches or was not
+    /// to be checked.
+    pub fn format_check(&self) -> Option<FormatCheck> {
+        *self.format_check.lock()
     }
 
     /// Starts a model call and resets its retry count.

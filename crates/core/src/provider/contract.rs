@@ -223,13 +223,6 @@ pub trait Provider: Send + Sync {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    /// Returns `true` if the provider supports this `response_format`; if not, the format is described to the
-    /// model in the prompt.
-    fn takes_response_format(&self, format: &Json) -> bool {
-        let _ = format;
-        true
-    }
-
     /// Returns the state of the circuit breaker while it is open.
     fn open_breaker(&self) -> Option<OpenState> {
         None

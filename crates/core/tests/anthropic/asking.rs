@@ -130,6 +130,16 @@ fn settings_are_translated() {
 }
 
 #[test]
+fn json_without_a_schema_becomes_an_instruction() {
+    let body = with(r#""response_format":{"type":"json_object"}"#).unwrap().body;
+    assert!(body.field("system").to_string().contains("Answer with JSON only"), "{body}");
+    assert!(body.get("output_config").is_none());
+    let body = with(r#""response_format":{"type":"json_object","schema":{"type":"object"}}"#).unwrap().body;
+    assert_eq!(body.at_path("output_config.format.type"), Json::from("json_schema"));
+    assert!(!body.field("system").to_string().contains("Answer with JSON only"), "{body}");
+}
+
+#[test]
 fn an_inexpressible_request_is_an_error_that_names_the_field() {
     for (fields, param, word) in [
         (r#""n":2"#, "n", "one choice"),
@@ -139,7 +149,7 @@ fn an_inexpressible_request_is_an_error_that_names_the_field() {
         (r#""temperature":1.5"#, "temperature", "from 0 to 1"),
         (r#""functions":[{"name":"f"}]"#, "functions", "tools"),
         (r#""modalities":["audio"]"#, "modalities", "text"),
-        (r#""response_format":{"type":"json_object"}"#, "response_format", "json_schema"),
+        (r#""response_format":{"type":"grammar"}"#, "response_format", "json_schema"),
         (r#""service_tier":"flex""#, "service_tier", "standard_only"),
         (r#""tools":[{"type":"custom","custom":{"name":"c"}}]"#, "tools", "tools[0]"),
         (

@@ -115,6 +115,7 @@ impl HostBuilder {
             settings: ModelDefaults { model: Some(model.to_owned()), ..ModelDefaults::default() },
             facts: Json::from(facts).freeze(),
             memory: false,
+            check_response_format: false,
             middleware: Vec::new(),
         });
         self.native.providers.push(ProviderPlan {

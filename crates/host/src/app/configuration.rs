@@ -236,6 +236,7 @@ fn model(
         },
         facts: facts.freeze(),
         memory: settings.memory,
+        check_response_format: settings.check_response_format,
         middleware,
     }
 }

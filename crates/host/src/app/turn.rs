@@ -10,7 +10,6 @@ use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{ChatChunks, RunOptions, TurnAnswer, TurnEnd, TurnStream};
 use valvehouse_json::Json;
-use valvehouse_providers::FormattedProvider;
 use valvehouse_store::Run;
 
 impl App {
@@ -94,24 +93,17 @@ impl App {
         })
     }
 
-    /// Runs a turn that is not stored. Listeners of agents are notified, and a requested output format is
-    /// enforced.
+    /// Runs a turn that is not stored. Listeners of agents are notified.
     fn unremembered<'a>(
         self: &Arc<Self>,
         ready: &Ready,
         request: ChatRequest,
         options: RunOptions<'a>,
     ) -> TurnStream<'a> {
-        let is_formed = !ready.memory && FormattedProvider::is_wanted(request.body());
-        if ready.callbacks.is_empty() && !is_formed {
+        if ready.callbacks.is_empty() {
             return ready.kernel.run(request, options);
         }
-        let mut setup = setup(ready);
-        if let Some(provider) = ready.kernel.provider().filter(|_| is_formed) {
-            let formed = FormattedProvider::new(provider.clone(), FormattedProvider::RETRIES);
-            setup.kernel = setup.kernel.with_provider(Arc::new(formed));
-        }
-        let app = self.clone();
+        let (app, setup) = (self.clone(), setup(ready));
         options.stream(|options| async move { app.runs.unstored(&setup, request, options).await })
     }
 

@@ -201,11 +201,6 @@ impl Provider for Anthropic {
             relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }
-
-    /// A JSON schema is supported, JSON without a schema is not.
-    fn takes_response_format(&self, format: &Json) -> bool {
-        format.text("type").is_none_or(|kind| kind == "json_schema")
-    }
 }
 
 /// Converts the events of a streamed answer to chunks. An error is the last item.

@@ -1,7 +1,6 @@
 //! Tests against a local server that answers as Anthropic does.
 
 use super::Anthropic;
-use crate::FormattedProvider;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -315,26 +314,4 @@ async fn recorded_answers_and_errors_are_recognized() {
     let body: String = twice.lines().map(|line| format!("data: {line}\n\n")).collect();
     let folded_answer = service(move || events(body.clone())).await.folded().await;
     assert_eq!(text_of(&folded_answer), "Hello, World!");
-}
-
-#[tokio::test]
-async fn a_response_format_is_sent_as_its_schema_and_without_one_as_an_instruction() {
-    let reply = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"{}"}],"usage":{}}"#;
-    let server = service(move || answer("application/json", reply)).await;
-    let formatted = FormattedProvider::new(Arc::new(server.provider.clone()), 0);
-    for format in [
-        r#"{"type":"json_object"}"#,
-        r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}"#,
-    ] {
-        let body = format!(
-            r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],"response_format":{format}}}"#
-        );
-        formatted.chat(Request::new(json(&body), true)).await.map(drop).unwrap();
-    }
-    let bodies: Vec<Json> =
-        server.requests.lock().iter().map(|request| Json::parse(&request.body).unwrap()).collect();
-    assert!(bodies[0].to_string().contains("Answer with JSON only"), "{}", bodies[0]);
-    assert!(bodies[0].get("output_config").is_none());
-    assert_eq!(bodies[1].at_path("output_config.format.type").as_str(), Some("json_schema"));
-    assert!(bodies[1].get("system").is_none());
 }

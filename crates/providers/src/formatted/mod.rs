@@ -1,7 +1,7 @@
 //! Structured output: if the JSON of a model does not match the requested schema, the request is retried with
 //! the error.
 //!
-//! Only a complete answer can be checked, so it is never streamed. Tool calls and refusals pass unchanged.
+//! Only a complete answer can be checked. Tool calls and refusals pass unchanged.
 
 mod provider;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::context::{Notice, NoticeKind};
+use valvehouse_core::context::{FormatCheck, Notice, NoticeKind};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole_within};
 use valvehouse_json::{Json, Object};
@@ -19,36 +19,60 @@ const FIELD: &str = "\"response_format\"";
 pub struct FormattedProvider {
     inner: Arc<dyn Provider>,
     retries: u32,
+    on_misfit: OnMisfit,
+}
+
+/// What becomes of an answer that does not match its format after all retries, or was truncated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnMisfit {
+    /// It is an error. Streams are checked as well, so the answer is requested unstreamed.
+    Fail,
+    /// It is delivered with a note in the exchange. Streams pass unchecked, with such a note.
+    Deliver,
 }
 
 impl FormattedProvider {
     /// The default maximum number of retries.
     pub const RETRIES: u32 = 2;
 
-    /// Wraps a provider, with this maximum number of retries.
+    /// Wraps a provider, with this maximum number of retries. An answer that never matches is an error, and
+    /// answers are not streamed.
     pub fn new(inner: Arc<dyn Provider>, retries: u32) -> Self {
-        Self { inner, retries }
+        Self { inner, retries, on_misfit: OnMisfit::Fail }
     }
 
-    /// Returns `true` if a request asks for a format that is checked here.
-    pub fn is_wanted(body: &Json) -> bool {
-        is_wanted(body)
+    /// Wraps a provider as [`new`](Self::new) does, but delivers an answer that never matches, and passes
+    /// streams unchecked. [`Exchange::format_check`](valvehouse_core::context::Exchange::format_check) returns
+    /// which of these was the case.
+    pub fn delivering(inner: Arc<dyn Provider>, retries: u32) -> Self {
+        Self { inner, retries, on_misfit: OnMisfit::Deliver }
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let Some(shape) = Shape::of(&request.body).await? else {
             return self.inner.chat(request).await;
         };
-        let mut messages = self.first_messages(&request.body, &shape);
+        if self.on_misfit == OnMisfit::Deliver && request.stream {
+            note(&request, Some(FormatCheck::Unchecked));
+            return self.inner.chat(request).await;
+        }
+        note(&request, None);
+        let mut messages = request.body.list("messages");
         let (mut spent, mut repeats) = (Vec::new(), 0);
         loop {
-            let answer = self.whole(&request, &shape, &messages).await?;
+            let answer = self.whole(&request, &messages).await?;
             spent.extend(answer.get("usage"));
             let Some(misfit) = misfit(&shape, &answer).await? else {
                 return Ok(Answer::Whole(with_usage_of_all(answer, &spent)));
             };
             if misfit.is_cut || repeats == self.retries {
-                return Err(self.gives_up(&misfit, repeats));
+                return match self.on_misfit {
+                    OnMisfit::Fail => Err(self.gives_up(&misfit, repeats)),
+                    OnMisfit::Deliver => {
+                        note(&request, Some(misfit.check()));
+                        Ok(Answer::Whole(with_usage_of_all(answer, &spent)))
+                    }
+                };
             }
             repeats += 1;
             // A retry is a separate call with another body and its own network retries.
@@ -60,24 +84,10 @@ impl FormattedProvider {
         }
     }
 
-    /// Returns the messages of the request, with the format as an instruction if the provider does not
-    /// support it.
-    fn first_messages(&self, body: &Json, shape: &Shape) -> Vec<Json> {
-        let mut messages = body.list("messages");
-        if !self.inner.takes_response_format(&shape.format) {
-            let is_system = |message: &Json| matches!(&*message::role_of(message), "system" | "developer");
-            let place = messages.iter().take_while(|message| is_system(message)).count();
-            messages.insert(place, message::system(shape.instruction()));
-        }
-        messages
-    }
-
-    async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Error> {
-        let keeps_format = self.inner.takes_response_format(&shape.format);
+    async fn whole(&self, request: &Request, messages: &[Json]) -> Result<Json, Error> {
         let entries = request.body.entries();
         let fields = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
             "stream_options" => None,
-            "response_format" if !keeps_format => None,
             "stream" => Some((key, false.into())),
             "messages" => Some((key, messages.to_vec().into())),
             _ => Some((key, value)),
@@ -126,6 +136,13 @@ impl FormattedProvider {
     }
 }
 
+/// Records how the answer of a request was checked.
+fn note(request: &Request, check: Option<FormatCheck>) {
+    if let Some(turn) = &request.turn {
+        turn.exchange().set_format_check(check);
+    }
+}
+
 /// An answer that does not match the format.
 struct Misfit {
     text: String,
@@ -135,6 +152,10 @@ struct Misfit {
 }
 
 impl Misfit {
+    fn check(&self) -> FormatCheck {
+        if self.is_cut { FormatCheck::Truncated } else { FormatCheck::Mismatch }
+    }
+
     /// Returns the messages that report the error to the model.
     fn messages(self) -> Vec<Json> {
         let why = format!(
@@ -228,45 +249,29 @@ impl Provider for FormattedProvider {
         self.inner.chooses()
     }
 
-    fn takes_response_format(&self, _: &Json) -> bool {
-        true
-    }
-
     fn open_breaker(&self) -> Option<OpenState> {
         self.inner.open_breaker()
     }
 }
 
 /// The requested format of an answer.
-pub(super) struct Shape {
-    /// The `response_format` of the request.
-    pub(super) format: Json,
-    schema: Option<Schema>,
-}
-
-/// Returns `true` if a request asks for a format that can be checked.
-pub(super) fn is_wanted(body: &Json) -> bool {
-    let kind = body.get("response_format").and_then(|format| format.text("type"));
-    matches!(kind.as_deref(), Some("json_object" | "json_schema"))
-}
+pub(super) struct Shape(Option<Schema>);
 
 impl Shape {
     /// Returns the format of a request; `None` if none is requested.
     pub(super) async fn of(body: &Json) -> Result<Option<Self>, Error> {
-        if !is_wanted(body) {
-            return Ok(None);
-        }
         let format = body.field("response_format");
         let schema = match format.text("type").as_deref() {
             Some("json_schema") => Some(format.at_path("json_schema.schema")),
             // Some services accept a schema for this type as well.
-            _ => format.get("schema"),
+            Some("json_object") => format.get("schema"),
+            _ => return Ok(None),
         };
         let schema = match schema {
             Some(schema) => Some(Schema::compile(schema).await.map_err(|error| wrong(&error.to_string()))?),
             None => None,
         };
-        Ok(Some(Self { format, schema }))
+        Ok(Some(Self(schema)))
     }
 
     /// Returns the JSON of an answer as written by the model, or the reason why it does not match.
@@ -278,21 +283,12 @@ impl Shape {
             Ok(found) => found,
             Err(why) => return Ok(Err(why)),
         };
-        let misfit = match &self.schema {
+        let misfit = match &self.0 {
             Some(schema) => schema.misfit(&json).await.map_err(|error| wrong(&error.to_string()))?,
             None if json.as_object().is_some() => None,
             None => Some(format!("it is of type {}; it must be a JSON object", json.kind())),
         };
         Ok(misfit.map_or_else(|| Ok(text.to_owned()), Err))
-    }
-
-    /// Returns the instruction for a model whose provider does not support formats.
-    pub(super) fn instruction(&self) -> String {
-        let only = "Answer with JSON only: no other text around it, no code block.";
-        match &self.schema {
-            Some(schema) => format!("{only} The JSON must match this JSON schema:\n{}", schema.text()),
-            None => format!("{only} The JSON must be an object."),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::context::Exchange;
+use valvehouse_core::context::{Exchange, FormatCheck, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, CannedProvider, ForwardRequest, PassthroughAnswer, Provider, Reply, Request,
@@ -164,10 +164,10 @@ async fn circular_schemas_are_bounded() {
     }
 }
 
-/// A provider that does not support formats.
-struct Plain(CannedProvider);
+/// A provider that forwards every body.
+struct Forwarding(CannedProvider);
 
-impl Provider for Plain {
+impl Provider for Forwarding {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -183,36 +183,51 @@ impl Provider for Plain {
     ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         Some(Box::pin(std::future::ready(Err(Error::Host("passed on".into())))))
     }
-    fn takes_response_format(&self, _: &Json) -> bool {
-        false
+}
+
+/// Asks a provider that delivers answers that do not match. Returns its number of calls, the answer, and the
+/// result of the check.
+async fn deliver(
+    replies: impl IntoIterator<Item = Reply>,
+    stream: bool,
+) -> (usize, Answer, Option<FormatCheck>) {
+    let canned = CannedProvider::new(replies);
+    let formatted = FormattedProvider::delivering(Arc::new(canned.clone()), FormattedProvider::RETRIES);
+    let turn = Turn::default();
+    let request = Request { stream, turn: Some(turn.clone()), ..request(PRICE) };
+    let answer = formatted.chat(request).await.unwrap();
+    (canned.requests().len(), answer, turn.exchange().format_check())
+}
+
+#[tokio::test]
+async fn an_answer_that_never_matches_is_delivered_with_a_note() {
+    let cut = r#"{"choices":[{"message":{"content":"{\"pri"},"finish_reason":"length"}]}"#;
+    let cut = Reply::whole(Json::parse(cut.as_bytes()).unwrap());
+    for (replies, calls, text, check) in [
+        (vec![Reply::text("three")], 3, "three", Some(FormatCheck::Mismatch)),
+        (vec![cut], 1, r#"{"pri"#, Some(FormatCheck::Truncated)),
+        (vec![Reply::text("three"), Reply::text(r#"{"price":3}"#)], 2, r#"{"price":3}"#, None),
+    ] {
+        let (made, answer, found) = deliver(replies, false).await;
+        let Answer::Whole(answer) = answer else { panic!("it streams") };
+        assert_eq!(message::text_of(&response::message_of(&answer)), text);
+        assert_eq!((made, found), (calls, check), "{text}");
     }
 }
 
 #[tokio::test]
-async fn a_service_without_response_formats_gets_an_instruction() {
-    let canned = CannedProvider::new([r#"{"price":3}"#]);
-    let formatted = FormattedProvider::new(Arc::new(Plain(canned.clone())), 0);
-    let request = request(PRICE);
-    formatted.chat(request.clone()).await.map(|_| ()).unwrap();
-    let model_request = &canned.requests()[0];
-    assert!(model_request.get("response_format").is_none());
-    let instruction = model_request.at_path("messages.1.content");
-    let instruction = instruction.as_str().unwrap();
-    assert!(
-        instruction.starts_with("Answer with JSON only") && instruction.contains(r#""required":["price"]"#),
-        "{instruction}"
-    );
-    // The request itself stays unchanged.
-    assert_eq!(request.body.get("messages").unwrap().items().len(), 2);
+async fn a_stream_passes_unchecked_where_answers_are_delivered() {
+    let (made, answer, check) = deliver([Reply::text("three")], true).await;
+    assert!(matches!(answer, Answer::Stream(_)));
+    assert_eq!((made, check), (1, Some(FormatCheck::Unchecked)));
 }
 
 #[tokio::test]
 async fn requests_without_a_response_format_pass_unchanged() {
-    let formatted = FormattedProvider::new(Arc::new(Plain(CannedProvider::new(["no JSON"]))), 2);
+    let formatted = FormattedProvider::new(Arc::new(Forwarding(CannedProvider::new(["no JSON"]))), 2);
     for body in [r#"{"model":"m"}"#, r#"{"response_format":{"type":"text"}}"#, r#"{"response_format":null}"#]
     {
         let body = Json::parse(body.as_bytes()).unwrap();
-        assert!(!FormattedProvider::is_wanted(&body));
         assert!(matches!(formatted.chat(Request::new(body, true)).await, Ok(Answer::Stream(_))));
     }
     let exchange = Exchange::default();

@@ -300,10 +300,6 @@ impl Provider for Upstream {
         Box::pin(self.pass_through(request))
     }
 
-    fn takes_response_format(&self, format: &Json) -> bool {
-        self.credentials.first().takes_response_format(format)
-    }
-
     fn open_breaker(&self) -> Option<OpenState> {
         self.breakers.open()
     }

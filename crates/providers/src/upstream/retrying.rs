@@ -74,10 +74,6 @@ impl Provider for RetryingProvider {
         self.provider.chooses()
     }
 
-    fn takes_response_format(&self, format: &Json) -> bool {
-        self.provider.takes_response_format(format)
-    }
-
     fn open_breaker(&self) -> Option<OpenState> {
         self.provider.open_breaker()
     }
