@@ -17,6 +17,7 @@ mod embeddings;
 mod explanation;
 mod host;
 mod temporary_files;
+mod model_list;
 mod models;
 mod offers;
 #[cfg(feature = "otlp")]
@@ -41,6 +42,7 @@ pub use decision::FilterDecision;
 pub use explanation::{HostPart, Part};
 pub use guard_coverage::GuardCoverageCell;
 pub use host::Host;
+pub use model_list::ModelList;
 pub use offers::Offers;
 pub use plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};

@@ -1,5 +1,6 @@
 //! The plan of a host: its providers, its models, and the settings of plugins.
 
+use crate::model_list::ModelList;
 use crate::offers::Offers;
 use crate::plugin::Plugin;
 use std::collections::HashMap;
@@ -101,6 +102,8 @@ impl PluginPlan {
 pub struct ProviderPlan {
     /// The provider.
     pub provider: Arc<dyn Provider>,
+    /// The models that its service lists.
+    pub list: Arc<ModelList>,
     /// The kind of service in the configuration; "" for a provider that a program added.
     pub kind: &'static str,
     /// The model names that are passed through without `[[models]]`.

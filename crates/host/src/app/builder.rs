@@ -120,6 +120,7 @@ impl HostBuilder {
         });
         self.native.providers.push(ProviderPlan {
             provider,
+            list: Arc::default(),
             kind: "",
             passes: Passes::Nothing,
             refuses_unlisted: false,
@@ -135,6 +136,7 @@ impl HostBuilder {
     pub fn provider(mut self, provider: impl IntoProvider) -> Self {
         self.native.providers.push(ProviderPlan {
             provider: provider.into_provider(),
+            list: Arc::default(),
             kind: "",
             passes: Passes::Everything,
             refuses_unlisted: false,

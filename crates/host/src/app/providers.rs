@@ -72,6 +72,7 @@ pub(super) fn provider(
 fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> ProviderPlan {
     ProviderPlan {
         provider,
+        list: Arc::default(),
         kind: settings.kind.name,
         passes: passes(settings),
         refuses_unlisted: settings.refuses_unlisted,

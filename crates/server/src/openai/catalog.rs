@@ -1,31 +1,17 @@
 //! The catalog of models: the configured ones, those that providers pass through, and those that scripts
 //! offer.
 
+use futures::future::join_all;
 use std::collections::HashSet;
-use std::time::Duration;
 use valvehouse_config::PIPES;
-use valvehouse_host::{Passes, Snapshot};
+use valvehouse_host::{Passes, ProviderPlan, Snapshot};
 use valvehouse_json::Json;
-
-/// The maximum time to wait for a provider's list of models.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns all models in OpenAI's format.
 pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     let plan = snapshot.plan();
     let mut models: Vec<Json> = plan.models.iter().map(|model| entry(&model.name, &model.provider)).collect();
-    for plan in &plan.providers {
-        let name = plan.provider.name();
-        match &plan.passes {
-            Passes::Nothing => {}
-            Passes::These(names) => models.extend(names.iter().map(|model| entry(model, name))),
-            Passes::Everything => match tokio::time::timeout(PATIENCE, plan.provider.models()).await {
-                Ok(Ok(offered)) => models.extend(offered),
-                Ok(Err(error)) => tracing::warn!(provider = name, "cannot list its models: {error}"),
-                Err(_) => tracing::warn!(provider = name, "cannot list its models: no response within 5 s"),
-            },
-        }
-    }
+    models.extend(join_all(plan.providers.iter().map(passed)).await.into_iter().flatten());
     models.extend(snapshot.offers().into_iter().map(|offer| {
         let entry = entry(&offer.id, PIPES);
         // A new object accepts any value.
@@ -38,6 +24,15 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
         return models;
     }
     models.into_iter().map(|model| with_buttons(snapshot, model)).collect()
+}
+
+/// Returns the models that a provider passes through.
+async fn passed(plan: &ProviderPlan) -> Vec<Json> {
+    match &plan.passes {
+        Passes::Nothing => Vec::new(),
+        Passes::These(names) => names.iter().map(|model| entry(model, plan.provider.name())).collect(),
+        Passes::Everything => plan.list.models(&plan.provider).await,
+    }
 }
 
 /// Returns a model with the buttons under its answers, if any.

@@ -26,10 +26,25 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
         Ok(_) => {}
     }
     let list = catalog::list(&app.host.snapshot()).await;
+    let query = parts.uri.query();
     if is_anthropic_client {
-        return json_response(StatusCode::OK, &anthropic::list(&list));
+        return match anthropic::page(&list, query) {
+            Ok(page) => json_response(StatusCode::OK, &page),
+            Err(error) => AnthropicError(error).into_response(),
+        };
     }
-    json_response(StatusCode::OK, &pipelines::list::list_of(&app, list))
+    let list = pipelines::list::list_of(&app, list);
+    if is_codex(query) {
+        // This object is not shared, so it accepts any value.
+        list.edit("models", Json::array());
+    }
+    json_response(StatusCode::OK, &list)
+}
+
+/// Returns `true` for a request of Codex, which sends its version. It reads `models`, with prompts and abilities
+/// that a host does not know; with an empty list it uses its own table of models.
+fn is_codex(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("client_version=")))
 }
 
 /// Returns one model.
