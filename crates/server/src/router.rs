@@ -7,6 +7,7 @@ use crate::headers::GENERATION;
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
+use crate::ollama::rejection::OllamaError;
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
@@ -34,7 +35,11 @@ const HEADERS: usize = 12;
 /// Returns a router with all routes, for use without a listener. MCP servers and their routes are mounted
 /// only by [`serve`].
 pub fn router(app: Arc<App>) -> Router {
-    with(app, no_routes())
+    let router = with(app, no_routes());
+    // A path is rewritten before its route is found.
+    Router::new().fallback_service(tower::service_fn(move |request| {
+        router.clone().oneshot(passthrough::azure::under_v1(request))
+    }))
 }
 
 fn no_routes() -> Routes {
@@ -137,6 +142,7 @@ fn serve_until(
 
 /// Answers a request. Chats bypass the router, which costs more than their own handling.
 async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
+    let request = passthrough::azure::under_v1(request);
     if request.method() == Method::POST && request.uri().path() == CHAT {
         let work = |request| openai::chat::chat(State(app.clone()), request);
         return pass(&app, openai::chat::DOOR, request, work).await;
@@ -213,6 +219,9 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -
 /// Returns an error in the format of the caller's protocol. Clients of Anthropic's API send its version or
 /// use its route.
 fn in_protocol(uri: &Uri, headers: &HeaderMap, error: Error) -> Response {
+    if middleware::endpoint::is_ollama(uri.path()) {
+        return OllamaError(error).into_response();
+    }
     match uri.path().starts_with("/v1/messages") || is_anthropic_client(headers) {
         true => AnthropicError(error).into_response(),
         false => OpenAiError(error).into_response(),

@@ -150,8 +150,21 @@ fn routes_of_the_sources() -> BTreeSet<Route> {
             }
         }
     }
+    for path in aliases() {
+        routes.extend(["GET", "POST", "DELETE"].map(|method| (path.clone(), method.to_owned())));
+    }
     assert!(routes.len() > 30, "the sources have changed their form: {routes:?}");
     routes
+}
+
+/// Returns the paths of Azure's clients that are rewritten before routing.
+fn aliases() -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/src/passthrough/azure.rs");
+    let text = std::fs::read_to_string(file).unwrap();
+    let list = text.split("const ALIASES").nth(1).unwrap().split(';').nth(1).unwrap();
+    let names: Vec<String> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    assert!(names.iter().all(|name| name.starts_with("/openai/")), "{names:?}");
+    names
 }
 
 /// Returns the text up to the closing bracket.

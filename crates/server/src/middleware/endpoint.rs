@@ -44,6 +44,11 @@ const PASSED: [&str; 9] = [
     "/realtime",
 ];
 
+/// Returns `true` for the paths of Ollama's API, also unknown ones.
+pub(crate) fn is_ollama(path: &str) -> bool {
+    path.starts_with("/api/") && !path.starts_with("/api/v1/")
+}
+
 impl EndpointGroup {
     pub(super) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
@@ -59,10 +64,10 @@ impl EndpointGroup {
             Self::Functions
         } else if bare.starts_with("/api/chat/actions/") {
             Self::Actions
-        } else if matches!(path, "/api/chat" | "/api/generate" | "/api/tags" | "/api/version") {
-            Self::Ollama
-        } else if path.starts_with("/api/") {
+        } else if path.starts_with("/api/v1/") {
             Self::Operators
+        } else if is_ollama(path) {
+            Self::Ollama
         } else if is_in("/messages") || is_in("/models") && is_anthropic_client(&parts.headers) {
             Self::Anthropic
         } else if PASSED.iter().any(|route| is_in(route)) {

@@ -2,6 +2,6 @@
 //! the size, the rate and the number of wrong keys.
 
 pub(crate) mod checks;
-mod endpoint;
+pub(crate) mod endpoint;
 mod origin;
 mod proxies;

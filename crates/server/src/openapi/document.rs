@@ -1,6 +1,7 @@
 //! The OpenAPI document, assembled at the first request.
 
 use crate::api::{Callers, Description, RouteDescription, shared_schemas};
+use crate::passthrough::azure::ALIASES;
 use crate::reply::ErrorForm;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -70,6 +71,10 @@ fn assembled(routes: &[RouteDescription]) -> Value {
             tags.push(route.tag.into());
         }
     }
+    for path in ALIASES {
+        let item = ["get", "post", "delete"].map(|method| (method.to_owned(), alias()));
+        paths.insert(path.into(), Value::Object(item.into_iter().collect()));
+    }
     if let Some(all) = common["schemas"].as_object_mut() {
         all.extend(schemas.take_definitions(true));
     }
@@ -85,6 +90,22 @@ fn assembled(routes: &[RouteDescription]) -> Value {
         "tags": tags,
         "paths": paths,
         "components": common,
+    })
+}
+
+/// Describes an operation of a path that stands for those below `/v1`.
+fn alias() -> Value {
+    let refused = json!({"$ref": "#/components/responses/Wrong"});
+    json!({
+        "summary": "Serves the route of this name below `/v1`, for Azure's clients; `api-version` is not read.",
+        "tags": ["Passed through"],
+        "security": Callers::Chats.security(),
+        "parameters": [{"name": "rest", "in": "path", "required": true, "schema": {"type": "string"}}],
+        "responses": {
+            "200": {"description": "The response of that route.", "content": {"*/*": {}}},
+            "4XX": refused,
+            "5XX": refused,
+        },
     })
 }
 

@@ -3,7 +3,7 @@
 //! with the keys, limits, metrics and traces of the other endpoints. Filters that list the endpoint can edit
 //! the texts of requests.
 
-mod azure;
+pub(crate) mod azure;
 mod body;
 mod endpoint;
 mod guard;
