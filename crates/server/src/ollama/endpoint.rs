@@ -1,19 +1,19 @@
 //! The routes of Ollama's API.
 
 use super::answer::Writer;
+use super::embed::{embed, embeddings};
+use super::models;
 use super::rejection::{OllamaError, body};
 use super::request::{self, Kind};
-use crate::handler::{get, post};
+use crate::handler::post;
 use crate::headers::named;
-use crate::openai::catalog;
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::serve::{received, refused, serve_turn};
-use crate::{auth, facts, first_choice};
+use crate::{facts, first_choice};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
@@ -28,8 +28,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api/chat", post(chat))
         .route("/api/generate", post(generate))
-        .route("/api/tags", get(tags))
-        .route("/api/version", get(version))
+        .route("/api/embed", post(embed))
+        .route("/api/embeddings", post(embeddings))
+        .merge(models::routes())
 }
 
 async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -38,38 +39,6 @@ async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn generate(State(app): State<Arc<App>>, request: Request) -> Response {
     answer(app, request, Kind::Generate).await
-}
-
-async fn version() -> Response {
-    json_response(StatusCode::OK, &Json::from([("version", env!("CARGO_PKG_VERSION").into())]))
-}
-
-async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
-    if let Err(error) = auth::user_of_key(&app, &parts) {
-        return refused::<Writer>(error);
-    }
-    let models = catalog::list(&app.host.snapshot()).await;
-    let models: Vec<Json> = models.iter().map(tag).collect();
-    json_response(StatusCode::OK, &Json::from([("models", models.into())]))
-}
-
-/// Returns a model in Ollama's format. Unknown fields are empty.
-fn tag(model: &Json) -> Json {
-    let id = model.field("id");
-    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
-    let details = model.get("details").unwrap_or_else(|| {
-        let empty = ["parent_model", "format", "family", "parameter_size", "quantization_level"];
-        let details = empty.into_iter().map(|key| (key.into(), Json::from("")));
-        details.chain([("families".into(), Json::array())]).collect::<valvehouse_json::Object>().into()
-    });
-    Json::from([
-        ("name", id.clone()),
-        ("model", id),
-        ("modified_at", jiff::Timestamp::from_second(created).unwrap_or_default().to_string().into()),
-        ("size", model.get("size").unwrap_or_else(|| 0_i64.into())),
-        ("digest", "".into()),
-        ("details", details),
-    ])
 }
 
 async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
