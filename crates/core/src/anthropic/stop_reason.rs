@@ -2,6 +2,8 @@
 //! error types with their HTTP statuses.
 
 use super::part::{others, with_others};
+use crate::chat::Ending;
+use crate::chat::ending::matched_stop;
 use valvehouse_json::Json;
 
 /// The stop reasons of the Anthropic API. Reasons of other providers are translated.
@@ -15,22 +17,12 @@ const STOP_REASONS: [&str; 7] = [
     "model_context_window_exceeded",
 ];
 
-/// Returns the `finish_reason` for an Anthropic stop reason.
-pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
-    match stop_reason {
-        "max_tokens" | "model_context_window_exceeded" => "length",
-        "tool_use" => "tool_calls",
-        "refusal" => "content_filter",
-        _ => "stop",
-    }
-}
-
 /// Writes the stop reason of a message or `message_delta` to a choice. Anthropic's fields stay next to
 /// OpenAI's.
 pub(super) fn put_on_choice(choice: &Json, source: &Json) {
     let Some(reason) = source.text("stop_reason") else { return };
     // The object was created by the caller, so this write and those below cannot fail.
-    choice.edit("finish_reason", finish_reason(&reason));
+    choice.edit("finish_reason", Ending::of(&reason).finish_reason());
     choice.edit("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
         if let Some(value) = source.given(key) {
@@ -41,20 +33,28 @@ pub(super) fn put_on_choice(choice: &Json, source: &Json) {
 
 /// Returns `stop_reason`, `stop_sequence` and `stop_details` for a choice. A missing reason stays null.
 pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
-    let finish = choice.text("finish_reason").filter(|reason| !reason.is_empty());
-    let native = choice.text("native_finish_reason").filter(|reason| STOP_REASONS.contains(&&**reason));
-    let reason = match (finish.as_deref(), native) {
+    let ending = Ending::of_choice(choice);
+    let native = choice.text("native_finish_reason").filter(|reason| {
+        // Some services end an answer with tool calls naturally.
+        let is_known = STOP_REASONS.contains(&&**reason) && !(has_calls && reason == "end_turn");
+        is_known && ending.is_some_and(|ending| Ending::of(reason).finish_reason() == ending.finish_reason())
+    });
+    let matched = matched_stop(choice);
+    let reason = match (ending, native) {
         (None, _) => Json::Null,
-        (Some(finish), Some(native)) if finish_reason(&native) == finish => native.into(),
-        (Some("length"), _) => "max_tokens".into(),
-        (Some("tool_calls" | "function_call"), _) => "tool_use".into(),
-        (Some("content_filter"), _) => "refusal".into(),
+        (Some(_), Some(native)) => native.into(),
+        (Some(Ending::Length), _) => "max_tokens".into(),
+        (Some(Ending::ToolCalls), _) => "tool_use".into(),
+        (Some(Ending::ContentFilter), _) => "refusal".into(),
         (Some(_), _) if refuses => "refusal".into(),
-        // Some servers send `stop` with tool calls.
         (Some(_), _) if has_calls => "tool_use".into(),
+        (Some(Ending::StopSequence), _) => "stop_sequence".into(),
+        (Some(_), _) if matched.is_some() => "stop_sequence".into(),
         (Some(_), _) => "end_turn".into(),
     };
-    let stop = Json::from([("stop_reason", reason), ("stop_sequence", choice.field("stop_sequence"))]);
+    let is_matched = reason.as_str() == Some("stop_sequence");
+    let sequence = choice.given("stop_sequence").or(matched.filter(|_| is_matched));
+    let stop = Json::from([("stop_reason", reason), ("stop_sequence", sequence.into())]);
     if let Some(details) = choice.given("stop_details") {
         stop.put("stop_details", details);
     }

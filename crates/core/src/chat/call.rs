@@ -99,6 +99,18 @@ impl ModelCall {
     }
 }
 
+/// Removes the tool calls of a message that match. Returns `true` if there were any.
+pub fn remove(message: &Json, matches: impl Fn(&ModelCall) -> bool) -> bool {
+    let calls = message.list("tool_calls");
+    let is_kept = |call: &&Json| !ModelCall::read(call).is_some_and(|call| matches(&call));
+    let kept: Vec<Json> = calls.iter().filter(is_kept).cloned().collect();
+    match kept.len() {
+        left if left == calls.len() => false,
+        0 => message.remove("tool_calls").is_some(),
+        _ => message.set("tool_calls", kept).is_ok(),
+    }
+}
+
 /// Adds an id to each tool call that has none, because a result refers to its call by id.
 pub fn ensure_ids(message: &Json) {
     for call in message.list("tool_calls") {

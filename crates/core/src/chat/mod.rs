@@ -6,6 +6,7 @@
 pub mod call;
 mod chunk;
 pub mod delta;
+pub mod ending;
 mod encoded_text;
 mod escapes;
 pub mod event;
@@ -23,6 +24,7 @@ pub mod window;
 pub use call::ModelCall;
 pub use chunk::ChatChunk;
 pub use delta::Fold;
+pub use ending::Ending;
 #[cfg(feature = "typed")]
 pub use messages::serialized;
 pub use messages::{IntoMessages, Message};

@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, stream};
 use crate::anthropic;
-use crate::chat::{event, message, response};
+use crate::chat::{ending, event, message, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -174,6 +174,7 @@ async fn ask(
         let answering = pin!(answered(kernel, answer, turn, outgoing, (&mut call, &mut record)));
         answering.instrument(span).await
     };
+    let answered = answered.and_then(|answer| ended(answer, provider.name()));
     if let Some(record) = record {
         record.end(turn);
     }
@@ -212,6 +213,15 @@ async fn answered(
             streamed
         }
     }
+}
+
+/// Returns the error of an answer that its provider aborted, which no endpoint may send as a complete one.
+fn ended(answer: Json, provider: &str) -> Result<Json, Error> {
+    let Some(reason) = ending::failure_of(&answer) else { return Ok(answer) };
+    let message = format!(
+        "provider {provider} did not complete its answer: it ended with the reason `{reason}`; send the request again"
+    );
+    Err(Error::Provider { message: message.into(), timeout: false })
 }
 
 /// Returns `true` if a filter reads complete answers; otherwise they are not parsed.

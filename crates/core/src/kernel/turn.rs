@@ -11,7 +11,7 @@ use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{ModelCall, call, delta, message, request, response};
+use crate::chat::{Ending, ModelCall, call, delta, message, request, response};
 use crate::context::{FinishedChat, NoticeKinds, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -273,6 +273,13 @@ impl Machine<'_> {
         let Self { kernel, progress, options, .. } = self;
         let message = response::message_of(&progress.response);
         call::ensure_ids(&message);
+        let ending = response::first_choice(&progress.response).and_then(|choice| Ending::of_choice(&choice));
+        if !ending.is_none_or(Ending::may_run_tools) && !options.leaves_calls {
+            let is_ours = |call: &ModelCall| runs_here(kernel, &progress.body, call);
+            if call::remove(&message, is_ours) {
+                tracing::warn!("the answer is incomplete; its calls of this host's tools do not run");
+            }
+        }
         let calls = ModelCall::all(&message);
         progress.request_messages = Json::Null;
         let is_last =

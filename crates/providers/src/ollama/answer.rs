@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::VecDeque;
-use valvehouse_core::chat::{Head, ModelCall, message, response};
+use valvehouse_core::chat::{Ending, Head, ModelCall, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
@@ -120,8 +120,8 @@ impl AnswerReader {
     }
 
     fn why(&self, last: &Json) -> &'static str {
-        match last.text("done_reason").as_deref() {
-            Some("length") => "length",
+        match last.text("done_reason").map(|reason| Ending::of(&reason)) {
+            Some(ending) if !ending.is_complete() => ending.finish_reason(),
             _ if self.calls > 0 => "tool_calls",
             _ => "stop",
         }

@@ -74,6 +74,9 @@ impl Ollama {
         if answer.get("message").is_none() {
             return Err(self.service.lacks(&answer, "message"));
         }
+        if answer.get("done").is_some_and(|done| done.as_bool() == Some(false)) {
+            return Err(self.service.origin.cut("it has `done: false`"));
+        }
         Ok(Answer::Whole(reading.whole(&answer)))
     }
 

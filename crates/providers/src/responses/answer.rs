@@ -3,7 +3,7 @@
 use super::ask::object;
 use crate::origin::Origin;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
-use valvehouse_core::chat::items;
+use valvehouse_core::chat::{Ending, items};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -12,8 +12,10 @@ use valvehouse_json::{Json, Object};
 /// # Errors
 /// Returns the error of a failed response.
 pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error> {
-    if response.text("status").is_some_and(|status| status == "failed") {
-        return Err(failed(response, origin));
+    match response.text("status").as_deref() {
+        Some(status) if Ending::of(status).is_failure() => return Err(failed(response, origin)),
+        Some("queued" | "in_progress") => return Err(origin.cut("its status is not `completed`")),
+        _ => {}
     }
     let message = Json::from([("role", "assistant".into()), ("content", Json::Null)]);
     let (mut text, mut refusal, mut thoughts) = (String::new(), String::new(), Vec::new());
@@ -84,13 +86,15 @@ pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Js
 
 /// Returns the finish reason of a chat.
 pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
-    let reason = response.at_path("incomplete_details.reason");
-    match (response.text("status").as_deref(), reason.as_str()) {
-        (Some("incomplete"), Some("content_filter")) => "content_filter",
-        (Some("incomplete"), _) => "length",
-        _ if calls => "tool_calls",
-        _ => "stop",
+    let reason = response.at_path("incomplete_details.reason").as_str().map(Ending::of);
+    match response.text("status").as_deref() {
+        // Without a known reason, a limit cut the answer.
+        Some("incomplete") => reason.filter(|reason| !reason.is_complete()).unwrap_or(Ending::Length),
+        Some(status) if Ending::of(status).is_failure() => Ending::Failed,
+        _ if calls => Ending::ToolCalls,
+        _ => Ending::Stop,
     }
+    .finish_reason()
 }
 
 /// Converts the token counts to the format of chats.

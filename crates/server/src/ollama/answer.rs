@@ -3,7 +3,7 @@
 use super::request::Kind;
 use compact_str::CompactString;
 use std::time::Instant;
-use valvehouse_core::chat::{Fold, ModelCall, event, message, response};
+use valvehouse_core::chat::{Ending, Fold, ModelCall, event, message, response};
 use valvehouse_json::{Json, Object};
 
 /// Writes one answer.
@@ -103,8 +103,8 @@ impl Writer {
         let usage = answer.field("usage");
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = Json::from(response::first_choice(answer));
-        let why = match choice.text("finish_reason").as_deref() {
-            Some("length") => "length",
+        let why = match Ending::of_choice(&choice) {
+            Some(Ending::Length) => "length",
             _ => "stop",
         };
         let took = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);

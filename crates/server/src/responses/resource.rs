@@ -4,6 +4,7 @@ use super::object::new_id;
 use super::object::{object, put};
 use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
+use valvehouse_core::chat::Ending;
 use valvehouse_json::Json;
 
 /// The fields of a response that stay the same in all its events.
@@ -135,9 +136,9 @@ fn tool(tool: &Json) -> Json {
 
 /// Converts a `finish_reason` to the reason for an incomplete response; `None` if the response is complete.
 pub(super) fn incomplete_reason(finish: &str) -> Option<&'static str> {
-    match finish {
-        "length" => Some("max_output_tokens"),
-        "content_filter" => Some("content_filter"),
+    match Ending::of(finish) {
+        Ending::Length => Some("max_output_tokens"),
+        Ending::ContentFilter => Some("content_filter"),
         _ => None,
     }
 }
