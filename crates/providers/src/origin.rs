@@ -4,6 +4,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use valvehouse_config::Secret;
+use valvehouse_core::chat::call::BadCall;
 use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_net::Response;
@@ -58,6 +59,11 @@ impl Origin {
         let public = format!("provider {} {what}", self.provider);
         let full = format!("provider {} at {} {what}; it begins: {start}", self.provider, self.address);
         Error::Provider { message: Explanation::new(public, full), timeout: false }
+    }
+
+    /// Returns the error for a tool call that cannot be read.
+    pub(super) fn bad_call(&self, error: BadCall) -> Error {
+        self.error(&format!("sent {error}"))
     }
 
     /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is

@@ -50,6 +50,28 @@ impl fmt::Display for BadArguments {
 
 impl std::error::Error for BadArguments {}
 
+/// A tool call of a service that no client and no filter could read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadCall {
+    /// The name is not a text; the value is its type.
+    NameKind(&'static str),
+    /// The name is missing.
+    NoName,
+}
+
+impl fmt::Display for BadCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameKind(kind) => {
+                write!(f, "a tool call with an invalid name: expected a text, got {kind}")
+            }
+            Self::NoName => f.write_str("a tool call without the name of its tool"),
+        }
+    }
+}
+
+impl std::error::Error for BadCall {}
+
 impl ModelCall {
     /// Returns the tool calls of an assistant message in order, an empty list for other messages.
     pub fn all(message: &Json) -> Vec<Self> {
@@ -58,11 +80,8 @@ impl ModelCall {
     }
 
     fn read(call: &Json) -> Option<Self> {
-        // The input of a custom tool is free-form text.
-        let (called, input) = match call.get("function") {
-            Some(function) => (function, "arguments"),
-            None => (call.get("custom").filter(|custom| custom.as_object().is_some())?, "input"),
-        };
+        let (kind, input) = keys_of(call);
+        let called = call.get(kind)?;
         Some(Self {
             id: call.text_or_empty("id"),
             name: called.text_or_empty("name"),
@@ -97,6 +116,58 @@ impl ModelCall {
             Err(error) => Err(BadArguments::Malformed { tool: self.name.clone(), reason: error.to_string() }),
         }
     }
+}
+
+/// Returns the keys of a tool call under which the tool and its input are: `custom` and `input` for a custom tool, whose
+/// input is free-form text, and `function` and `arguments` for all others.
+pub fn keys_of(call: &Json) -> (&'static str, &'static str) {
+    let is_custom = call.get("custom").is_some_and(|custom| custom.as_object().is_some());
+    if is_custom { ("custom", "input") } else { ("function", "arguments") }
+}
+
+/// Returns the name in a tool call or in its delta; "" if it has none.
+///
+/// # Errors
+/// Returns an error if the name is not a text.
+pub fn name_of(call: &Json) -> Result<CompactString, BadCall> {
+    match call.field(keys_of(call).0).get("name") {
+        None | Some(Json::Null) => Ok(CompactString::default()),
+        Some(Json::Text(name)) => Ok(name.into()),
+        Some(other) => Err(BadCall::NameKind(other.kind())),
+    }
+}
+
+/// Adds what a tool call or its first delta lacks: an id, the type, and the input as a text, because some servers send
+/// the arguments as an object. Returns `true` if the call was changed.
+pub fn tidy(call: &Json) -> bool {
+    let (kind, input) = keys_of(call);
+    let mut changed = ensure_id(call);
+    changed |= call.get("type").is_none_or(|given| given.is_empty()) && call.set("type", kind).is_ok();
+    let called = call.field(kind);
+    match called.get(input) {
+        Some(Json::Text(_)) => changed,
+        None | Some(Json::Null) => called.set(input, "").is_ok() || changed,
+        Some(value) => called.set(input, value.to_string()).is_ok() || changed,
+    }
+}
+
+/// Adds what the tool calls of a complete message lack, and gives each its own id.
+///
+/// # Errors
+/// Returns an error for a call without a name, and for one whose name is not a text.
+pub fn tidy_all(message: &Json) -> Result<(), BadCall> {
+    let mut ids: Vec<CompactString> = Vec::new();
+    for call in message.list("tool_calls") {
+        if name_of(&call)?.is_empty() {
+            return Err(BadCall::NoName);
+        }
+        if ids.contains(&call.text_or_empty("id")) {
+            call.remove("id");
+        }
+        tidy(&call);
+        ids.push(call.text_or_empty("id"));
+    }
+    Ok(())
 }
 
 /// Removes the tool calls of a message that match. Returns `true` if there were any.

@@ -2,6 +2,7 @@
 //!
 //! Values grow chunk by chunk; their existing content is not copied.
 
+use super::call::keys_of;
 use super::message::text_part;
 use crate::error::Error;
 use compact_str::CompactString;
@@ -185,7 +186,7 @@ pub fn call_name(chunk: &Json) -> CompactString {
 
 /// Returns `true` if a call is of a custom tool, which takes free-form text.
 pub fn is_custom(call: &Json) -> bool {
-    call.get("custom").is_some_and(|custom| custom.as_object().is_some())
+    keys_of(call).0 == "custom"
 }
 
 /// Returns `true` for a reason; null, "" and a missing field mean that the choice continues.

@@ -4,6 +4,7 @@
 //! read and write it. No I/O.
 
 pub mod call;
+mod call_stream;
 mod chunk;
 pub mod delta;
 pub mod ending;
@@ -22,6 +23,7 @@ pub mod split;
 pub mod window;
 
 pub use call::ModelCall;
+pub use call_stream::CallStream;
 pub use chunk::ChatChunk;
 pub use delta::Fold;
 pub use ending::Ending;

@@ -1,7 +1,7 @@
 //! Normalization of streams for clients: one id, one role per choice, and tool calls that begin once and are
 //! numbered from 0. Events that deviate are corrected; other events are sent with their original bytes.
 
-use crate::chat::{delta, message};
+use crate::chat::{call, delta, message};
 use crate::provider::StreamChunk;
 use compact_str::CompactString;
 use std::collections::BTreeMap;
@@ -27,29 +27,6 @@ pub(super) struct Form {
 #[derive(Default)]
 struct Choice {
     calls: Vec<OpenCall>,
-}
-
-/// The kind of tool that a call refers to.
-#[derive(Clone, Copy)]
-enum Kind {
-    Function,
-    Custom,
-}
-
-impl Kind {
-    const fn key(self) -> &'static str {
-        match self {
-            Self::Function => "function",
-            Self::Custom => "custom",
-        }
-    }
-
-    const fn input(self) -> &'static str {
-        match self {
-            Self::Function => "arguments",
-            Self::Custom => "input",
-        }
-    }
 }
 
 /// A tool call whose first delta was sent.
@@ -223,27 +200,19 @@ impl Choice {
         let index = chunk.get("index").and_then(|index| index.as_i64());
         let known = self.call_of(chunk);
         let at = known.unwrap_or(self.calls.len());
-        let kind = if delta::is_custom(chunk) { Kind::Custom } else { Kind::Function };
-        let called = chunk.get(kind.key()).filter(|called| called.as_object().is_some());
+        let called = chunk.get(call::keys_of(chunk).0).filter(|called| called.as_object().is_some());
         let changed = index != Some(at as i64) && set(chunk, "index", at);
         match (known, called) {
             (Some(at), called) => changed | self.calls[at].go_on(chunk, called.as_ref()),
-            (None, Some(called)) => changed | self.begin(index, chunk, kind, &called),
+            (None, Some(called)) => changed | self.begin(index, chunk, &called),
             // A call without a function or custom tool has nothing to correct.
             (None, None) => changed,
         }
     }
 
     /// Starts a call with its id and its name.
-    fn begin(&mut self, index: Option<i64>, chunk: &Json, kind: Kind, called: &Json) -> bool {
-        let mut changed = crate::chat::call::ensure_id(chunk);
-        changed |= chunk.get("type").is_none_or(|kind| kind.is_empty()) && set(chunk, "type", kind.key());
-        changed |= match called.get(kind.input()) {
-            Some(Json::Text(_)) => false,
-            None | Some(Json::Null) => set(called, kind.input(), ""),
-            // Some servers send the arguments as an object instead of a string.
-            Some(value) => set(called, kind.input(), value.to_string()),
-        };
+    fn begin(&mut self, index: Option<i64>, chunk: &Json, called: &Json) -> bool {
+        let changed = call::tidy(chunk);
         self.calls.push(OpenCall {
             index,
             id: chunk.text_or_empty("id"),

@@ -8,7 +8,7 @@ use crate::origin::{Shape, guess, is_error};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
-use valvehouse_core::chat::split;
+use valvehouse_core::chat::{CallStream, split};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole_within};
 use valvehouse_json::Json;
@@ -63,7 +63,8 @@ impl OpenAi {
             }
             (Shape::Events, false) => {
                 let memory = response.memory();
-                let chunks = provider::chunks(self.service.origin.clone(), response.into_stream());
+                let chunks = response.into_stream();
+                let chunks = provider::chunks(self.service.origin.clone(), chunks, CallStream::default());
                 let answer = whole_within(chunks, memory.as_deref()).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }

@@ -10,11 +10,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use memchr::memmem::Finder;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 use valvehouse_config::Secret;
 use valvehouse_core::anthropic;
-use valvehouse_core::chat::delta;
+use valvehouse_core::chat::{CallStream, call, delta};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -82,7 +84,8 @@ impl OpenAi {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let memory = response.memory();
-                let chunks = chunks(self.service.origin.clone(), response.into_stream());
+                let calls = CallStream::new(&request.body.field("tools"));
+                let chunks = chunks(self.service.origin.clone(), response.into_stream(), calls);
                 if request.stream {
                     return Ok(Answer::Stream(chunks));
                 }
@@ -95,6 +98,10 @@ impl OpenAi {
     pub(super) async fn whole(&self, response: Response) -> Result<Json, Error> {
         let answer = self.service.parse(&response.whole().await?)?;
         if answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
+            for choice in answer.list("choices") {
+                call::tidy_all(&choice.field("message"))
+                    .map_err(|error| self.service.origin.bad_call(error))?;
+            }
             return Ok(answer);
         }
         if is_error(&answer) {
@@ -201,9 +208,10 @@ fn encode(request: &Request) -> Result<Bytes, Error> {
 pub(super) fn chunks(
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
+    calls: CallStream,
 ) -> BoxStream<'static, Result<StreamChunk, Error>> {
-    let reader = Reader { origin, body, parser: Parser::default(), ended: false, choices: BTreeMap::new() };
-    read(reader)
+    let parser = Parser::default();
+    read(Reader { origin, body, parser, ended: false, is_done: false, choices: BTreeMap::new(), calls })
 }
 
 struct Reader {
@@ -211,9 +219,15 @@ struct Reader {
     body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
     ended: bool,
+    /// Set once `[DONE]` was received.
+    is_done: bool,
+    calls: CallStream,
     /// The choices by index; `true` once their finish reason was received.
     choices: BTreeMap<i64, bool>,
 }
+
+/// Finds events that may have tool calls.
+static CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_calls\""));
 
 enum Line {
     Chunk(StreamChunk),
@@ -224,12 +238,24 @@ enum Line {
 impl Reads for Reader {
     async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
         loop {
+            if self.is_done {
+                drain(&mut self.body).await;
+                return self.done().map(Err);
+            }
             match self.parser.next() {
                 Some(Ok(event)) => match self.read(event) {
                     Ok(Line::Chunk(chunk)) => return Some(Ok(chunk)),
                     Ok(Line::Done) => {
-                        drain(&mut self.body).await;
-                        return self.done().map(Err);
+                        self.is_done = true;
+                        // A service that sends no finish reasons may leave calls open.
+                        match self.calls.rest() {
+                            Ok(rest) => {
+                                if let Some(rest) = rest {
+                                    return Some(Ok(StreamChunk::new(rest)));
+                                }
+                            }
+                            Err(error) => return Some(Err(self.origin.bad_call(error))),
+                        }
                     }
                     Ok(Line::Nothing) => {}
                     Err(error) => return Some(Err(error)),
@@ -274,7 +300,11 @@ impl Reader {
             return Err(self.origin.error(&what));
         }
         self.note_choices(&json);
-        Ok(Line::Chunk(StreamChunk::received(event.data, json, event.name)))
+        let may_call = CALLS.find(&event.data).is_some() || self.calls.is_holding();
+        let is_changed =
+            may_call && self.calls.correct(&json).map_err(|error| self.origin.bad_call(error))?;
+        let raw = if is_changed { Bytes::new() } else { event.data };
+        Ok(Line::Chunk(StreamChunk::received(raw, json, event.name)))
     }
 
     fn note_choices(&mut self, event: &Json) {
