@@ -1,5 +1,6 @@
 //! The error type of requests: the responsible party, and a text that clients may see.
 
+use crate::error_code::ErrorCode;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -432,6 +433,15 @@ impl Error {
             Self::Provider { timeout: true, .. } | Self::Unanswered { timeout: true, .. } => 504,
             Self::Provider { .. } | Self::Unanswered { .. } | Self::Misshapen { .. } => 502,
             Self::Broken(_) | Self::ToolLoop { .. } | Self::Paused | Self::Host(_) => 500,
+        }
+    }
+
+    /// Returns the reason of an error that clients act on; `None` for all other errors.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Answered { status, body, .. } => ErrorCode::of_service(*status, body),
+            Self::TooOften { .. } => Some(ErrorCode::RateLimited),
+            _ => None,
         }
     }
 

@@ -7,6 +7,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 pub mod text;
+pub mod error_code;
 pub mod error;
 pub mod chat;
 pub mod anthropic;
@@ -27,6 +28,7 @@ pub mod kernel;
 pub use chat::ChatRequest;
 pub use context::Context;
 pub use error::{BoxError, Error};
+pub use error_code::ErrorCode;
 pub use filter::{Filter, Verdict};
 pub use kernel::Kernel;
 pub use provider::Provider;

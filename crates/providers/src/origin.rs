@@ -4,6 +4,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use valvehouse_config::Secret;
+use valvehouse_core::ErrorCode;
 use valvehouse_core::chat::call::BadCall;
 use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
@@ -19,12 +20,15 @@ const ERROR_TEXT: usize = 2000;
 const ERRORS: RangeInclusive<i64> = 400..=599;
 
 /// The statuses for the codes and types of errors without a status.
-const STATUSES: [(&str, u16); 14] = [
+const STATUSES: [(&str, u16); 17] = [
     ("rate_limit_exceeded", 429),
     ("rate_limit_error", 429),
     ("too_many_requests", 429),
     ("insufficient_quota", 429),
     ("context_length_exceeded", 400),
+    ("exceed_context_size_error", 400),
+    ("content_policy_violation", 400),
+    ("content_filter", 400),
     ("invalid_prompt", 400),
     ("invalid_request", 400),
     ("invalid_request_error", 400),
@@ -69,7 +73,7 @@ impl Origin {
     /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is
     /// reported as cut off.
     pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Error> {
-        Json::parse(bytes).map_err(|error| match is_ended {
+        Json::parse(bytes).map(unwrapped).map_err(|error| match is_ended {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
                 let what = format!("sent {part} that is not valid JSON: {error}");
@@ -105,12 +109,7 @@ impl Origin {
         let retry_after = retry_after(&response);
         // If the body breaks off, the status still applies.
         let (body, _) = response.start(ERROR_BODY).await.unwrap_or_default();
-        Error::Answered {
-            provider: self.provider.to_string(),
-            status,
-            body: self.error_body(&body),
-            retry_after,
-        }
+        self.answered(status, self.error_body(&body), retry_after)
     }
 
     /// Returns the error in the body of a successful response.
@@ -122,12 +121,15 @@ impl Origin {
             .find_map(|value| error_status(&value));
         let status =
             status.or_else(|| ["code", "type"].into_iter().find_map(|key| status_of(&error.text(key)?)));
-        Error::Answered {
-            provider: self.provider.to_string(),
-            status: status.unwrap_or(502),
-            body: self.error_body(event.to_string().as_bytes()),
-            retry_after: None,
-        }
+        self.answered(status.unwrap_or(502), self.error_body(event.to_string().as_bytes()), None)
+    }
+
+    /// Returns the error that a service sent. Some services call a conversation that is too long a failure of their own,
+    /// but a retry cannot help.
+    fn answered(&self, status: u16, body: Json, retry_after: Option<String>) -> Error {
+        let is_too_long = ErrorCode::of_service(status, &body) == Some(ErrorCode::ContextLength);
+        let status = if is_too_long && status >= 500 { 400 } else { status };
+        Error::Answered { provider: self.provider.to_string(), status, body, retry_after }
     }
 
     /// Returns the beginning of an unexpected response on one line, at most 200 characters long.
@@ -140,7 +142,7 @@ impl Origin {
     fn error_body(&self, body: &[u8]) -> Json {
         let text = self.redact(body);
         match Json::parse(text.as_bytes()) {
-            Ok(json) => json,
+            Ok(json) => unwrapped(json),
             Err(_) => text.chars().take(ERROR_TEXT).collect::<String>().into(),
         }
     }
@@ -152,6 +154,13 @@ impl Origin {
             None => text.into_owned(),
         }
     }
+}
+
+/// Returns the error in a list, as Gemini sends it; any other value is returned unchanged.
+pub(super) fn unwrapped(body: Json) -> Json {
+    let Json::Array(list) = &body else { return body };
+    let error = list.with(|items| items.first().filter(|first| first.get("error").is_some()).cloned());
+    error.unwrap_or(body)
 }
 
 /// Returns the status for an error code or type.
@@ -257,6 +266,7 @@ mod tests {
             (r#"{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}"#, 429),
             (r#"{"error":{"type":"server_error"}}"#, 502),
             (r#"{"error":{"message":"bad key sk-1"}}"#, 502),
+            (r#"{"error":{"message":"the prompt exceeds the context window"}}"#, 400),
         ] {
             match origin.in_band(&json(text)) {
                 Error::Answered { status, body, .. } => {

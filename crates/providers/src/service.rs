@@ -1,6 +1,6 @@
 //! A service over HTTP, for every protocol: its address, credentials and errors.
 
-use super::origin::{Origin, is_time};
+use super::origin::{Origin, is_time, unwrapped};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -133,7 +133,7 @@ impl Service {
 
     /// Parses a body as JSON.
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Error> {
-        Json::parse_shared(body).map_err(|error| {
+        Json::parse_shared(body).map(unwrapped).map_err(|error| {
             let what = format!("returned a response that is not valid JSON: {error}");
             self.origin.error_quoting(&what, &self.origin.excerpt(body))
         })

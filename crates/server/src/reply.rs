@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::error_code::{self, ErrorCode};
 use valvehouse_json::Json;
 
 /// An error in OpenAI's format: `{"error": {message, type, param, code}}`.
@@ -161,16 +162,14 @@ pub(crate) fn body(error: &Error) -> Json {
 
 /// Returns the error of a provider, converted to OpenAI's format if necessary.
 fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
+    let code = ErrorCode::of_service(status, body);
     if let Some(Json::Object(_)) = body.get("error") {
-        return body.clone();
+        return code.map_or_else(|| body.clone(), |code| with_code(body, code));
     }
-    let text = |key: &str| body.text(key).map(String::from);
-    let message =
-        text("error").or_else(|| text("message")).or_else(|| text("detail")).or_else(|| match body {
-            Json::Text(text) if !text.is_empty() => Some(text.to_string()),
-            Json::Null => None,
-            other => Some(other.to_string()),
-        });
+    let message = error_code::message_of(body).or_else(|| match body {
+        Json::Null | Json::Text(_) => None,
+        other => Some(other.to_string()),
+    });
     let message =
         message.unwrap_or_else(|| format!("provider {provider} returned {status} without a message"));
     let error = Json::from([
@@ -179,7 +178,31 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
         ("param", Json::Null),
         ("code", body.field("code")),
     ]);
-    Json::from([("error", error)])
+    let body = Json::from([("error", error)]);
+    code.map_or_else(|| body.clone(), |code| with_code(&body, code))
+}
+
+/// Returns a service's error with the code on which OpenAI's clients act, unless the service sent a code of its own.
+/// A conversation that is too long has always the same code and type.
+fn with_code(body: &Json, code: ErrorCode) -> Json {
+    let error = body.field("error");
+    let is_too_long = code == ErrorCode::ContextLength;
+    let has_own =
+        error.text("code").is_some_and(|own| !own.is_empty() && (!is_too_long || own == code.openai()));
+    if has_own || code == ErrorCode::UpstreamAuth {
+        return body.clone();
+    }
+    let body = body.deep_clone();
+    let error = body.field("error");
+    // The objects are copies, so the writes cannot fail.
+    error.edit("code", code.openai());
+    if is_too_long || error.text("type").is_none_or(|kind| kind.is_empty()) {
+        error.edit(
+            "type",
+            if code == ErrorCode::RateLimited { "rate_limit_error" } else { "invalid_request_error" },
+        );
+    }
+    body
 }
 
 pub(crate) fn retry_after(error: &Error) -> Option<HeaderValue> {

@@ -160,12 +160,23 @@ pub(super) fn annotation(given: &Json) -> Json {
     Json::from([("type", kind.clone().into()), (&*kind, Json::from(fields.collect::<Object>()))])
 }
 
-/// Returns the error of a failed response or of an `error` event.
+/// Returns the error in a failed response or in an event; `None` if it has none. In an `error` event, the code and the
+/// message are beside the type.
+pub(super) fn error_in(event: &Json) -> Option<Json> {
+    let nested = event.at_path("response.error");
+    event.given("error").or((!nested.is_null()).then_some(nested)).or_else(|| {
+        ["code", "message"].into_iter().find_map(|key| event.given(key))?;
+        let is_own = |key: &str| !matches!(key, "type" | "sequence_number" | "response");
+        let fields = event.entries().into_iter().filter(|(key, _)| is_own(key));
+        Some(fields.collect::<Object>().into())
+    })
+}
+
+/// Returns the error of a failed response or of an event.
 pub(super) fn failed(event: &Json, origin: &Origin) -> Error {
-    // In an event, the code and the message are beside the type.
-    let error = event.given("error").unwrap_or_else(|| {
-        let fields = event.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
-        fields.collect::<Object>().into()
+    let error = error_in(event).unwrap_or_else(|| {
+        let message = format!("the response of provider {} failed without a reason", origin.provider);
+        Json::from([("code", "server_error".into()), ("message", message.into())])
     });
     let failure = origin.in_band(&Json::from([("error", error)]));
     if let Error::Answered { status, body, .. } = &failure

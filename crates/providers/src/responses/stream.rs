@@ -23,7 +23,7 @@ pub(super) fn chunks(
     with_usage: bool,
 ) -> BoxStream<'static, Result<StreamChunk, Error>> {
     let response = Response { with_usage, ..Response::default() };
-    read(Reader { origin, body, parser: Parser::default(), response, is_ended: false })
+    read(Reader { origin, body, parser: Parser::default(), response, is_ended: false, is_failed: false })
 }
 
 struct Reader {
@@ -32,6 +32,8 @@ struct Reader {
     parser: Parser,
     response: Response,
     is_ended: bool,
+    /// Set once the response failed without a reason, which may follow in an `error` event.
+    is_failed: bool,
 }
 
 /// The response received so far.
@@ -71,6 +73,9 @@ impl Reads for Reader {
                         .origin
                         .error(&format!("sent a stream that cannot be read: {error}"))));
                 }
+                None if self.is_ended && self.is_failed => {
+                    return Some(Err(answer::failed(&Json::Null, &self.origin)));
+                }
                 None if self.is_ended => {
                     return Some(Err(self.origin.cut("the stream ended before response.completed")));
                 }
@@ -95,7 +100,11 @@ impl Reader {
         let json = self.origin.parse_part("an event", &event.data, self.is_ended)?;
         match &*json.text_or_empty("type") {
             "error" | "" => return Err(answer::failed(&json, &self.origin)),
-            "response.failed" => return Err(answer::failed(&json.field("response"), &self.origin)),
+            "response.failed" | "response.cancelled" => match answer::error_in(&json) {
+                Some(_) => return Err(answer::failed(&json, &self.origin)),
+                None => self.is_failed = true,
+            },
+            _ if self.is_failed => {}
             kind => self.response.read(kind, &json),
         }
         Ok(())

@@ -4,6 +4,7 @@ use crate::reply;
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::anthropic::kind_of_status;
 use valvehouse_core::error::Error;
+use valvehouse_core::error_code::{self, ErrorCode, anthropic_context_text};
 use valvehouse_json::Json;
 
 pub(crate) struct AnthropicError(pub(crate) Error);
@@ -16,13 +17,19 @@ impl IntoResponse for AnthropicError {
 
 /// Returns the body of an error, for a response or an event of a stream.
 pub(super) fn body(error: &Error) -> Json {
-    let reply = reply::body(error);
-    let body = reply.field("error");
-    // The provider's error is passed on with all its fields, whatever its type.
-    if body.text("type").is_some() && reply.text("type").is_some_and(|kind| kind == "error") {
-        return reply;
+    let mut message = reply::body(error).at_path("error.message");
+    if let Error::Answered { body, .. } = error {
+        let own = error_code::message_of(body);
+        let text = (error.code() == Some(ErrorCode::ContextLength)).then(|| anthropic_context_text(body));
+        let is_own = body.at_path("error.type").as_str().is_some()
+            && body.text("type").is_some_and(|kind| kind == "error");
+        // The provider's error is passed on with all its fields, whatever its type.
+        if is_own && (text.is_none() || text == own) {
+            return body.clone();
+        }
+        message = text.map_or(message, Json::from);
     }
     let kind = kind_of_status(error.status());
-    let error = [("type", kind.into()), ("message", body.field("message"))];
+    let error = [("type", kind.into()), ("message", message)];
     Json::from([("type", "error".into()), ("error", Json::from(error))])
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use valvehouse_core::ErrorCode;
 use valvehouse_core::chat::{ChatRequest, TextChunks, response, split_texts};
 use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::Error;
@@ -214,22 +215,14 @@ impl Encoder for Answer {
     }
 }
 
-/// The provider's error codes that clients handle: they shorten the conversation, wait or give up.
-const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate_limit_exceeded"];
-
 /// Returns the error code of this API for an error during a stream.
 pub(super) fn code_of(error: &Error) -> &'static str {
-    let body = reply::body(error).field("error");
-    let named = ["code", "type"].iter().find_map(|key| {
-        let given = body.text(key)?;
-        KNOWN.into_iter().find(|known| *known == given)
-    });
-    named.unwrap_or_else(|| match error.status() {
-        429 => "rate_limit_exceeded",
-        400 | 413 if message_in(error).contains("context") => "context_length_exceeded",
-        400..=499 => "invalid_prompt",
+    match (error.code(), error.status()) {
+        (Some(code), _) if code != ErrorCode::UpstreamAuth => code.openai(),
+        (_, 429) => "rate_limit_exceeded",
+        (_, 400..=499) => "invalid_prompt",
         _ => "server_error",
-    })
+    }
 }
 
 /// Returns the message of an error, without details for operators. A rate limit includes the wait in Codex's

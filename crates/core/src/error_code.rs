@@ -1,0 +1,291 @@
+//! The reasons of services' errors that clients act on, in one list for all protocols.
+
+use valvehouse_json::Json;
+
+/// The reason of a service's error. It is read from the words of any service, and each endpoint writes it in the words
+/// that its clients act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The conversation is longer than the model's context: clients shorten it.
+    ContextLength,
+    /// Too many requests or tokens within a period: clients wait.
+    RateLimited,
+    /// The account has no credit left: waiting does not help.
+    QuotaExceeded,
+    /// The service does not accept the host's key.
+    UpstreamAuth,
+    /// The service refuses the content.
+    ContentPolicy,
+}
+
+use ErrorCode::{ContentPolicy, ContextLength, QuotaExceeded, RateLimited, UpstreamAuth};
+
+/// The codes, types and states of services' errors, in lower case.
+const WORDS: [(&str, ErrorCode); 23] = [
+    ("context_length_exceeded", ContextLength),
+    ("context_window_exceeded", ContextLength),
+    ("model_context_window_exceeded", ContextLength),
+    // llama.cpp.
+    ("exceed_context_size_error", ContextLength),
+    ("rate_limit_exceeded", RateLimited),
+    ("rate_limit_error", RateLimited),
+    ("too_many_requests", RateLimited),
+    ("insufficient_quota", QuotaExceeded),
+    ("insufficient_balance", QuotaExceeded),
+    ("billing_error", QuotaExceeded),
+    ("billing_hard_limit_reached", QuotaExceeded),
+    ("invalid_api_key", UpstreamAuth),
+    ("authentication_error", UpstreamAuth),
+    ("unauthenticated", UpstreamAuth),
+    ("content_policy_violation", ContentPolicy),
+    ("image_content_policy_violation", ContentPolicy),
+    // Azure.
+    ("content_filter", ContentPolicy),
+    ("responsibleaipolicyviolation", ContentPolicy),
+    // Alibaba's DashScope, in both of its forms.
+    ("data_inspection_failed", ContentPolicy),
+    ("datainspectionfailed", ContentPolicy),
+    // Zhipu: docs.bigmodel.cn/cn/api/api-code.
+    ("1301", ContentPolicy),
+    ("1261", ContextLength),
+    ("1113", QuotaExceeded),
+];
+
+/// The texts of errors about the length of a conversation, in lower case, for services without a code for it. All parts
+/// of an entry must occur.
+const CONTEXT_TEXTS: [&[&str]; 16] = [
+    // OpenAI, vLLM, DeepSeek, Mistral, OpenRouter.
+    &["maximum context length"],
+    // OpenAI's Responses, Ollama, llama.cpp, LM Studio, MiniMax.
+    &["exceed", "context window"],
+    &["exceed", "context length"],
+    &["exceed", "context size"],
+    &["exceed", "context limit"],
+    &["greater than the context length"],
+    // SGLang.
+    &["longer than the model's context length"],
+    // Anthropic.
+    &["prompt is too long"],
+    // Gemini.
+    &["input token count", "exceeds the maximum number of tokens"],
+    // xAI; Groq and Cerebras; Moonshot; Alibaba's DashScope.
+    &["maximum prompt length is"],
+    &["reduce the length of the messages"],
+    &["exceeded model token limit"],
+    &["range of input length should be"],
+    // Bedrock; Zhipu; Text Generation Inference.
+    &["input is too long"],
+    &["prompt exceeds max length"],
+    &["`inputs` tokens + `max_new_tokens` must be"],
+];
+
+impl ErrorCode {
+    /// Returns the code of an error response of a service; `None` for an error that clients do not act on. `body` is the
+    /// JSON of the response, or its text.
+    pub fn of_service(status: u16, body: &Json) -> Option<Self> {
+        let error = body.field("error");
+        let inner = error.field("innererror");
+        let given =
+            ["code", "type", "status"].into_iter().flat_map(|key| [error.field(key), body.field(key)]);
+        let words = given.chain([inner.field("code")]);
+        let named = words.filter_map(|word| {
+            let word = match &word {
+                Json::Text(text) => text.to_lowercase(),
+                Json::Number(_) => word.to_string(),
+                _ => return None,
+            };
+            WORDS.iter().find(|(own, _)| *own == word).map(|(_, code)| *code)
+        });
+        named.min_by_key(Self::rank).or_else(|| Self::of_status(status, body))
+    }
+
+    fn of_status(status: u16, body: &Json) -> Option<Self> {
+        match status {
+            401 => Some(UpstreamAuth),
+            402 => Some(QuotaExceeded),
+            429 => Some(RateLimited),
+            403 | 404 => None,
+            _ => {
+                let text = message_of(body)?.to_lowercase();
+                let is_about = |parts: &&[&str]| parts.iter().all(|part| text.contains(part));
+                CONTEXT_TEXTS.iter().any(is_about).then_some(ContextLength)
+            }
+        }
+    }
+
+    /// Orders codes by how much they say: a quota is also a rate limit.
+    const fn rank(&self) -> u8 {
+        match self {
+            ContextLength | ContentPolicy | QuotaExceeded => 0,
+            RateLimited | UpstreamAuth => 1,
+        }
+    }
+
+    /// Returns the name of the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ContextLength => "context_length",
+            RateLimited => "rate_limited",
+            QuotaExceeded => "quota_exceeded",
+            UpstreamAuth => "upstream_auth",
+            ContentPolicy => "content_policy",
+        }
+    }
+
+    /// Returns the code of OpenAI's APIs.
+    pub const fn openai(self) -> &'static str {
+        match self {
+            ContextLength => "context_length_exceeded",
+            RateLimited => "rate_limit_exceeded",
+            QuotaExceeded => "insufficient_quota",
+            UpstreamAuth => "invalid_api_key",
+            ContentPolicy => "content_policy_violation",
+        }
+    }
+}
+
+/// Returns the text of a service's error in any of the usual shapes; `None` if it has none.
+pub fn message_of(body: &Json) -> Option<String> {
+    let of = |value: &Json| {
+        let text = |key: &str| value.text(key).filter(|text| !text.is_empty());
+        ["message", "error", "detail"].into_iter().find_map(text).map(String::from)
+    };
+    match body {
+        Json::Text(text) => (!text.is_empty()).then(|| text.to_string()),
+        body => of(&body.field("error")).or_else(|| of(body)),
+    }
+}
+
+/// Returns the text of an error about the length of a conversation in the words at which Claude Code shortens it. The
+/// service's own text follows.
+pub fn anthropic_context_text(body: &Json) -> String {
+    const OWN: &str = "prompt is too long";
+    let text = message_of(body).unwrap_or_else(|| "the service gave no reason".into());
+    let lower = text.to_lowercase();
+    // Claude Code also acts on Anthropic's second text, which it answers with a lower `max_tokens`.
+    if lower.contains(OWN) || lower.contains("exceed context limit") {
+        return text;
+    }
+    match tokens(&text) {
+        Some((given, limit)) => format!("{OWN}: {given} tokens > {limit} maximum: {text}"),
+        None => format!("{OWN}: {text}"),
+    }
+}
+
+/// Returns the number of tokens of the conversation and the limit: the first two numbers of the text that can be a
+/// limit, the larger one first.
+fn tokens(text: &str) -> Option<(u64, u64)> {
+    const SMALLEST_LIMIT: u64 = 256;
+    let digits = text.split(|letter: char| !letter.is_ascii_digit() && letter != ',');
+    let numbers = digits.filter_map(|part| part.replace(',', "").parse::<u64>().ok());
+    let mut numbers = numbers.filter(|number| *number >= SMALLEST_LIMIT);
+    let (one, other) = (numbers.next()?, numbers.next()?);
+    (one != other).then(|| (one.max(other), one.min(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    /// Errors of services about the length of a conversation, with the tokens that they name.
+    const TOO_LONG: [(u16, &str, Option<(u64, u64)>); 14] = [
+        (400, r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#, None),
+        (
+            400,
+            r#"{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens","code":400}"#,
+            Some((5000, 4096)),
+        ),
+        (
+            500,
+            r#"{"error":{"code":500,"message":"the request exceeds the available context size, try increasing it","type":"server_error"}}"#,
+            None,
+        ),
+        (400, r#"{"error":{"type":"exceed_context_size_error","message":"m"}}"#, None),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"The input token count (1,203,404) exceeds the maximum number of tokens allowed (1,048,576).","status":"INVALID_ARGUMENT"}}"#,
+            Some((1_203_404, 1_048_576)),
+        ),
+        (
+            400,
+            r#"{"object":"error","message":"The input (5000 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}"#,
+            Some((5000, 4096)),
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"}}"#,
+            Some((208_310, 200_000)),
+        ),
+        (
+            400,
+            r#"{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}"#,
+            Some((537_812, 131_072)),
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Please reduce the length of the messages or completion.","type":"invalid_request_error"}}"#,
+            None,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Invalid request: Your request exceeded model token limit: 131072","type":"invalid_request_error"}}"#,
+            None,
+        ),
+        (400, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#, None),
+        (400, r#"{"message":"Input is too long for requested model."}"#, None),
+        (400, r#"{"detail":"the input length exceeds the context length"}"#, None),
+        (413, r#""the prompt exceeds the model's context window""#, None),
+    ];
+
+    #[test]
+    fn errors_about_the_context_are_recognized_and_written_for_claude_code() {
+        for (status, body, counted) in TOO_LONG {
+            let body = json(body);
+            assert_eq!(ErrorCode::of_service(status, &body), Some(ContextLength), "{body}");
+            let text = anthropic_context_text(&body);
+            assert!(
+                text.contains("prompt is too long") && text.contains(&message_of(&body).unwrap()),
+                "{text}"
+            );
+            if let Some((given, limit)) = counted {
+                assert!(
+                    text.starts_with(&format!("prompt is too long: {given} tokens > {limit} maximum")),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn other_errors_keep_their_reason() {
+        for (status, body, code) in [
+            (
+                429,
+                r#"{"error":{"code":"rate_limit_exceeded","type":"tokens","message":"Request too large: reduce the length of the messages"}}"#,
+                Some(RateLimited),
+            ),
+            (
+                429,
+                r#"{"error":{"code":"insufficient_quota","type":"rate_limit_error"}}"#,
+                Some(QuotaExceeded),
+            ),
+            (429, "{}", Some(RateLimited)),
+            (401, r#"{"error":{"message":"m"}}"#, Some(UpstreamAuth)),
+            (
+                400,
+                r#"{"error":{"code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
+                Some(ContentPolicy),
+            ),
+            (400, r#"{"error":{"message":"unknown field","type":"invalid_request_error"}}"#, None),
+            (404, r#"{"error":{"message":"a model with the maximum context length is unknown"}}"#, None),
+            (500, "null", None),
+        ] {
+            assert_eq!(ErrorCode::of_service(status, &json(body)), code, "{body}");
+        }
+    }
+}
