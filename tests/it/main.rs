@@ -11,6 +11,7 @@ static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::Co
 mod memory;
 mod memory_limits;
 mod actions;
+mod additional_tools;
 mod after_answers;
 mod agent_state;
 mod agents_api;

@@ -139,14 +139,21 @@ async fn an_anthropic_service_receives_only_what_guards_have_seen() {
 
 #[tokio::test]
 async fn items_that_add_tools_are_rejected_where_guards_check_tools() {
-    let items = json!([
-        {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]},
-        {"role": "user", "content": "hi"},
-    ]);
-    let body = json!({"model": MODEL, "input": items});
+    let input = |kind: &str| {
+        json!([
+            {"type": kind, "role": "developer", "tools": [{"type": "web_search"}, {"type": "function", "name": "weather"}]},
+            {"role": "user", "content": "hi"},
+        ])
+    };
     let guarded = TestHost::new().provider("api = \"responses\"").filter("tools", TOOLS).start().await;
-    guarded.respond(&body).await.refused(400, "additional_tools");
+    let unknown = json!({"model": MODEL, "input": input("more_tools")});
+    guarded.respond(&unknown).await.refused(400, "more_tools");
     assert_eq!(guarded.upstream.requests().len(), 0);
+    // These are tools of the request, which the guard checks.
+    guarded.respond(&json!({"model": MODEL, "input": input("additional_tools")})).await;
+    let sent = guarded.upstream.last().json();
+    let left = json!([{"type": "function", "name": "weather"}]);
+    assert_eq!((&sent["input"][0]["tools"], sent.get("tools")), (&left, None), "{sent}");
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod parts;
 pub mod request;
 pub mod response;
 pub mod split;
+pub mod tools;
 pub mod window;
 
 pub use call::ModelCall;

@@ -2,6 +2,7 @@
 
 use super::contract::{Provider, RESPONSES, Request};
 use crate::anthropic::{self, ONLY_ANTHROPIC};
+use crate::chat::tools::ADDITIONAL_TOOLS;
 use crate::chat::{items, message};
 use crate::error::Error;
 use valvehouse_json::{Json, Object};
@@ -59,8 +60,9 @@ fn is_hosted(tool: &Json) -> bool {
 fn hosted(body: &Json) -> Vec<String> {
     let tools = body.list("tools").into_iter().filter(is_hosted);
     let items = body.list("messages").into_iter().flat_map(|message| items::of(&message));
-    let items =
-        items.map(|(_, item)| item).filter(|item| item.text("type").is_none_or(|kind| kind != "reasoning"));
+    // Additional tools are tools of the request.
+    let is_left_out = |kind: &str| !matches!(kind, "reasoning" | ADDITIONAL_TOOLS);
+    let items = items.map(|(_, item)| item).filter(|item| is_left_out(&item.text_or_empty("type")));
     let mut names: Vec<String> = tools.chain(items).map(|own| own.string("type")).collect();
     names.sort();
     names.dedup();

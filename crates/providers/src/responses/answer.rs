@@ -3,6 +3,7 @@
 use super::ask::object;
 use crate::origin::Origin;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::tools::joined;
 use valvehouse_core::chat::{Ending, items};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
@@ -145,11 +146,19 @@ pub(super) fn opaque(item: &Json) -> Option<Json> {
     Some(kept.collect::<Object>().into())
 }
 
+/// Returns the name of a called tool in the chat.
+pub(super) fn name_of(item: &Json) -> Json {
+    match item.text("namespace").filter(|space| !space.is_empty()) {
+        Some(space) => joined(&space, &item.text_or_empty("name")).into(),
+        None => item.field("name"),
+    }
+}
+
 /// Converts a call to the format of chats.
 fn call(item: &Json) -> Json {
     let is_custom = item.text("type").is_some_and(|kind| kind == "custom_tool_call");
     let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
-    let called = Json::from([("name", item.field("name")), (key, item.field(key))]);
+    let called = Json::from([("name", name_of(item)), (key, item.field(key))]);
     Json::from([("id", item.field("call_id")), ("type", kind.into()), (kind, called)])
 }
 

@@ -4,6 +4,7 @@ use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::anthropic;
 use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::tools::{ADDITIONAL_TOOLS, AdditionalTools, Spaces, flat, to_response};
 use valvehouse_core::chat::{history, items, message};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
@@ -43,18 +44,18 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// support.
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
-    // Other services do not receive these blocks, but their items are for this one.
-    let own_messages =
-        request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
-    let blocks: Vec<_> = own_messages.map(|message| items::of(&message)).collect();
+    let messages = request.list("messages");
     let request = anthropic::plain(request);
+    let own_tools = request.list("tools");
+    let mut additional = AdditionalTools::new(&own_tools);
+    let blocks = own_items(&messages, &mut additional);
+    let (tools, spaces) = additional.finish();
     let wishes = request.field(ONLY_RESPONSES);
     let wish = |key: &str| wishes.given(key);
     let mut fields: Vec<(&str, Json)> = vec![("model", request.field("model"))];
-    fields.push(("input", input(&request.list("messages"), &blocks).into()));
-    let tools: Vec<Json> = request.list("tools").iter().map(tool).collect();
+    fields.push(("input", input(&request.list("messages"), &blocks, &spaces).into()));
     if !tools.is_empty() {
-        fields.push(("tools", tools.into()));
+        fields.push(("tools", tools.iter().map(to_response).collect::<Vec<_>>().into()));
     }
     fields.extend(request.given("tool_choice").map(|choice| ("tool_choice", flat(&choice))));
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
@@ -92,6 +93,21 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     Ok(body.into())
 }
 
+/// Returns the items in each message of the model, with the number of calls before each item. Other services do not
+/// receive these blocks, but their items are for this one.
+fn own_items(messages: &[Json], additional: &mut AdditionalTools<'_>) -> Vec<Vec<(usize, Json)>> {
+    let own = messages.iter().filter(|message| history::is_role(message, "assistant"));
+    let items = own.map(|message| {
+        let items = items::of(message).into_iter();
+        let items = items.filter_map(|(calls, item)| match item.text("type").as_deref() {
+            Some(ADDITIONAL_TOOLS) => Some((calls, additional.item(&item)?)),
+            _ => Some((calls, item)),
+        });
+        items.collect()
+    });
+    items.collect()
+}
+
 /// Rejects fields that would change the answer if this API supported them.
 fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     let cannot = |field: &'static str, why: &str| {
@@ -123,7 +139,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
 
 /// Converts the messages to items. `blocks` contains the items in each message of the model, with the number
 /// of calls before each item.
-fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
+fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>], spaces: &Spaces) -> Vec<Json> {
     let mut out = Vec::new();
     let mut blocks = blocks.iter();
     // The ids of the calls of custom tools, whose results are a separate kind of item.
@@ -132,7 +148,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
         match &*message.text_or_empty("role") {
             "assistant" => {
                 let blocks = blocks.next().map_or(&[][..], Vec::as_slice);
-                assistant_items(message, blocks, &mut custom, &mut out);
+                assistant_items(message, blocks, spaces, &mut custom, &mut out);
             }
             "tool" | "function" => {
                 let id = message.text_or_empty("tool_call_id");
@@ -166,6 +182,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
 fn assistant_items(
     message: &Json,
     blocks: &[(usize, Json)],
+    spaces: &Spaces,
     custom: &mut HashSet<CompactString>,
     out: &mut Vec<Json>,
 ) {
@@ -219,12 +236,15 @@ fn assistant_items(
             Json::Null => "".into(),
             other => other.to_string().into(),
         };
-        out.push(Json::from([
-            ("type", kind.into()),
-            ("call_id", id.into()),
-            ("name", called.field("name")),
-            (key, input),
-        ]));
+        let mut fields = vec![("type", kind.into()), ("call_id", id.into())];
+        match spaces.get(called.text_or_empty("name").as_str()) {
+            Some((space, name)) => {
+                fields.extend([("name", name.as_str().into()), ("namespace", space.as_str().into())]);
+            }
+            None => fields.push(("name", called.field("name"))),
+        }
+        fields.push((key, input));
+        out.push(object(fields));
     }
     before(usize::MAX, out);
 }
@@ -249,31 +269,6 @@ fn part(part: &Json) -> Json {
         }
         _ => part.clone(),
     }
-}
-
-/// Converts a tool by removing the nesting in an object named by its type.
-fn tool(tool: &Json) -> Json {
-    let flat = flat(tool);
-    let grammar = flat.at_path("format.grammar");
-    if let Json::Object(grammar) = &grammar {
-        let kind = [("type".into(), "grammar".into())];
-        let format: Object = kind.into_iter().chain(grammar.entries()).collect();
-        // The value fits into a new object.
-        flat.edit("format", Json::from(format));
-    }
-    if flat.text("type").is_some_and(|kind| kind == "function") && flat.get("strict").is_none() {
-        // In this API, functions are strict by default; in chats, they are not.
-        flat.edit("strict", false);
-    }
-    flat
-}
-
-/// Converts `{type, TYPE: {…}}` to `{type, …}`. Any other value stays unchanged.
-fn flat(nested: &Json) -> Json {
-    let kind = nested.text_or_empty("type");
-    let Some(Json::Object(inner)) = nested.get(&kind) else { return nested.clone() };
-    let kind = [("type".into(), kind.into())];
-    kind.into_iter().chain(inner.entries()).collect::<Object>().into()
 }
 
 /// Returns the format and verbosity of the answer's text.

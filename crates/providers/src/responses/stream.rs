@@ -172,7 +172,7 @@ impl Response {
         self.calls.insert(place, number);
         let (kind, key) =
             if kind == "custom_tool_call" { ("custom", "input") } else { ("function", "arguments") };
-        let called = Json::from([("name", item.field("name")), (key, "".into())]);
+        let called = Json::from([("name", answer::name_of(item)), (key, "".into())]);
         let call =
             [("index", number.into()), ("id", item.field("call_id")), ("type", kind.into()), (kind, called)];
         self.delta([("tool_calls", vec![Json::from(call)].into())]);

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
+use valvehouse_core::chat::tools::joined;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
@@ -54,8 +55,7 @@ impl Endpoint for Compactions {
         let same = SAME.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
         let items = input::items(&sent.field("input"))?;
         let tools = tools_of(before.iter().chain(&items));
-        let choice = (!tools.is_empty()).then(|| ("tool_choice", "none".into()));
-        let whole = object(same.chain([("tools", tools.into())]).chain(choice));
+        let whole = object(same.chain([("tools", tools.into()), ("tool_choice", "none".into())]));
         let request = request::read(whole, before)?;
         if let Some(messages) = request.chat.field("messages").as_array() {
             let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
@@ -70,21 +70,20 @@ impl Endpoint for Compactions {
 fn tools_of<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<Json> {
     let mut tools = BTreeMap::new();
     for item in items {
-        let name = item.text_or_empty("name");
+        let name = match item.text("namespace").filter(|space| !space.is_empty()) {
+            Some(space) => joined(&space, &item.text_or_empty("name")),
+            None => item.string("name"),
+        };
         match item.text("type").as_deref() {
             Some("function_call") => {
-                let name = match item.text("namespace") {
-                    Some(space) => super::tools::joined(&space, &name),
-                    None => name.into(),
-                };
                 let form = Json::from([("type", "object".into())]);
                 let tool =
                     [("type", "function".into()), ("name", name.as_str().into()), ("parameters", form)];
                 tools.insert(name, Json::from(tool));
             }
             Some("custom_tool_call") => {
-                let tool = [("type", "custom".into()), ("name", name.clone().into())];
-                tools.insert(name.into(), Json::from(tool));
+                let tool = [("type", "custom".into()), ("name", name.as_str().into())];
+                tools.insert(name, Json::from(tool));
             }
             _ => {}
         }

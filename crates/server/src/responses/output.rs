@@ -3,7 +3,7 @@
 use super::input::sealed;
 use super::object::{object, put};
 use super::resource::Resource;
-use super::tools::Spaces;
+use valvehouse_core::chat::tools::Spaces;
 use valvehouse_json::Json;
 
 /// Returns a reasoning item.

@@ -2,7 +2,8 @@
 
 use super::input;
 use super::object::object;
-use super::tools::{Spaces, Tools};
+use super::tools::Tools;
+use valvehouse_core::chat::tools::Spaces;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -82,10 +83,10 @@ fn wishes(sent: &Json) -> Json {
 /// Returns a request error that names the field if an item or a tool is invalid.
 pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     let items = input::items(&sent.field("input"))?;
-    let tools = Tools::read(&sent)?;
     let earlier = before.len();
     let mut conversation = before;
     conversation.extend(items);
+    let tools = Tools::read(&sent, &conversation)?;
     let mut messages = input::instructions(&sent);
     messages.extend(input::messages(&conversation, &tools)?);
     let mut fields: Vec<(&str, Json)> = Vec::new();

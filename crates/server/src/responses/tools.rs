@@ -1,7 +1,8 @@
 //! Conversion of a request's tools and tool choice to the chat format.
 
-use super::object::object;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use valvehouse_core::chat::delta::call_name;
+use valvehouse_core::chat::tools::{self, ADDITIONAL_TOOLS, Spaces, joined};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
@@ -17,49 +18,44 @@ pub(super) struct Tools {
     spaces: Spaces,
 }
 
-/// The namespace and the name of each function in a namespace, by its name in the chat.
-pub(super) type Spaces = HashMap<String, (String, String)>;
-
-/// Returns the name in the chat of a function in a namespace.
-pub(super) fn joined(space: &str, name: &str) -> String {
-    let between = if space.ends_with("__") { "" } else { "__" };
-    format!("{space}{between}{name}")
-}
-
 impl Tools {
-    /// Reads `tools` and `tool_choice`.
+    /// Reads `tools`, those of the conversation's items, and `tool_choice`. A later tool replaces an earlier one of
+    /// an item.
     ///
     /// # Errors
     /// Returns a request error if a tool has no name.
-    pub(super) fn read(sent: &Json) -> Result<Self, Error> {
+    pub(super) fn read(sent: &Json, conversation: &[Json]) -> Result<Self, Error> {
         let mut tools = Self::default();
         for (index, tool) in sent.list("tools").iter().enumerate() {
-            tools.add(tool, index, None)?;
+            tools.add(tool, &format!("tools[{index}]"), None)?;
+        }
+        let is_such = |item: &&Json| item.text("type").is_some_and(|kind| kind == ADDITIONAL_TOOLS);
+        for tool in conversation.iter().filter(is_such).flat_map(|item| item.list("tools")) {
+            tools.add(&tool, ADDITIONAL_TOOLS, None)?;
         }
         tools.choice = tools.choice_of(sent);
         Ok(tools)
     }
 
-    fn add(&mut self, tool: &Json, index: usize, space: Option<&str>) -> Result<(), Error> {
+    fn add(&mut self, tool: &Json, place: &str, space: Option<&str>) -> Result<(), Error> {
         let kind = tool.text_or_empty("type");
+        let named = |what: &str| {
+            tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
+                Error::invalid(format!("missing {place}.name: a {what} needs a name"), Some("tools"))
+            })
+        };
         if kind == "namespace" && space.is_none() {
-            let space = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
-                Error::invalid(
-                    format!("missing tools[{index}].name: a namespace needs a name"),
-                    Some("tools"),
-                )
-            })?;
+            let space = named("namespace")?;
             let inner = tool.list("tools");
-            return inner.iter().try_for_each(|tool| self.add(tool, index, Some(&space)));
+            return inner.iter().try_for_each(|tool| self.add(tool, place, Some(&space)));
         }
-        let is_custom = kind == "custom";
-        if !is_custom && kind != "function" {
-            self.listed.push(tool.deep_clone());
+        if !tools::is_called(tool) {
+            if place != ADDITIONAL_TOOLS || !self.listed.contains(tool) {
+                self.listed.push(tool.deep_clone());
+            }
             return Ok(());
         }
-        let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
-            Error::invalid(format!("missing tools[{index}].name: a tool needs a name"), Some("tools"))
-        })?;
+        let name = named("tool")?;
         let name = match space {
             Some(space) => {
                 let joined = joined(space, &name);
@@ -68,18 +64,15 @@ impl Tools {
             }
             None => name.into(),
         };
-        let mut fields: Vec<(&str, Json)> = vec![("name", name.as_str().into())];
-        let kind = if is_custom { "custom" } else { "function" };
-        if is_custom {
-            self.custom.insert(name);
-            fields.extend(tool.given("description").map(|text| ("description", text)));
-            fields.extend(tool.given("format").map(|format| ("format", grammar(&format))));
-        } else {
-            for key in ["description", "parameters", "strict"] {
-                fields.extend(tool.given(key).map(|value| (key, value.deep_clone())));
-            }
+        let listed = tools::to_chat(tool, &name);
+        if kind == "custom" {
+            self.custom.insert(name.clone());
         }
-        self.listed.push(Json::from([("type", kind.into()), (kind, object(fields))]));
+        let earlier = self.listed.iter_mut().find(|own| place == ADDITIONAL_TOOLS && call_name(own) == name);
+        match earlier {
+            Some(earlier) => *earlier = listed,
+            None => self.listed.push(listed),
+        }
         Ok(())
     }
 
@@ -130,13 +123,4 @@ impl Tools {
     pub(super) fn is_custom(&self, name: &str) -> bool {
         self.custom.contains(name)
     }
-}
-
-/// Converts the format of a custom tool's input to the chat format.
-fn grammar(format: &Json) -> Json {
-    if format.text("type").is_none_or(|kind| kind != "grammar") {
-        return format.deep_clone();
-    }
-    let parts = ["syntax", "definition"].map(|key| (key, format.field(key)));
-    Json::from([("type", "grammar".into()), ("grammar", Json::from(parts))])
 }

@@ -4,10 +4,10 @@ use super::object::new_id;
 use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
-use super::tools::Spaces;
 use std::collections::VecDeque;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::tools::Spaces;
 use valvehouse_core::chat::{items, message, response};
 use valvehouse_json::Json;
 

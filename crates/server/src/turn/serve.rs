@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::tools::ADDITIONAL_TOOLS;
 use valvehouse_core::chat::{ChatRequest, items, keys};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
@@ -106,7 +107,9 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 fn refuse_hidden_tools(guards: &[&str], body: &Json) -> Result<(), Error> {
     let adds = |item: &Json| {
         let kind = item.text_or_empty("type");
-        kind != "mcp_list_tools" && matches!(item.get("tools"), Some(Json::Array(tools)) if !tools.is_empty())
+        // The tools of a conversation's `additional_tools` are in `body.tools`, and only those are sent.
+        !matches!(&*kind, "mcp_list_tools" | ADDITIONAL_TOOLS)
+            && matches!(item.get("tools"), Some(Json::Array(tools)) if !tools.is_empty())
     };
     let Some(Json::Array(messages)) = body.get("messages") else { return Ok(()) };
     let added = messages.with(|messages| {
