@@ -4,7 +4,8 @@
 //! after their calls.
 
 use super::part::{self, ONLY_ANTHROPIC, others};
-use super::{blocks, tools};
+use super::{blocks, thinking, tools};
+use crate::chat::effort::Effort;
 use crate::chat::message;
 use crate::error::Error;
 use compact_str::CompactString;
@@ -24,10 +25,12 @@ pub struct AnthropicRequest {
     pub body: Json,
     /// The value of the `anthropic-beta` header, if any.
     pub beta: Option<String>,
+    /// The settings that are not sent, because the conversation or other settings exclude them.
+    pub left_out: Vec<&'static str>,
 }
 
 /// Fields of a chat request that are translated, or that are hints Anthropic ignores.
-const KNOWN: [&str; 38] = [
+const KNOWN: [&str; 39] = [
     "model",
     "messages",
     "tools",
@@ -42,6 +45,7 @@ const KNOWN: [&str; 38] = [
     "metadata",
     "response_format",
     "reasoning_effort",
+    "reasoning",
     "service_tier",
     "n",
     "logprobs",
@@ -119,13 +123,15 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     if let Some(config) = output_config(request, &only, &format) {
         set("output_config", config);
     }
-    let thinks = body.at_path("thinking.type").as_str() == Some("enabled");
-    let no_effort = request.text("reasoning_effort").is_some_and(|effort| effort == "none");
-    if no_effort || (thinks && has_forgotten_thoughts(&body.at_path("messages").items())) {
-        set("thinking", Json::from([("type", "disabled".into())]));
+    let mut thinks = thinking::set(&body, request, !only.is_null());
+    let is_enabled = body.at_path("thinking.type").as_str() == Some("enabled");
+    if is_enabled && has_forgotten_thoughts(&body.at_path("messages").items()) {
+        set("thinking", thinking::disabled());
+        thinks = false;
     }
     set("stream", stream.into());
-    Ok(AnthropicRequest { body, beta: beta(request, &only) })
+    let left_out = if thinks { Vec::new() } else { vec!["thinking"] };
+    Ok(AnthropicRequest { body, beta: beta(request, &only), left_out })
 }
 
 /// Rejects fields that would change the response and that Anthropic does not support.
@@ -177,8 +183,9 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
 /// Returns the requested token limit, or a default that leaves room for the thinking budget.
 fn max_tokens(request: &Json, only: &Json) -> Json {
     let limit = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
-    let thinking = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();
-    let budget = thinking(request).or(thinking(only)).unwrap_or(0);
+    let own = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();
+    let budget = own(request).or_else(|| own(only));
+    let budget = budget.unwrap_or_else(|| thinking::budget(request, !only.is_null()));
     limit.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget).into())
 }
 
@@ -239,10 +246,18 @@ fn response_format(request: &Json) -> Result<ResponseFormat, Error> {
 fn output_config(request: &Json, only: &Json, format: &ResponseFormat) -> Option<Json> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::deep_clone);
-    match request.text("reasoning_effort").as_deref() {
-        None | Some("none") => {}
-        Some("minimal") => config.edit("effort", "low"),
-        Some(effort) => config.edit("effort", effort),
+    let given = request.text("reasoning_effort");
+    match (given.as_deref().map(|given| (given, Effort::of(given))), only.is_null()) {
+        // An unknown level is for the service to judge, and a client of its API knows the levels of its model.
+        (Some((given, None)), _) => config.edit("effort", given),
+        (Some((_, Some(effort))), false) if !effort.anthropic.is_empty() => {
+            config.edit("effort", effort.anthropic);
+        }
+        _ => {
+            if let Some(effort) = thinking::effort(request).filter(|_| only.is_null()) {
+                config.edit("effort", effort);
+            }
+        }
     }
     if let ResponseFormat::Schema(schema) = format {
         let format = [("type", "json_schema".into()), ("schema", schema.deep_clone())];

@@ -11,6 +11,7 @@ mod ask;
 mod blocks;
 mod cite;
 mod stop_reason;
+mod thinking;
 mod events;
 mod part;
 mod plain;

@@ -1,12 +1,13 @@
 //! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
+use crate::chat::effort::{Effort, least_effort};
 use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
-/// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks.
-/// Fields that an OpenAI client sent itself are preserved. The given request is not changed; if there is
-/// nothing to remove, the same value is returned.
+/// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks, and with
+/// its thinking as a level that its model knows. Fields that an OpenAI client sent itself are preserved. The given
+/// request is not changed; if there is nothing to change, the same value is returned.
 pub fn plain(request: &Json) -> Json {
     let Json::Object(fields) = request else { return request.clone() };
     let marks = if fields.contains(ONLY_ANTHROPIC) { Marks::All } else { Marks::Blocks };
@@ -15,7 +16,8 @@ pub fn plain(request: &Json) -> Json {
         let messages = messages.as_array();
         messages.is_some_and(|all| all.with(|all| all.iter().any(|message| marks.are_on(message))))
     };
-    if marks == Marks::Blocks && !any_marked() {
+    let effort = effort(request);
+    if marks == Marks::Blocks && effort.is_none() && !any_marked() {
         return request.clone();
     }
     let messages = messages.items();
@@ -39,10 +41,11 @@ pub fn plain(request: &Json) -> Json {
         (key, value)
     });
     let plain: Object = kept.collect();
-    let effort = request.field(ONLY_ANTHROPIC).at_path("output_config.effort");
-    if effort.as_str() == Some("max") && !plain.contains("reasoning_effort") {
-        // The object was created above, so the write cannot fail.
-        plain.edit("reasoning_effort", "high".into());
+    match effort {
+        // The object was created above, so the writes cannot fail.
+        Some(Some(effort)) => plain.edit("reasoning_effort", effort.into()),
+        Some(None) => drop(plain.remove("reasoning_effort")),
+        None => {}
     }
     if plain.with("tools", |tools| tools.is_some_and(|tools| tools.is_empty())) {
         ["tools", "tool_choice", "parallel_tool_calls"].iter().for_each(|key| drop(plain.remove(key)));
@@ -50,13 +53,42 @@ pub fn plain(request: &Json) -> Json {
     plain.into()
 }
 
-/// Returns the names of the Anthropic settings in a request that no other provider supports: thinking budgets,
-/// and tools that Anthropic runs itself.
+/// Returns the `reasoning_effort` to send instead of the one in a request, `Some(None)` for no such field; `None`
+/// if it stays as it is. No thinking is the least level of the model.
+fn effort(request: &Json) -> Option<Option<&'static str>> {
+    let model = || request.text_or_empty("model");
+    let given = request.text("reasoning_effort");
+    let only = request.field(ONLY_ANTHROPIC);
+    let thinking = only.at_path("thinking.type");
+    if given.as_deref() == Some("none") || thinking.as_str() == Some("disabled") {
+        let least = least_effort(&model());
+        return (least != given.as_deref()).then_some(least);
+    }
+    if given.is_some() {
+        return None;
+    }
+    let own = only.at_path("output_config.effort");
+    if let Some(own) = own.as_str().and_then(Effort::of) {
+        return Some(Some(own.openai));
+    }
+    let effort = match thinking.as_str()? {
+        "enabled" => Effort::of_budget(only.at_path("thinking.budget_tokens").as_i64().unwrap_or(0)),
+        // Without a level, Anthropic's models think as with `high`.
+        _ => Effort::of("high")?,
+    };
+    least_effort(&model()).map(|_| Some(effort.openai))
+}
+
+/// Returns the names of the Anthropic settings in a request that its provider does not support: thinking, if its
+/// model knows no levels of it, and tools that Anthropic runs itself.
 pub fn left_out(request: &Json) -> Vec<String> {
     let only = request.field(ONLY_ANTHROPIC);
     let thinks = only.at_path("thinking.type");
     let thinks = thinks.as_str().is_some_and(|kind| kind != "disabled");
-    let thinking = (thinks && request.get("reasoning_effort").is_none()).then(|| "thinking".to_owned());
+    let is_unknown = thinks
+        && request.get("reasoning_effort").is_none()
+        && least_effort(&request.text_or_empty("model")).is_none();
+    let thinking = is_unknown.then(|| "thinking".to_owned());
     let tools = request.list("tools");
     let tools =
         tools.iter().filter(|own| is_hosted(own)).filter_map(|own| own.text("type").map(String::from));

@@ -8,6 +8,7 @@ mod call_stream;
 mod chunk;
 pub mod delta;
 pub mod ending;
+pub mod effort;
 mod encoded_text;
 mod escapes;
 pub mod event;

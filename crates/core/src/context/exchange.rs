@@ -165,6 +165,18 @@ impl Exchange {
         self.left_out.lock().last = names;
     }
 
+    /// Records another field that is not sent in the current model call, after those of [`Exchange::leave_out`].
+    /// Returns `false` if it was recorded already.
+    pub(super) fn leave_out_too(&self, provider: &str, name: &str) -> bool {
+        let mut left_out = self.left_out.lock();
+        let is_new = !left_out.last.iter().any(|known| known == name);
+        if is_new {
+            tracing::info!(provider, "left out of a request: {name}");
+            left_out.last.push(name.to_owned());
+        }
+        is_new
+    }
+
     /// Returns the names of the fields omitted from the model calls of this request, without duplicates.
     pub fn left_out(&self) -> Vec<String> {
         let left_out = self.left_out.lock();

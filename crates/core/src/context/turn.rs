@@ -369,6 +369,15 @@ impl Turn {
         self.0.shared.facts.exchange.as_deref().unwrap_or(&self.0.shared.exchange)
     }
 
+    /// Records a field that the current model call does not send, for the response header, the trace and the log.
+    pub fn leave_out(&self, provider: &str, name: &str) {
+        if self.exchange().leave_out_too(provider, name)
+            && let Some(trace) = self.trace()
+        {
+            trace.left_out(provider, &[name.to_owned()]);
+        }
+    }
+
     /// Returns the context of the turn: its variables, history and metadata.
     pub fn context(&self) -> &Context {
         &self.0.context

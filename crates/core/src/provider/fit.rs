@@ -28,7 +28,7 @@ pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Error> 
     let (names, fitted) = if body.get(ONLY_RESPONSES).is_some() {
         match provider.has_route(RESPONSES) {
             true => (Vec::new(), None),
-            false => (hosted(body), Some(as_chat(body)?)),
+            false => (hosted(body), Some(as_chat(body, provider.has_route(COUNT_TOKENS))?)),
         }
     } else if body.get(ONLY_ANTHROPIC).is_some() {
         match provider.has_route(COUNT_TOKENS) {
@@ -69,8 +69,9 @@ fn hosted(body: &Json) -> Vec<String> {
     names
 }
 
-/// Returns the request without the settings that only the Responses API supports.
-fn as_chat(body: &Json) -> Result<Json, Error> {
+/// Returns the request without the settings that only the Responses API supports. A provider with Anthropic's API
+/// receives `reasoning`, because a summary asks it for thinking.
+fn as_chat(body: &Json, is_anthropic: bool) -> Result<Json, Error> {
     let choice = body.field("tool_choice");
     if is_hosted(&choice) {
         let kind = choice.text_or_empty("type");
@@ -97,7 +98,11 @@ fn as_chat(body: &Json) -> Result<Json, Error> {
         };
         (key, value)
     });
-    Ok(fields.collect::<Object>().into())
+    let chat: Object = fields.collect();
+    if let Some(reasoning) = body.field(ONLY_RESPONSES).given("reasoning").filter(|_| is_anthropic) {
+        chat.edit("reasoning", reasoning);
+    }
+    Ok(chat.into())
 }
 
 /// Returns `true` for a message of the model that consists only of items of its provider.

@@ -103,7 +103,7 @@ fn settings_are_translated() {
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},
         "thinking":{"type":"adaptive"},"anthropic":{"beta":["b1"],"container":"c"},"betas":["b0"],
         "tools":[{"type":"function","function":{"name":"t","description":"d","strict":true}},{"type":"web_search_20250305","name":"web_search"}]"#;
-    let AnthropicRequest { body, beta } = with(settings).unwrap();
+    let AnthropicRequest { body, beta, .. } = with(settings).unwrap();
     body.remove("messages");
     assert_eq!(
         body.to_string(),
@@ -194,7 +194,7 @@ const FULL: &str = r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text
 fn an_anthropic_request_survives_a_round_trip() {
     let original = json(FULL);
     let chat = read(&original, Some("b1, b2")).unwrap();
-    let AnthropicRequest { body, beta } = ask(&chat, false).unwrap();
+    let AnthropicRequest { body, beta, .. } = ask(&chat, false).unwrap();
     assert_eq!(beta.as_deref(), Some("b1,b2"));
     body.remove("stream");
     assert_eq!(body, original);

@@ -87,7 +87,10 @@ impl Anthropic {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let AnthropicRequest { body, beta } = anthropic::ask(&request.body, request.stream)?;
+        let AnthropicRequest { body, beta, left_out } = anthropic::ask(&request.body, request.stream)?;
+        if let Some(turn) = &request.turn {
+            left_out.iter().for_each(|name| turn.leave_out(self.name(), name));
+        }
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?).json(accept);
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());

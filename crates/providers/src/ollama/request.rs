@@ -2,6 +2,8 @@
 
 use compact_str::CompactString;
 use std::collections::HashMap;
+use valvehouse_core::anthropic::ONLY_ANTHROPIC;
+use valvehouse_core::chat::effort::Effort;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
@@ -151,14 +153,17 @@ fn format(body: &Json) -> Option<Json> {
     }
 }
 
-/// Returns the effort of thinking. Values that Ollama does not support are converted.
+/// Returns the effort of thinking. Values that Ollama does not support are converted. Without an effort, its models
+/// think if they can.
 fn think(body: &Json) -> Option<Json> {
+    if body.field(ONLY_ANTHROPIC).at_path("thinking.type").as_str() == Some("disabled") {
+        return Some(false.into());
+    }
     let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
-    Some(match effort.as_str() {
-        "none" => false.into(),
-        "minimal" => "low".into(),
-        "xhigh" => "high".into(),
-        other => other.into(),
+    Some(match Effort::of(&effort) {
+        Some(effort) if effort.ollama.is_empty() => false.into(),
+        Some(effort) => effort.ollama.into(),
+        None => effort.into(),
     })
 }
 

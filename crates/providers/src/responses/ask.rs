@@ -44,6 +44,9 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// support.
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
+    let thinking = request.field(anthropic::ONLY_ANTHROPIC).at_path("thinking.type");
+    // Without a summary, the service returns no thinking that a client could show.
+    let shows = thinking.as_str().is_some_and(|kind| kind != "disabled");
     let messages = request.list("messages");
     let request = anthropic::plain(request);
     let own_tools = request.list("tools");
@@ -61,7 +64,9 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
     fields.extend(limit.map(|limit| ("max_output_tokens", limit)));
     fields.extend(text(&request).map(|text| ("text", text)));
-    fields.extend(reasoning(&request, wish("reasoning")).map(|reasoning| ("reasoning", reasoning)));
+    let summary = shows.then(|| Json::from([("summary", "auto".into())]));
+    let reasoning = reasoning(&request, wish("reasoning").or(summary));
+    fields.extend(reasoning.map(|reasoning| ("reasoning", reasoning)));
     fields.extend(request.given("top_logprobs").map(|count| ("top_logprobs", count)));
     let mut include =
         wish("include").map(|include| include.items()).into_iter().flatten().collect::<Vec<_>>();

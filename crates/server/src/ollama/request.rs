@@ -2,6 +2,7 @@
 
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
+use valvehouse_core::chat::effort::DEFAULT_EFFORT;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -68,7 +69,8 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     }
     match sent.get("think") {
         Some(Json::Text(effort)) => add("reasoning_effort", effort.into()),
-        Some(think) if think.as_bool() == Some(true) => add("reasoning_effort", "medium".into()),
+        Some(Json::Bool(true)) => add("reasoning_effort", DEFAULT_EFFORT.into()),
+        Some(Json::Bool(false)) => add("reasoning_effort", "none".into()),
         _ => {}
     }
     let options = sent.field("options");

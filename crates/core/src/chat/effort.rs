@@ -1,0 +1,116 @@
+//! The levels of thinking: one table for all protocols and directions.
+
+/// A level of thinking, as each protocol names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// The name in a chat request, its `reasoning_effort`.
+    pub name: &'static str,
+    /// The nearest level of OpenAI's protocols, which end at `xhigh`.
+    pub openai: &'static str,
+    /// The nearest level of Anthropic's `output_config.effort`; "" for no thinking.
+    pub anthropic: &'static str,
+    /// The nearest level of Ollama's `think`; "" for `false`.
+    pub ollama: &'static str,
+    /// The thinking budget in tokens, for models with a budget instead of levels.
+    pub budget: i64,
+}
+
+const fn level(
+    name: &'static str,
+    openai: &'static str,
+    anthropic: &'static str,
+    ollama: &'static str,
+    budget: i64,
+) -> Effort {
+    Effort { name, openai, anthropic, ollama, budget }
+}
+
+/// All levels, the least first. Sources: `reasoning_effort` in OpenAI's API reference, "Effort" and "Extended
+/// thinking" (the least budget is 1,024 tokens) in Anthropic's, "Thinking" in Ollama's.
+pub const EFFORTS: [Effort; 7] = [
+    level("none", "none", "", "", 0),
+    level("minimal", "minimal", "low", "low", 1024),
+    level("low", "low", "low", "low", 2048),
+    level("medium", "medium", "medium", "medium", 8192),
+    level("high", "high", "high", "high", 16_384),
+    level("xhigh", "xhigh", "xhigh", "high", 24_576),
+    level("max", "high", "max", "max", 24_576),
+];
+
+/// The level of a client that asks for thinking without a level.
+pub const DEFAULT_EFFORT: &str = "medium";
+
+impl Effort {
+    /// Returns the level with this name.
+    pub fn of(name: &str) -> Option<&'static Self> {
+        EFFORTS.iter().find(|effort| effort.name == name)
+    }
+
+    /// Returns the level of a thinking budget in tokens: `low`, `medium` or `high`, which all services know.
+    pub fn of_budget(tokens: i64) -> &'static Self {
+        let known = &EFFORTS[2..5];
+        known.iter().rfind(|effort| effort.budget <= tokens).unwrap_or(&known[0])
+    }
+}
+
+/// The thinking that the models of OpenAI's protocols can do.
+struct ModelRow {
+    /// The beginnings of the models' names, without the name of their maker.
+    names: &'static [&'static str],
+    /// The least level, which stands for no thinking; `None` for a model that knows no levels.
+    least: Option<&'static str>,
+}
+
+/// The first row with a matching name applies. Sources: the model pages and "Reasoning models" of OpenAI's
+/// documentation; "OpenAI compatibility" of Gemini's, where these models always think; "Reasoning" of Groq's and
+/// xAI's.
+const MODELS: [ModelRow; 6] = [
+    ModelRow {
+        names: &["gpt-3", "gpt-4", "chatgpt", "o1-mini", "o1-preview", "davinci", "grok"],
+        least: None,
+    },
+    ModelRow { names: &["gpt-5."], least: Some("none") },
+    ModelRow { names: &["gpt-5-codex", "gpt-oss", "o1", "o3", "o4"], least: Some("low") },
+    ModelRow { names: &["gpt-5"], least: Some("minimal") },
+    ModelRow { names: &["gemini-3", "gemini-2.5-pro"], least: Some("low") },
+    ModelRow { names: &[""], least: Some("none") },
+];
+
+/// Returns the least level of thinking of a model of OpenAI's protocols, which is the one to send for `none`;
+/// `None` if the model knows no levels.
+pub fn least_effort(model: &str) -> Option<&'static str> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let is_it = |row: &&ModelRow| row.names.iter().any(|own| name.starts_with(own));
+    MODELS.iter().find(is_it).and_then(|row| row.least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_maps_to_the_level_below_it() {
+        for (tokens, name) in
+            [(0, "low"), (1024, "low"), (4000, "low"), (8192, "medium"), (10_000, "medium"), (31_999, "high")]
+        {
+            assert_eq!(Effort::of_budget(tokens).name, name, "{tokens}");
+        }
+        for effort in &EFFORTS[2..5] {
+            assert_eq!(Effort::of_budget(effort.budget), effort);
+        }
+    }
+
+    #[test]
+    fn models_have_a_least_level() {
+        for (model, least) in [
+            ("gpt-4.1", None),
+            ("openai/gpt-4o", None),
+            ("gpt-5.1", Some("none")),
+            ("gpt-5-mini", Some("minimal")),
+            ("o3", Some("low")),
+            ("qwen3", Some("none")),
+        ] {
+            assert_eq!(least_effort(model), least, "{model}");
+        }
+    }
+}
