@@ -89,6 +89,7 @@ mod tool_calls;
 mod tool_definitions;
 mod tools;
 mod traces;
+mod turn_extras;
 mod waiting;
 mod windows;
 

@@ -168,9 +168,13 @@ fn message(message: &Json) -> Json {
         }
         let custom = call.field("custom");
         let arguments = Json::from([(INPUT, custom.get(INPUT).unwrap_or_else(|| "".into()))]).to_string();
-        let function = [("name", custom.field("name")), ("arguments", arguments.into())];
-        let id = call.field("id");
-        Json::from([("id", id), ("type", "function".into()), ("function", Json::from(function))])
+        let function = Json::from([("name", custom.field("name")), ("arguments", arguments.into())]);
+        let own = call.entries().into_iter().map(|(key, value)| match key.as_str() {
+            "type" => (key, "function".into()),
+            "custom" => ("function".into(), function.clone()),
+            _ => (key, value),
+        });
+        own.collect::<Object>().into()
     };
     let calls: Vec<Json> = calls.iter().map(call).collect();
     let entries = message.entries();

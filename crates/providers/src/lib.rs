@@ -25,4 +25,4 @@ pub use formatted::FormattedProvider;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use responses::OpenAiResponses;
-pub use upstream::{Credentials, RetryingProvider, Upstream};
+pub use upstream::{Credentials, Extras, RetryingProvider, Upstream};

@@ -28,6 +28,16 @@ pub(super) fn of_message(message: &Json) -> Vec<Json> {
     building.finish()
 }
 
+/// Returns the number of blocks of thinking in a message that Anthropic accepts: unchanged and with a signature, or
+/// redacted.
+pub fn signed_blocks(message: &Json) -> usize {
+    let is_signed = |block: &Json| match &*block.text_or_empty("type") {
+        "thinking" => block.text("signature").is_some_and(|signature| !signature.is_empty()),
+        kind => kind == "redacted_thinking",
+    };
+    of_message(message).iter().filter(|block| is_signed(block)).count()
+}
+
 /// Returns the model's thinking from any of the field names that providers use.
 pub(super) fn thinking_of(message: &Json) -> String {
     let own = REASONING.iter().find_map(|name| message.text(name));

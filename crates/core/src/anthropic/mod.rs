@@ -22,7 +22,7 @@ mod writer;
 
 pub use answer::{completion, message};
 pub use ask::{AnthropicRequest, ask};
-pub use blocks::{remember_before, reseal};
+pub use blocks::{remember_before, reseal, signed_blocks};
 pub use part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 pub use plain::{left_out, plain};
 pub use read::read;

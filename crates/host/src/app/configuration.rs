@@ -13,13 +13,13 @@ use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
-use valvehouse_providers::{Choice, Fallback};
+use valvehouse_providers::{Choice, Extras, Fallback};
 use valvehouse_script::{Kind, Settings};
 
 /// Returns the plan of a host for a configuration.
-pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenError> {
+pub(super) fn plan(config: &Config, keys: ProviderKeys, extras: &Arc<Extras>) -> Result<Plan, OpenError> {
     let mut clients = Vec::new();
-    let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
+    let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients, extras));
     let mut providers = providers.collect::<Result<Vec<_>, _>>()?;
     let known: Vec<(String, Choice)> = config
         .models

@@ -27,6 +27,7 @@ use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
+use valvehouse_providers::Extras;
 use valvehouse_script::{Code, Diagnostic};
 use valvehouse_store as store;
 
@@ -66,6 +67,8 @@ pub struct App {
     pub response_headers: Arc<HeaderNames>,
     /// The limit of the memory that all requests hold together.
     pub memory: MemoryLimit,
+    /// What services sent with answers and clients do not return.
+    extras: Arc<Extras>,
     /// The counts and durations of requests, by endpoint.
     pub endpoints: EndpointMetricsMap,
     /// The MCP servers whose tools are mounted, from the current settings.
@@ -162,7 +165,9 @@ impl App {
 
     pub(super) async fn open_with(config: Config, native: NativeParts) -> Result<Arc<Self>, OpenError> {
         valvehouse_script::set_max_text(megabytes(config.server.max_text_mb));
-        let plan = native.complete(plan(&config, ProviderKeys::Read)?);
+        let memory = MemoryLimit::new(max_memory(config.server.max_memory_mb));
+        let extras = Arc::new(Extras::new(memory.clone()));
+        let plan = native.complete(plan(&config, ProviderKeys::Read, &extras)?);
         let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
@@ -195,7 +200,8 @@ impl App {
             schedule,
             request_headers: names(&config.server.request_headers),
             response_headers: Arc::new(names(&config.server.response_headers)),
-            memory: MemoryLimit::new(max_memory(config.server.max_memory_mb)),
+            memory,
+            extras,
             config,
             mcp,
             subscriptions: Arc::default(),
@@ -229,7 +235,7 @@ impl App {
     pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
-        let mut plan = self.native.complete(plan(&config, ProviderKeys::Read)?);
+        let mut plan = self.native.complete(plan(&config, ProviderKeys::Read, &self.extras)?);
         if !waiting.is_empty() {
             let message = format!("restart to apply {}", waiting.join(", "));
             let problem =

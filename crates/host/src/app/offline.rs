@@ -21,7 +21,7 @@ use valvehouse_store::{self as store, Kv, Store};
 /// # Errors
 /// Returns an error if the settings cannot be used.
 pub fn check(config: &Config) -> Result<(), OpenError> {
-    plan(config, ProviderKeys::Left).map(drop)
+    plan(config, ProviderKeys::Left, &Arc::default()).map(drop)
 }
 
 /// Returns the snapshot that a host with these settings would run now, and its store, for commands that only
@@ -37,7 +37,7 @@ async fn look_without(
     config: &Config,
     quarantined: Vec<QuarantineEntry>,
 ) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
-    let plan = Plan { quarantined, ..plan(config, ProviderKeys::Left)? };
+    let plan = Plan { quarantined, ..plan(config, ProviderKeys::Left, &Arc::default())? };
     let store = store::open_to_read(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
     Ok((snapshot, store))
@@ -48,7 +48,7 @@ async fn look_without(
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
 pub async fn look_to_change(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
-    let plan = plan(config, ProviderKeys::Left)?;
+    let plan = plan(config, ProviderKeys::Left, &Arc::default())?;
     let store = store::open(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
     Ok((snapshot, store))
@@ -71,7 +71,7 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
 /// # Errors
 /// Returns the errors of [`look`].
 pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
-    let plan = plan(config, keys)?;
+    let plan = plan(config, keys, &Arc::default())?;
     let store = store::open_to_read(&config.store).await?;
     let snapshot = async {
         let kv = Arc::new(Kv::load(store.kv_all().await?));
@@ -89,7 +89,8 @@ pub async fn dry_run(config: &Config, keys: ProviderKeys) -> Result<Snapshot, Op
 /// Returns an error if the settings cannot be used or the store cannot be opened.
 pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), OpenError> {
     let (snapshot, store) = look_to_change(config).await?;
-    let writer = ReloadLock::alone(Arc::new(plan(config, ProviderKeys::Left)?), store).await?;
+    let writer =
+        ReloadLock::alone(Arc::new(plan(config, ProviderKeys::Left, &Arc::default())?), store).await?;
     Ok((snapshot, writer))
 }
 

@@ -12,7 +12,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
 use valvehouse_providers::{
-    Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, OpenAiResponses, Upstream,
+    Anthropic, Credentials, CustomTools, Demo, Extras, Ollama, OpenAi, OpenAiResponses, Upstream,
 };
 
 /// Selects whether the keys of providers are read.
@@ -28,6 +28,7 @@ pub(super) fn provider(
     settings: &config::ProviderSettings,
     keys: ProviderKeys,
     clients: &mut Vec<Client>,
+    extras: &Arc<Extras>,
 ) -> Result<ProviderPlan, OpenError> {
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
@@ -58,7 +59,8 @@ pub(super) fn provider(
     let mut upstream = Upstream::new(credentials.map_err(|error| problem(error.to_string()))?)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
-        .within(settings.timeouts.total);
+        .within(settings.timeouts.total)
+        .with_extras(extras.clone());
     if is_keyless {
         let help = settings.key_help();
         if keys == ProviderKeys::Read && settings.usual_key().is_some() {
@@ -134,7 +136,7 @@ fn service(
         Wire::OpenAi if settings.api == Api::Responses => {
             Arc::new(OpenAiResponses::new(name, url, client)?.with_key(key))
         }
-        Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.with_key(key)),
+        Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.of_kind(settings.kind.name).with_key(key)),
         Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
         Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
     };

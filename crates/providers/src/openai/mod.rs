@@ -2,6 +2,7 @@
 
 mod answer;
 mod provider;
+mod quirks;
 #[cfg(test)]
 mod tests;
 

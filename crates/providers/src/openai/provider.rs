@@ -3,14 +3,16 @@
 //!
 //! The reader of a stream reports errors among the events and detects an incomplete end.
 
+use super::quirks::{Quirks, with_lost_signatures};
 use crate::origin::{Origin, Shape, is_error};
 use crate::relay;
 use crate::service::{LIST_TIME, Reads, Service, drain, encoded, read};
 use bytes::Bytes;
+use compact_str::CompactString;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
@@ -34,6 +36,7 @@ use valvehouse_net::{Address, Client, HttpCall, Response};
 pub struct OpenAi {
     pub(crate) service: Service,
     chat: Address,
+    quirks: &'static Quirks,
 }
 
 impl OpenAi {
@@ -44,8 +47,17 @@ impl OpenAi {
     /// Returns an error if `base_url` is not a valid URL.
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.openai.com/v1", client)?;
-        let chat = service.endpoint(&["chat", "completions"]).into();
-        Ok(Self { service, chat })
+        let chat = service.endpoint(&["chat", "completions"]);
+        let quirks = Quirks::of("", chat.host_str().unwrap_or_default());
+        Ok(Self { service, chat: chat.into(), quirks })
+    }
+
+    /// Sets the kind of service in the configuration, which may expect more than OpenAI's own.
+    #[must_use]
+    pub fn of_kind(mut self, kind: &str) -> Self {
+        let chat = self.service.endpoint(&["chat"]);
+        self.quirks = Quirks::of(kind, chat.host_str().unwrap_or_default());
+        self
     }
 
     /// Adds a key that is sent as `authorization: Bearer …`.
@@ -78,7 +90,7 @@ impl OpenAi {
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
-        let mut response = self.post_chat(encode(&request)?, request.stream, exchange).await?;
+        let mut response = self.post_chat(self.encode(&request)?, request.stream, exchange).await?;
         match self.shape(&mut response).await? {
             Shape::Json if request.stream => self.with_choices(response).await.map(Answer::Whole),
             Shape::Json => self.whole(response).await.map(Answer::Whole),
@@ -165,8 +177,12 @@ impl Provider for OpenAi {
         &'a self,
         request: ForwardRequest<'a>,
     ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
+        if self.quirks.expects_extras {
+            return None;
+        }
         Some(Box::pin(async move {
             let ForwardRequest { body, stream, exchange, .. } = request;
+            let body = self.switched_off(body)?;
             let response = self.post_chat(body, stream, Some(exchange)).await?;
             self.forwarded(response, stream).await
         }))
@@ -185,12 +201,45 @@ impl Provider for OpenAi {
     }
 }
 
-/// Encodes the body of a request. The request itself stays unchanged, because it may be retried.
-fn encode(request: &Request) -> Result<Bytes, Error> {
-    let Json::Object(body) = &anthropic::plain(&request.body) else {
-        return Err(Error::invalid("the request body must be a JSON object", None));
-    };
-    let mut entries = body.entries();
+impl OpenAi {
+    /// Encodes the body of a request. The request itself stays unchanged, because it may be retried.
+    fn encode(&self, request: &Request) -> Result<Bytes, Error> {
+        let Json::Object(body) = &anthropic::plain(&request.body) else {
+            return Err(Error::invalid("the request body must be a JSON object", None));
+        };
+        let mut entries = body.entries();
+        self.quirks.switch_off(&mut entries);
+        if self.quirks.expects_extras {
+            self.mark_lost(&mut entries, request);
+        }
+        encode(entries, request)
+    }
+
+    /// Marks lost signatures in a request, and reports them.
+    fn mark_lost(&self, entries: &mut [(CompactString, Json)], request: &Request) {
+        let model = request.body.text_or_empty("model");
+        let Some((_, messages)) = entries.iter_mut().find(|(key, _)| key == "messages") else { return };
+        if let Some(marked) = with_lost_signatures(&model, &messages.items()) {
+            *messages = marked.into();
+            if let Some(turn) = &request.turn {
+                turn.leave_out(self.name(), "thought_signature");
+            }
+        }
+    }
+
+    /// Returns an encoded body with the service's own field for no thinking. Most bodies are not parsed.
+    fn switched_off(&self, body: Bytes) -> Result<Bytes, Error> {
+        if !self.quirks.may_switch_off() || memmem::find(&body, b"\"reasoning_effort\"").is_none() {
+            return Ok(body);
+        }
+        let parsed = Json::parse(&body).map_err(|error| Error::invalid(error.to_string(), None))?;
+        let mut entries = parsed.entries();
+        self.quirks.switch_off(&mut entries);
+        encoded(&entries.into_iter().collect::<Object>().into())
+    }
+}
+
+fn encode(mut entries: Vec<(CompactString, Json)>, request: &Request) -> Result<Bytes, Error> {
     match entries.iter_mut().find(|(key, _)| key == "stream") {
         Some((_, stream)) => *stream = request.stream.into(),
         None if request.stream => entries.push(("stream".into(), true.into())),

@@ -6,6 +6,7 @@
 
 mod breakers;
 mod credentials;
+mod extras;
 mod retry;
 mod retrying;
 mod stream;
@@ -13,6 +14,7 @@ mod provider;
 mod watch;
 
 pub use credentials::Credentials;
+pub use extras::Extras;
 pub use provider::Upstream;
 pub use retrying::RetryingProvider;
 

@@ -2,6 +2,7 @@
 
 use super::breakers::{Breakers, digest};
 use super::credentials::Credentials;
+use super::extras::Extras;
 use super::retry::{self, Retries};
 use super::retrying::no_way;
 use super::stream::{self, begin, begin_forwarded, begin_relayed};
@@ -32,6 +33,8 @@ pub struct Upstream {
     metrics: Arc<Service>,
     /// The advice in the error of a service that requires a key if none is configured.
     keyless: Option<String>,
+    /// What services sent with answers and clients do not return.
+    extras: Option<Arc<Extras>>,
 }
 
 /// One request, with the parts that the limits depend on.
@@ -57,6 +60,7 @@ impl Upstream {
             breakers,
             metrics: Arc::default(),
             keyless: None,
+            extras: None,
         }
     }
 
@@ -85,6 +89,13 @@ impl Upstream {
     #[must_use]
     pub fn keyless(mut self, help: impl Into<String>) -> Self {
         self.keyless = Some(help.into());
+        self
+    }
+
+    /// Restores what the service sent with earlier answers, such as signatures, if a client does not return it.
+    #[must_use]
+    pub fn with_extras(mut self, extras: Arc<Extras>) -> Self {
+        self.extras = Some(extras);
         self
     }
 
@@ -167,6 +178,12 @@ impl Upstream {
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let none = Exchange::default();
+        let extras = self.extras.as_ref();
+        let request = match extras {
+            Some(extras) => extras.restore(&self.name, request),
+            None => request,
+        };
+        let recorder = extras.map(|extras| extras.recorder(&self.name, &request));
         let (turn, deadline) = (request.turn.as_ref(), self.deadline());
         let exchange = turn.map_or(&none, |turn| turn.exchange());
         let model = request.body.text_or_empty("model");
@@ -180,13 +197,16 @@ impl Upstream {
         match attempt.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
+                if let Some(recorder) = recorder {
+                    recorder.whole(&whole);
+                }
                 asking.record_usage(&whole.field("usage"));
                 asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
             Ok(Answer::Stream(chunks)) => {
                 let chunks = stream::limited(chunks, deadline, || self.too_long());
-                Ok(Answer::Stream(watched(chunks, asking, LastWords)))
+                Ok(Answer::Stream(watched(chunks, asking, LastWords(recorder))))
             }
             Err(error) => {
                 asking.fails(&error);

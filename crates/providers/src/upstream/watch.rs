@@ -1,5 +1,6 @@
 //! Metrics of answers in progress: their start, their end, and the token counts that the service reports.
 
+use super::extras::Recorder;
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
 use memchr::memmem::Finder;
@@ -25,12 +26,22 @@ pub(super) trait Looks<T>: Send + Unpin + 'static {
     }
 }
 
-pub(super) struct LastWords;
+/// The token counts of a parsed answer, and the extras to record.
+pub(super) struct LastWords(pub(super) Option<Recorder>);
 
 impl Looks<StreamChunk> for LastWords {
     fn looks(&mut self, chunk: &StreamChunk, asking: &mut ProviderCallGuard) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.see(&chunk.event);
+        }
         if let Some(usage @ Json::Object(_)) = chunk.event.get("usage") {
             asking.record_usage(&usage);
+        }
+    }
+
+    fn last(&mut self, _: &mut ProviderCallGuard) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.end();
         }
     }
 }
