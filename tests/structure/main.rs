@@ -26,6 +26,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-memory",
     "valvehouse-json",
     "valvehouse-core",
+    "valvehouse-wire",
     "valvehouse-tokens",
     "valvehouse-json-schema",
     "valvehouse-jwt",

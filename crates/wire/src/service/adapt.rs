@@ -1,0 +1,61 @@
+//! Application of the rules of a service to a request.
+
+use super::draft::Draft;
+use super::kind::ServiceKind;
+use super::names::Names;
+use super::rule::Rule;
+use super::table::rows_of;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+use valvehouse_core::error::Error;
+use valvehouse_json::{Json, scan_object};
+
+/// A request that was changed for its service.
+#[derive(Debug)]
+pub struct Adapted {
+    /// The request. Unchanged values are shared with the original.
+    pub body: Json,
+    /// The names of the changed fields, without duplicates.
+    pub fields: Vec<&'static str>,
+    /// The names of tools to restore in the answer.
+    pub names: Names,
+}
+
+/// Applies the rules of a service to a chat request. Returns `None` if the service accepts it as it is. The given
+/// request is not changed.
+///
+/// # Errors
+/// Returns a request error that names the message if a request breaks a rule and cannot be repaired.
+pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adapted>, Error> {
+    let Json::Object(body) = request else { return Ok(None) };
+    let mut draft = Draft::new(body);
+    for row in rows_of(kind) {
+        row.rule.apply(&mut draft, kind)?;
+    }
+    Ok(draft.finish().map(|(body, fields, renamed)| Adapted { body, fields, names: Names::new(renamed) }))
+}
+
+/// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other
+/// fields are within their limits. A request that is not an object is `false`, too.
+pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
+    static CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_call"));
+    static EMPTY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"\""));
+    let has_turns = rows_of(kind).any(|row| row.rule == Rule::Turns);
+    let mut may = false;
+    scan_object(request, |key, value| {
+        may |= match key {
+            "messages" => {
+                let value = value.as_bytes();
+                CALLS.find(value).is_some() || (has_turns && EMPTY.find(value).is_some())
+            }
+            "tools" | "tool_choice" | "parallel_tool_calls" | "functions" | "top_logprobs" => value != "null",
+            // The quotes count.
+            "user" | "safety_identifier" | "prompt_cache_key" => value.len() > 66,
+            "max_tokens" | "max_completion_tokens" => value.parse::<f64>().is_ok_and(|number| number < 16.0),
+            "stop" => value.starts_with('[') || value == "\"\"",
+            "response_format" => value.contains("\"name\""),
+            _ => false,
+        };
+    });
+    may
+}

@@ -1,0 +1,158 @@
+//! A request while rules are applied: values are shared with the original until they are changed.
+
+use compact_str::CompactString;
+use std::collections::HashMap;
+use valvehouse_json::{Json, Object};
+
+/// A request while rules are applied. The original is never changed.
+pub(super) struct Draft {
+    body: Object,
+    is_copied: bool,
+    messages: Vec<Message>,
+    are_messages_changed: bool,
+    tool_parts: Option<Vec<(usize, Part)>>,
+    /// The names of the changed fields, without duplicates.
+    pub(super) changed: Vec<&'static str>,
+    /// The client's names of tools, by those that the service receives.
+    pub(super) renamed: HashMap<CompactString, CompactString>,
+}
+
+struct Message {
+    value: Json,
+    is_copied: bool,
+}
+
+/// The part of a message in a conversation with tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Calls,
+    Result,
+}
+
+impl Part {
+    fn of(message: &Json) -> Option<Self> {
+        let Json::Object(fields) = message else { return None };
+        if fields.with("tool_calls", |calls| calls.is_some_and(|calls| !calls.is_empty())) {
+            return Some(Self::Calls);
+        }
+        let is_result = fields.with("role", |role| role.is_some_and(|role| role.as_str() == Some("tool")));
+        is_result.then_some(Self::Result)
+    }
+}
+
+impl Draft {
+    pub(super) fn new(body: &Object) -> Self {
+        let message = |value| Message { value, is_copied: false };
+        Self {
+            body: body.clone(),
+            is_copied: false,
+            messages: items(body, "messages").into_iter().map(message).collect(),
+            are_messages_changed: false,
+            tool_parts: None,
+            changed: Vec::new(),
+            renamed: HashMap::new(),
+        }
+    }
+
+    /// Returns the value of a field unless it is missing or null.
+    pub(super) fn given(&self, key: &str) -> Option<Json> {
+        self.body.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Returns the elements of a list, none for any other value.
+    pub(super) fn list(&self, key: &str) -> Vec<Json> {
+        items(&self.body, key)
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.body.contains(key)
+    }
+
+    fn own(&mut self) -> &Object {
+        if !self.is_copied {
+            self.body = self.body.entries().into_iter().collect();
+            self.is_copied = true;
+        }
+        &self.body
+    }
+
+    /// Sets a field. `changed` is its name for the operator.
+    pub(super) fn set(&mut self, key: &str, value: Json, changed: &'static str) {
+        // The object is a copy of the outermost level, and the value is new.
+        self.own().put(key, value);
+        self.note(changed);
+    }
+
+    /// Removes a field, if there is one.
+    pub(super) fn remove(&mut self, key: &'static str) {
+        if self.body.contains(key) {
+            self.own().remove(key);
+            self.note(key);
+        }
+    }
+
+    pub(super) fn note(&mut self, changed: &'static str) {
+        if !self.changed.contains(&changed) {
+            self.changed.push(changed);
+        }
+    }
+
+    /// Returns the number of messages.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) fn message(&self, at: usize) -> &Json {
+        &self.messages[at].value
+    }
+
+    /// Returns the places of messages with calls and of results, in order.
+    pub(super) fn tool_parts(&mut self) -> Vec<(usize, Part)> {
+        let messages = &self.messages;
+        let found = || messages.iter().enumerate().filter_map(|(at, own)| Some((at, Part::of(&own.value)?)));
+        self.tool_parts.get_or_insert_with(|| found().collect()).clone()
+    }
+
+    /// Returns a copy of a message that may be changed.
+    pub(super) fn edit(&mut self, at: usize, changed: &'static str) -> Json {
+        self.note(changed);
+        self.are_messages_changed = true;
+        let message = &mut self.messages[at];
+        if !message.is_copied {
+            message.value = message.value.deep_clone();
+            message.is_copied = true;
+        }
+        message.value.clone()
+    }
+
+    /// Removes the messages at these places.
+    pub(super) fn drop_messages(&mut self, places: &[usize], changed: &'static str) {
+        if places.is_empty() {
+            return;
+        }
+        let mut at = 0;
+        self.messages.retain(|_| {
+            at += 1;
+            !places.contains(&(at - 1))
+        });
+        self.are_messages_changed = true;
+        self.tool_parts = None;
+        self.note(changed);
+    }
+
+    /// Returns the request, `None` if nothing was changed.
+    pub(super) fn finish(
+        mut self,
+    ) -> Option<(Json, Vec<&'static str>, HashMap<CompactString, CompactString>)> {
+        if self.are_messages_changed {
+            let messages: Vec<Json> =
+                std::mem::take(&mut self.messages).into_iter().map(|message| message.value).collect();
+            self.own().put("messages", messages.into());
+        }
+        self.is_copied.then_some((Json::Object(self.body), self.changed, self.renamed))
+    }
+}
+
+fn items(body: &Object, key: &str) -> Vec<Json> {
+    body.with(key, |value| value.map_or_else(Vec::new, Json::items))
+}

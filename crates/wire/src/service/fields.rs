@@ -1,0 +1,71 @@
+//! Fields of a request beside its messages and tools.
+
+use super::draft::Draft;
+use super::limit::TextLimit;
+use valvehouse_json::Json;
+
+/// Shortens a text beyond its limit. A dot in the path leads into an object.
+pub(super) fn shorten(draft: &mut Draft, path: &'static str, limit: &TextLimit) {
+    let (outer, inner) = match path.split_once('.') {
+        Some((outer, inner)) => (outer, Some(inner)),
+        None => (path, None),
+    };
+    let Some(value) = draft.given(outer) else { return };
+    let Some(inner) = inner else {
+        if let Some(text) = value.as_str().filter(|text| !limit.fits(text)) {
+            draft.set(outer, limit.shorten(text, 0).into(), path);
+        }
+        return;
+    };
+    let Some(text) = value.at_path(inner).as_str().filter(|text| !limit.fits(text)).map(str::to_owned) else {
+        return;
+    };
+    let copy = value.deep_clone();
+    let (holder, key) = match inner.rsplit_once('.') {
+        Some((before, key)) => (copy.at_path(before), key),
+        None => (copy.clone(), inner),
+    };
+    holder.edit(key, limit.shorten(&text, 0));
+    draft.set(outer, copy, path);
+}
+
+/// Raises numbers to the least one. A negative number means no limit and is left out.
+pub(super) fn raise(draft: &mut Draft, names: &[&'static str], least: i64) {
+    for name in names {
+        match draft.given(name).and_then(|value| value.as_f64()) {
+            Some(number) if number < 0.0 => draft.remove(name),
+            Some(number) if number < least as f64 => draft.set(name, least.into(), name),
+            _ => {}
+        }
+    }
+}
+
+/// Removes a field whose condition is not true.
+pub(super) fn drop_unneeded(draft: &mut Draft, name: &'static str, needed: &str) {
+    if draft.contains(name) && draft.given(needed).and_then(|value| value.as_bool()) != Some(true) {
+        draft.remove(name);
+    }
+}
+
+/// Removes empty texts from `stop`, and with `blank` those of white space alone.
+pub(super) fn drop_stops(draft: &mut Draft, blank: bool) {
+    let Some(stop) = draft.given("stop") else { return };
+    let is_sent = |text: &Json| match text.as_str() {
+        Some(text) if blank => !text.trim().is_empty(),
+        Some(text) => !text.is_empty(),
+        None => true,
+    };
+    let Json::Array(texts) = &stop else {
+        if !is_sent(&stop) {
+            draft.remove("stop");
+        }
+        return;
+    };
+    let texts = texts.items();
+    let sent: Vec<Json> = texts.iter().filter(|text| is_sent(text)).cloned().collect();
+    if sent.is_empty() {
+        draft.remove("stop");
+    } else if sent.len() < texts.len() {
+        draft.set("stop", sent.into(), "stop");
+    }
+}

@@ -1,0 +1,140 @@
+//! The kinds of services.
+
+/// The protocol by which a service is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI's chat completions.
+    Chat,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Anthropic's Messages API.
+    Messages,
+    /// Ollama's own API.
+    Ollama,
+}
+
+/// A kind of service, whose rules are rows of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ServiceKind {
+    /// OpenAI's chat completions.
+    OpenAi,
+    /// The Responses API of any service.
+    Responses,
+    /// Chat completions of Azure.
+    Azure,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// The Messages API of Bedrock.
+    Bedrock,
+    /// OpenAI's form of Gemini.
+    Gemini,
+    /// Mistral.
+    Mistral,
+    /// DeepSeek.
+    DeepSeek,
+    /// Moonshot (Kimi).
+    Moonshot,
+    /// Groq.
+    Groq,
+    /// OpenRouter.
+    OpenRouter,
+    /// xAI (Grok).
+    Xai,
+    /// Zhipu and Z.ai (GLM).
+    Zhipu,
+    /// Ollama's own API.
+    Ollama,
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// The server of llama.cpp.
+    LlamaCpp,
+    /// LM Studio.
+    LmStudio,
+    /// Another service with OpenAI's chat completions.
+    Compatible,
+}
+
+use ServiceKind::*;
+
+/// The ends of hosts and the kinds of the services there.
+const HOSTS: [(&str, ServiceKind); 13] = [
+    ("api.openai.com", OpenAi),
+    (".azure.com", Azure),
+    ("generativelanguage.googleapis.com", Gemini),
+    (".mistral.ai", Mistral),
+    (".deepseek.com", DeepSeek),
+    (".moonshot.ai", Moonshot),
+    (".moonshot.cn", Moonshot),
+    (".groq.com", Groq),
+    ("openrouter.ai", OpenRouter),
+    (".x.ai", Xai),
+    (".z.ai", Zhipu),
+    (".bigmodel.cn", Zhipu),
+    (".amazonaws.com", Bedrock),
+];
+
+impl ServiceKind {
+    /// Every kind, by its name.
+    pub const ALL: [(&'static str, Self); 19] = [
+        ("openai", OpenAi),
+        ("responses", Responses),
+        ("azure", Azure),
+        ("anthropic", Anthropic),
+        ("bedrock", Bedrock),
+        ("gemini", Gemini),
+        ("mistral", Mistral),
+        ("deepseek", DeepSeek),
+        ("moonshot", Moonshot),
+        ("groq", Groq),
+        ("openrouter", OpenRouter),
+        ("xai", Xai),
+        ("zhipu", Zhipu),
+        ("ollama", Ollama),
+        ("vllm", Vllm),
+        ("sglang", Sglang),
+        ("llamacpp", LlamaCpp),
+        ("lmstudio", LmStudio),
+        ("compatible", Compatible),
+    ];
+
+    /// Returns the kind of a service from its protocol, its host and its kind in the configuration. The host of
+    /// a known service takes precedence over the configured kind.
+    pub fn of(protocol: Protocol, host: &str, kind: &str) -> Self {
+        let at_host = HOSTS.iter().find(|(end, _)| is_at(host, end)).map(|(_, kind)| *kind);
+        match (protocol, at_host) {
+            (Protocol::Responses, _) => Responses,
+            (Protocol::Ollama, _) => Ollama,
+            (Protocol::Messages, Some(Bedrock)) => Bedrock,
+            (Protocol::Messages, _) => Anthropic,
+            (Protocol::Chat, Some(kind)) if kind != Bedrock => kind,
+            (Protocol::Chat, _) => match kind {
+                "zai" => Zhipu,
+                // Ollama's form of OpenAI's API.
+                "anthropic" | "ollama" => Compatible,
+                kind => Self::from_name(kind).unwrap_or(Compatible),
+            },
+        }
+    }
+
+    /// Returns the kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
+    }
+
+    /// Returns the name of the kind.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("compatible", |(name, _)| name)
+    }
+
+    /// Returns `true` if the service is called by the Messages API.
+    pub(super) fn is_messages(self) -> bool {
+        matches!(self, Anthropic | Bedrock)
+    }
+}
+
+/// Returns `true` for a host, or one below it if the end starts with a dot.
+fn is_at(host: &str, end: &str) -> bool {
+    host == end.trim_start_matches('.') || (end.starts_with('.') && host.ends_with(end))
+}

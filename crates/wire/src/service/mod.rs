@@ -1,0 +1,28 @@
+//! The table of what services accept: lengths, letters, least values, empty lists and texts, and fields that
+//! depend on others.
+//!
+//! A service refuses a request that breaks one of its rules, usually the whole conversation from then on. Each
+//! rule has one repair. [`adapt`] applies the rules of a service to a request, after all filters and right
+//! before it is sent; [`Adapted::names`] restores the client's tool names in the answer.
+
+mod kind;
+mod limit;
+mod draft;
+mod rule;
+mod table;
+mod history;
+mod ids;
+mod turns;
+mod tools;
+mod schema;
+mod fields;
+mod names;
+mod adapt;
+
+pub use adapt::{Adapted, adapt, may_apply};
+pub use kind::{Protocol, ServiceKind};
+pub use names::Names;
+pub use table::{Row, markdown, rows};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Rules: what a service refuses, and the repair.
+
+use super::draft::Draft;
+use super::kind::ServiceKind;
+use super::limit::TextLimit;
+use super::{fields, history, ids, schema, tools, turns};
+use valvehouse_core::error::Error;
+
+/// A rule of services, with its data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rule {
+    /// Each result of a tool names its call.
+    PairedResults,
+    /// Arguments of calls are JSON.
+    Arguments,
+    /// `tool_calls` is not empty.
+    Calls,
+    /// No message of the model has neither text nor calls.
+    Turns,
+    /// No system message, message or prefill has only white space, and a prefill does not end with it.
+    BlankTexts,
+    /// `content` is neither null nor an empty list.
+    Content,
+    /// Ids of calls. Set `is_unique` if an id may not be used twice.
+    CallIds { limit: TextLimit, is_unique: bool },
+    /// Names of tools, wherever they are.
+    ToolNames(TextLimit),
+    /// `name` of messages that are not results.
+    Participants(TextLimit),
+    /// The outermost schema of a tool has a type and properties.
+    Parameters,
+    /// Arrays in schemas of tools have `items`; the JSON is what is added.
+    Items(&'static str),
+    /// Fields about tools need tools, and a choice needs its tool.
+    ToolFields,
+    /// A field with a text; a dot leads into an object.
+    Field(&'static str, TextLimit),
+    /// Fields with numbers that have a least value. A negative number means no limit and is left out.
+    Least(&'static [&'static str], i64),
+    /// A field that needs another to be true.
+    Needs(&'static str, &'static str),
+    /// `stop` has no empty text; with `true`, none of only white space either.
+    Stops { blank: bool },
+}
+
+impl Rule {
+    /// Applies the rule.
+    ///
+    /// # Errors
+    /// Returns a request error that names the message if a request cannot be repaired.
+    pub(super) fn apply(&self, draft: &mut Draft, kind: ServiceKind) -> Result<(), Error> {
+        match *self {
+            Self::PairedResults => return history::pair_results(draft),
+            Self::BlankTexts => return turns::drop_blank_texts(draft),
+            Self::Arguments => history::write_arguments(draft),
+            Self::Calls => history::drop_empty_calls(draft),
+            Self::Turns => turns::drop_empty_turns(draft),
+            Self::Content => turns::fill_content(draft),
+            Self::CallIds { limit, is_unique } => ids::shorten(draft, &limit, is_unique),
+            Self::ToolNames(limit) => tools::shorten_names(draft, &limit),
+            Self::Participants(limit) => turns::shorten_participants(draft, &limit),
+            Self::Parameters => schema::complete(draft),
+            Self::Items(added) => schema::add_items(draft, added),
+            Self::ToolFields => tools::drop_dependent(draft, kind),
+            Self::Field(path, limit) => fields::shorten(draft, path, &limit),
+            Self::Least(names, least) => fields::raise(draft, names, least),
+            Self::Needs(name, needed) => fields::drop_unneeded(draft, name, needed),
+            Self::Stops { blank } => fields::drop_stops(draft, blank),
+        }
+        Ok(())
+    }
+
+    /// Returns what a service demands, for operators, in Markdown.
+    pub(super) fn demand(&self) -> String {
+        match self {
+            Self::PairedResults => "each result of a tool has the id of its call".into(),
+            Self::Arguments => "arguments of calls are not empty".into(),
+            Self::Calls => "`tool_calls` of a message is not an empty list".into(),
+            Self::Turns => "each message of the model has text or calls".into(),
+            Self::BlankTexts => {
+                "no message or instruction of white space alone; a prefill does not end with white space".into()
+            }
+            Self::Content => "`content` is a text or a list with parts".into(),
+            Self::CallIds { limit, is_unique: false } => format!("ids of calls: {limit}"),
+            Self::CallIds { limit, is_unique: true } => format!("ids of calls: {limit}, each used once"),
+            Self::ToolNames(limit) => format!("names of tools: {limit}"),
+            Self::Participants(limit) => format!("`name` of a message: {limit}"),
+            Self::Parameters => "the schema of a tool has `type` and `properties`".into(),
+            Self::Items(_) => "arrays in the schema of a tool have `items`".into(),
+            Self::ToolFields => {
+                "`tools` is not empty; `tool_choice` and `parallel_tool_calls` only with tools; a chosen tool exists"
+                    .into()
+            }
+            Self::Field(path, limit) => format!("`{path}`: {limit}"),
+            Self::Least(names, least) => format!("`{}`: at least {least}", names.join("`, `")),
+            Self::Needs(name, needed) => format!("`{name}` only with `{needed}: true`"),
+            Self::Stops { blank: false } => "`stop` has no empty text".into(),
+            Self::Stops { blank: true } => "`stop` has no text of white space alone".into(),
+        }
+    }
+
+    /// Returns the repair, for operators, in Markdown.
+    pub(super) fn repair(&self) -> &'static str {
+        match self {
+            Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
+            Self::Arguments => "`{}`",
+            Self::Calls | Self::Turns | Self::Needs(..) | Self::Stops { .. } => "left out",
+            Self::BlankTexts => "left out; 400 if the last message of the user is blank",
+            Self::Content => "an empty text",
+            Self::CallIds { .. } => "shortened with a hash, the same in call and result",
+            Self::ToolNames(_) => "shortened with a hash; the client receives its own name",
+            Self::Participants(_) | Self::Field(..) => "shortened with a hash, the same each time",
+            Self::Parameters => "`\"type\": \"object\"`, `\"properties\": {}` added",
+            Self::Items("{}") => "`\"items\": {}` added",
+            Self::Items(_) => "`\"items\": {\"type\": \"string\"}` added",
+            Self::ToolFields => "left out with the fields that depend on it",
+            Self::Least(..) => "raised; a negative number, which means no limit, is left out",
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The table: rules, the services that have them, and their sources.
+
+use super::kind::ServiceKind::{self, *};
+use super::limit::{Letters, TextLimit};
+use super::rule::Rule;
+use std::fmt::Write;
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    pub(super) rule: Rule,
+    pub(super) services: &'static [ServiceKind],
+    source: &'static str,
+}
+
+const fn row(rule: Rule, services: &'static [ServiceKind], source: &'static str) -> Row {
+    Row { rule, services, source }
+}
+
+const WORD_64: TextLimit = TextLimit::most(64, Letters::Word);
+const TEXT_64: TextLimit = TextLimit::most(64, Letters::Any);
+const USER: TextLimit = TextLimit::most(256, Letters::Any).opaque();
+
+/// The services with OpenAI's own implementation.
+const OPENAI: &[ServiceKind] = &[OpenAi, Azure, Responses];
+const MESSAGES: &[ServiceKind] = &[Anthropic, Bedrock];
+/// The services that refuse what the first service with OpenAI's API refuses, as far as it is known.
+const STRICT: &[ServiceKind] =
+    &[OpenAi, Azure, Responses, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu];
+/// The same, and the services with the Messages API.
+const KNOWN: &[ServiceKind] = &[
+    OpenAi, Azure, Responses, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
+    Zhipu,
+];
+const CHAT: &[ServiceKind] = &[
+    OpenAi, Azure, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm, Sglang, LlamaCpp,
+    LmStudio, Compatible,
+];
+const EVERY: &[ServiceKind] = &[
+    OpenAi, Azure, Responses, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
+    Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+];
+
+/// All rows in the order in which they are applied: a later one finds what an earlier one left.
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Rule::PairedResults,
+        KNOWN,
+        "openai-python `ChatCompletionToolMessageParam`: `tool_call_id` is required",
+    ),
+    row(
+        Rule::Calls,
+        CHAT,
+        "OpenAI: `Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1`",
+    ),
+    row(
+        Rule::Arguments,
+        &[Mistral, DeepSeek, Moonshot, Zhipu, Vllm, Sglang, LlamaCpp, Compatible],
+        "vLLM parses the arguments of earlier calls as JSON (`vllm/entrypoints/chat_utils.py`)",
+    ),
+    row(
+        Rule::BlankTexts,
+        MESSAGES,
+        "LibreChat-AI/agents#124, home-assistant/core#175637, langchain-ai/langchain#35073",
+    ),
+    row(
+        Rule::Turns,
+        &[Moonshot, Xai, Mistral, Zhipu],
+        "MoonshotAI/kimi-code#1985; AstrBotDevs/AstrBot#6447 (xAI)",
+    ),
+    row(Rule::Content, CHAT, "OpenAI: `Invalid value for 'content': expected a string, got null`"),
+    row(
+        Rule::CallIds { limit: TextLimit::most(40, Letters::Any), is_unique: false },
+        &[OpenAi, Azure, OpenRouter],
+        "BerriAI/litellm#11392, Helicone/helicone#5575",
+    ),
+    row(Rule::CallIds { limit: TEXT_64, is_unique: false }, &[Responses], "openai/codex#14355"),
+    row(
+        Rule::CallIds { limit: TextLimit::most(128, Letters::Word), is_unique: true },
+        &[Anthropic],
+        "Anthropic: `tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'`, `ids must be unique`",
+    ),
+    row(
+        Rule::CallIds { limit: WORD_64, is_unique: true },
+        &[Bedrock],
+        "Bedrock `ToolUseBlock`: `toolUseId` of 1 to 64 characters, `[a-zA-Z0-9_-]+`",
+    ),
+    row(
+        Rule::CallIds { limit: TextLimit::most(9, Letters::Plain).exactly(), is_unique: false },
+        &[Mistral],
+        "anomalyco/opencode#1680",
+    ),
+    row(
+        Rule::ToolNames(WORD_64),
+        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Groq, OpenRouter, Xai, Zhipu, Compatible],
+        "OpenAI API reference, `FunctionObject.name`; nikkigallery/Whimbox#61 (DeepSeek)",
+    ),
+    row(Rule::ToolNames(WORD_64.after_a_letter()), &[Moonshot], "MoonshotAI/kimi-cli#1773"),
+    row(
+        Rule::ToolNames(TextLimit::most(64, Letters::Dotted).after_a_letter()),
+        &[Gemini],
+        "cline/cline#7339",
+    ),
+    row(Rule::ToolNames(TextLimit::most(128, Letters::Word)), &[Anthropic], "microsoft/wassette#56"),
+    row(Rule::ToolNames(WORD_64), &[Bedrock], "anthropics/claude-code#5132"),
+    row(
+        Rule::Participants(TextLimit::most(64, Letters::NoMarkup)),
+        &[OpenAi, Azure],
+        "OpenAI: `Invalid 'messages[0].name': … pattern '^[^\\s<|\\\\/>]+$'`",
+    ),
+    row(Rule::Parameters, KNOWN, "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68"),
+    row(
+        Rule::Items("{}"),
+        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible],
+        "ogx-ai/ogx#3004, garrytan/gbrain#1028",
+    ),
+    row(Rule::Items(r#"{"type":"string"}"#), &[Gemini], "cline/cline#7339"),
+    row(
+        Rule::ToolFields,
+        EVERY,
+        "OpenAI: `'tool_choice' is only allowed when 'tools' are specified`, `[] is too short - 'tools'`",
+    ),
+    row(
+        Rule::Field("response_format.json_schema.name", WORD_64),
+        STRICT,
+        "OpenAI API reference, `ResponseFormatJsonSchema.json_schema.name`",
+    ),
+    row(
+        Rule::Field("user", TEXT_64),
+        OPENAI,
+        "OpenAI: `Invalid 'user': string too long … maximum length 64`",
+    ),
+    row(Rule::Field("safety_identifier", TEXT_64), OPENAI, "OpenAI API reference, `safety_identifier`"),
+    row(Rule::Field("prompt_cache_key", TEXT_64), OPENAI, "OpenAI API reference, `prompt_cache_key`"),
+    row(
+        Rule::Field("user", USER),
+        MESSAGES,
+        "Anthropic API reference, `metadata.user_id`; BerriAI/litellm#10106",
+    ),
+    row(Rule::Field("safety_identifier", USER), MESSAGES, "the same: it becomes `metadata.user_id`"),
+    row(Rule::Field("metadata.user_id", USER), MESSAGES, "the same"),
+    row(
+        Rule::Least(&["max_tokens", "max_completion_tokens"], 16),
+        &[Responses],
+        "OpenAI: `Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16`",
+    ),
+    row(
+        Rule::Least(&["max_tokens", "max_completion_tokens"], 1),
+        &[
+            OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
+            Zhipu, Vllm, Sglang, Compatible,
+        ],
+        "OpenAI and Anthropic API references, `max_tokens`; vLLM: `max_tokens must be at least 1`",
+    ),
+    row(
+        Rule::Needs("top_logprobs", "logprobs"),
+        CHAT,
+        "OpenAI API reference, `top_logprobs`: \"`logprobs` must be set to `true`\"",
+    ),
+    row(Rule::Stops { blank: false }, CHAT, "OpenAI: `[] is too short - 'stop'`"),
+    row(
+        Rule::Stops { blank: true },
+        MESSAGES,
+        "Anthropic: `stop_sequences: each stop sequence must contain non-whitespace`",
+    ),
+];
+
+/// Returns the rows of a service, in order.
+pub(super) fn rows_of(kind: ServiceKind) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| row.services.contains(&kind))
+}
+
+/// Returns the rows of a service, or all: what is demanded, by whom, the repair, and the source.
+pub fn rows(kind: Option<ServiceKind>) -> Vec<[String; 4]> {
+    let rows = ROWS.iter().filter(|row| kind.is_none_or(|kind| row.services.contains(&kind)));
+    rows.map(|row| {
+        let services = match row.services.len() == ServiceKind::ALL.len() {
+            true => "all".to_owned(),
+            false => row.services.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(" "),
+        };
+        [row.rule.demand(), services, row.rule.repair().to_owned(), row.source.to_owned()]
+    })
+    .collect()
+}
+
+/// Returns the table as Markdown, for the documentation.
+pub fn markdown() -> String {
+    let mut out =
+        String::from("| A service demands | services | repair | source |\n| --- | --- | --- | --- |\n");
+    for row in rows(None) {
+        let [demand, services, repair, source] = row.map(|cell| cell.replace('|', "\\|"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "| {demand} | {services} | {repair} | {source} |");
+    }
+    out
+}

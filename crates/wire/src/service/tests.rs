@@ -1,0 +1,522 @@
+//! What leaves satisfies every rule, whatever came in.
+
+use super::limit::{Letters, TextLimit};
+use super::rule::Rule;
+use super::table::rows_of;
+use super::{ServiceKind, adapt, may_apply};
+use futures_util::StreamExt;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::collections::HashSet;
+use valvehouse_core::provider::{Answer, StreamChunk};
+use valvehouse_json::Json;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn kinds() -> impl Iterator<Item = ServiceKind> {
+    ServiceKind::ALL.into_iter().map(|(_, kind)| kind)
+}
+
+/// Texts at the limits of names and ids.
+fn texts() -> Vec<String> {
+    let lengths = [1, 8, 9, 10, 39, 40, 41, 63, 64, 65, 127, 128, 129, 300];
+    let plain = lengths.map(|length| "aB3".chars().cycle().take(length).collect::<String>());
+    let others = ["functions.f:0", "functions:f.0", "f g", "ä-ö", "9lives", "_x", "a/b", "call_1"];
+    plain.into_iter().chain(others.map(str::to_owned)).collect()
+}
+
+fn content() -> impl Strategy<Value = Option<Json>> {
+    let values = [
+        r#""""#,
+        r#"" ""#,
+        r#""\n\t""#,
+        r#""hi""#,
+        r#""hi \n""#,
+        "null",
+        "[]",
+        r#"[{"type":"text","text":""}]"#,
+        r#"[{"type":"text","text":" "}]"#,
+        r#"[{"type":"text","text":"a "},{"type":"text","text":" "}]"#,
+        r#"[{"type":"text","text":" "},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]"#,
+        r#"["a","b "]"#,
+    ];
+    prop_oneof![1 => Just(None), 9 => select(values.to_vec()).prop_map(|text| Some(json(text)))]
+}
+
+fn call() -> impl Strategy<Value = Json> {
+    let id = prop_oneof![4 => select(texts()), 1 => Just(String::new())];
+    let arguments = select(vec!["", " ", "{}", "{\"a\":1}", "{\"a", "[1]"]);
+    (id, select(texts()), arguments, any::<bool>()).prop_map(|(id, name, arguments, custom)| {
+        let (kind, key) = if custom { ("custom", "input") } else { ("function", "arguments") };
+        let called = Json::from([("name", name.into()), (key, arguments.into())]);
+        Json::from([("id", id.into()), ("type", kind.into()), (kind, called)])
+    })
+}
+
+fn object(fields: Vec<(&str, Option<Json>)>) -> Json {
+    let object = Json::object();
+    for (key, value) in fields {
+        if let Some(value) = value {
+            object.put(key, value);
+        }
+    }
+    object
+}
+
+fn message() -> impl Strategy<Value = Json> {
+    let name = prop_oneof![3 => Just(None), 1 => select(texts()).prop_map(|text| Some(Json::from(text)))];
+    let calls = prop_oneof![2 => Just(None), 3 => prop::collection::vec(call(), 0..3).prop_map(|calls| Some(Json::from(calls)))];
+    let id = prop_oneof![1 => Just(None), 4 => select(texts()).prop_map(|text| Some(Json::from(text)))];
+    let role = select(vec!["system", "user", "assistant", "assistant", "tool"]);
+    (role, content(), name, calls, id).prop_map(|(role, content, name, calls, id)| {
+        let (calls, id) = match role {
+            "assistant" => (calls, None),
+            "tool" => (None, id),
+            _ => (None, None),
+        };
+        let role = Some(Json::from(role));
+        object(vec![
+            ("role", role),
+            ("content", content),
+            ("name", name),
+            ("tool_calls", calls),
+            ("tool_call_id", id),
+        ])
+    })
+}
+
+fn tool() -> impl Strategy<Value = Json> {
+    let schemas = [
+        "{}",
+        r#"{"type":"object"}"#,
+        r#"{"type":"object","properties":{}}"#,
+        r#"{"properties":{"a":{"type":"array"}}}"#,
+        r#"{"type":"object","properties":{"a":{"type":["array","null"]},"b":{"anyOf":[{"type":"array"},{"type":"string"}]}}}"#,
+        r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"array"}}},"$defs":{"x":{"type":"array"}}}"#,
+        r#"{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{"type":"string"}}}}"#,
+    ];
+    (select(texts()), select(schemas.to_vec()), any::<bool>()).prop_map(|(name, schema, custom)| match custom
+    {
+        true => Json::from([("type", "custom".into()), ("custom", Json::from([("name", name.into())]))]),
+        false => {
+            let function = Json::from([("name", name.into()), ("parameters", json(schema))]);
+            Json::from([("type", "function".into()), ("function", function)])
+        }
+    })
+}
+
+fn choice() -> impl Strategy<Value = Option<Json>> {
+    let named = |name: String| Json::from([("name", name.into())]);
+    prop_oneof![
+        Just(None),
+        Just(Some("auto".into())),
+        Just(Some("none".into())),
+        select(texts())
+            .prop_map(move |name| Some(Json::from([("type", "function".into()), ("function", named(name))]))),
+        prop::collection::vec(select(texts()), 0..3).prop_map(move |names| {
+            let tools = names
+                .into_iter()
+                .map(|name| Json::from([("type", "function".into()), ("function", named(name))]));
+            let allowed = Json::from([("mode", "auto".into()), ("tools", tools.collect::<Vec<_>>().into())]);
+            Some(Json::from([("type", "allowed_tools".into()), ("allowed_tools", allowed)]))
+        }),
+    ]
+}
+
+fn user() -> impl Strategy<Value = Option<Json>> {
+    let own = ["ann@example.com", "+49 30 123456", "1234567890", "{\"account\":\"a\"}"].map(str::to_owned);
+    let texts: Vec<String> = texts().into_iter().chain(own).collect();
+    prop_oneof![2 => Just(None), 1 => select(texts).prop_map(|text| Some(Json::from(text)))]
+}
+
+fn request() -> impl Strategy<Value = Json> {
+    let number = || prop_oneof![2 => Just(None), 1 => select(vec![-2, -1, 0, 1, 15, 16, 4096]).prop_map(|n| Some(Json::from(n)))];
+    let flag = || prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(|flag| Some(Json::from(flag)))];
+    let tools = prop_oneof![1 => Just(None), 3 => prop::collection::vec(tool(), 0..4).prop_map(|tools| Some(Json::from(tools)))];
+    let stops = [r#""""#, r#""\n""#, r#"["\n","a"]"#, "[]", r#"["a"]"#, "null"];
+    let stop = prop_oneof![2 => Just(None), 1 => select(stops.to_vec()).prop_map(|text| Some(json(text)))];
+    let about_tools = (tools, choice(), flag());
+    let others = (user(), user(), number(), number(), flag(), number(), stop);
+    (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
+        |(messages, about_tools, others)| {
+            let (tools, choice, parallel) = about_tools;
+            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop) = others;
+            object(vec![
+                ("model", Some("m".into())),
+                ("messages", Some(messages.into())),
+                ("tools", tools),
+                ("tool_choice", choice),
+                ("parallel_tool_calls", parallel),
+                ("user", user),
+                ("metadata", user_id.map(|id| Json::from([("user_id", id)]))),
+                ("max_tokens", max_tokens),
+                ("max_completion_tokens", completion),
+                ("logprobs", logprobs),
+                ("top_logprobs", top_logprobs),
+                ("stop", stop),
+            ])
+        },
+    )
+}
+
+/// Returns the rules of a service that a request breaks, each checked on its own.
+fn faults(kind: ServiceKind, body: &Json) -> Vec<String> {
+    let rows = rows_of(kind).filter(|row| !is_kept(&row.rule, body));
+    rows.map(|row| row.rule.demand()).collect()
+}
+
+fn calls(body: &Json) -> Vec<Json> {
+    body.list("messages").iter().flat_map(|message| message.list("tool_calls")).collect()
+}
+
+fn name_of(value: &Json) -> String {
+    ["function.name", "custom.name"]
+        .iter()
+        .find_map(|path| value.at_path(path).as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn text_parts(message: &Json) -> Option<String> {
+    match message.field("content") {
+        Json::Text(text) => Some(text.as_str().to_owned()),
+        Json::Array(parts) => {
+            let text = |part: &Json| {
+                part.as_str().map(str::to_owned).or_else(|| part.text("text").map(String::from))
+            };
+            Some(parts.items().iter().filter_map(text).collect())
+        }
+        _ => None,
+    }
+}
+
+fn has_image(message: &Json) -> bool {
+    message.list("content").iter().any(|part| part.text("type").is_some_and(|kind| kind == "image_url"))
+}
+
+fn schemas(of: &Json, visit: &mut dyn FnMut(&Json)) {
+    visit(of);
+    for key in ["properties", "$defs"] {
+        of.field(key).entries().iter().for_each(|(_, inner)| schemas(inner, visit));
+    }
+    if of.field("items").is_object() {
+        schemas(&of.field("items"), visit);
+    }
+    of.list("anyOf").iter().for_each(|inner| schemas(inner, visit));
+}
+
+fn is_array_without_items(schema: &Json) -> bool {
+    let kind = schema.field("type");
+    let is_array =
+        kind.as_str() == Some("array") || kind.items().iter().any(|kind| kind.as_str() == Some("array"));
+    is_array && schema.given("items").is_none()
+}
+
+fn is_kept(rule: &Rule, body: &Json) -> bool {
+    let messages = body.list("messages");
+    let role = |message: &Json| message.string("role");
+    let parameters = || -> Vec<Json> {
+        let own = body.list("tools").into_iter().map(|tool| tool.at_path("function.parameters"));
+        own.filter(|own| !own.is_empty()).collect()
+    };
+    let is_last = |at: usize| messages[at + 1..].iter().all(|own| role(own) == "system");
+    match rule {
+        Rule::PairedResults => {
+            calls(body).iter().all(|call| !call.string("id").is_empty())
+                && messages.iter().all(|own| role(own) != "tool" || !own.string("tool_call_id").is_empty())
+        }
+        Rule::Arguments => calls(body).iter().all(|call| {
+            call.get("function").is_none_or(|function| !function.string("arguments").trim().is_empty())
+        }),
+        Rule::Calls => messages.iter().all(|own| own.get("tool_calls").is_none_or(|calls| !calls.is_empty())),
+        Rule::Turns => messages.iter().all(|own| {
+            role(own) != "assistant"
+                || !own.list("tool_calls").is_empty()
+                || has_image(own)
+                || text_parts(own).is_some_and(|text| !text.is_empty())
+        }),
+        Rule::BlankTexts => messages.iter().enumerate().all(|(at, own)| {
+            let text = text_parts(own).unwrap_or_default();
+            let is_blank = !text.is_empty() && text.trim().is_empty();
+            let is_prefill = is_last(at) && role(own) == "assistant" && own.list("tool_calls").is_empty();
+            role(own) == "tool" || (!is_blank && !(is_prefill && !has_image(own) && text.trim_end() != text))
+        }),
+        Rule::Content => messages.iter().all(|own| match own.field("content") {
+            Json::Array(parts) => !parts.is_empty(),
+            Json::Null => match &*role(own) {
+                "assistant" => !own.list("tool_calls").is_empty(),
+                role => role != "tool",
+            },
+            _ => true,
+        }),
+        Rule::CallIds { limit, is_unique } => {
+            let ids: Vec<String> = calls(body).iter().map(|call| call.string("id")).collect();
+            let results = messages.iter().map(|own| own.string("tool_call_id"));
+            ids.iter().cloned().chain(results).all(|id| limit.fits(&id))
+                && (!is_unique || ids.iter().collect::<HashSet<_>>().len() == ids.len())
+        }
+        Rule::ToolNames(limit) => {
+            let tools = body.list("tools");
+            let choice = body.field("tool_choice");
+            let chosen = choice.at_path("allowed_tools.tools").items();
+            let all = tools.iter().chain(&chosen).chain([&choice]).map(name_of);
+            let results = messages.iter().filter(|own| role(own) == "tool").map(|own| own.string("name"));
+            all.chain(calls(body).iter().map(name_of)).chain(results).all(|name| limit.fits(&name))
+        }
+        Rule::Participants(limit) => {
+            messages.iter().filter(|own| role(own) != "tool").all(|own| limit.fits(&own.string("name")))
+        }
+        Rule::Parameters => {
+            parameters().iter().all(|own| own.get("type").is_some() && own.get("properties").is_some())
+        }
+        Rule::Items(_) => {
+            let mut lacks = false;
+            parameters()
+                .iter()
+                .for_each(|own| schemas(own, &mut |schema| lacks |= is_array_without_items(schema)));
+            !lacks
+        }
+        Rule::ToolFields => {
+            let names: Vec<String> = body.list("tools").iter().map(name_of).collect();
+            let choice = body.field("tool_choice");
+            let allowed = choice.at_path("allowed_tools.tools").items();
+            let chosen = allowed.iter().chain([&choice]).map(name_of).filter(|name| !name.is_empty());
+            let has_none =
+                ["tools", "tool_choice", "parallel_tool_calls"].iter().all(|key| body.get(key).is_none());
+            if names.is_empty() { has_none } else { chosen.into_iter().all(|name| names.contains(&name)) }
+        }
+        Rule::Field(path, limit) => body.at_path(path).as_str().is_none_or(|text| limit.fits(text)),
+        Rule::Least(names, least) => names
+            .iter()
+            .all(|name| body.get(name).and_then(|own| own.as_i64()).is_none_or(|own| own >= *least)),
+        Rule::Needs(name, needed) => body.get(name).is_none() || body.is_true(needed),
+        Rule::Stops { blank } => match body.field("stop") {
+            Json::Text(text) => !if *blank { text.as_str().trim().is_empty() } else { text.is_empty() },
+            Json::Array(texts) => {
+                let texts = texts.items();
+                let is_empty = |text: &Json| {
+                    if *blank { text.str_or_empty().trim().is_empty() } else { text.is_empty() }
+                };
+                !texts.is_empty() && !texts.iter().any(is_empty)
+            }
+            _ => true,
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_global_rejects: 65_536, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_leaves_satisfies_every_rule(body in request()) {
+        let before = body.to_string();
+        for kind in kinds() {
+            let before_faults = faults(kind, &body);
+            let Ok(adapted) = adapt(kind, &body) else {
+                prop_assert!(!before_faults.is_empty(), "{}: an error without a fault: {before}", kind.as_str());
+                continue;
+            };
+            prop_assert_eq!(&body.to_string(), &before, "{}: the original was changed", kind.as_str());
+            let Some(adapted) = adapted else {
+                prop_assert_eq!(before_faults, Vec::<String>::new(), "{}: {}", kind.as_str(), before);
+                continue;
+            };
+            prop_assert!(!before_faults.is_empty(), "{}: changed without a fault: {before} to {}", kind.as_str(), adapted.body);
+            prop_assert!(!adapted.fields.is_empty());
+            prop_assert_eq!(faults(kind, &adapted.body), Vec::<String>::new(), "{}: {} from {}", kind.as_str(), adapted.body, before);
+            let again = adapt(kind, &adapted.body);
+            prop_assert!(matches!(again, Ok(None)), "{}: changed twice: {}", kind.as_str(), adapted.body);
+        }
+    }
+
+    #[test]
+    fn ids_of_calls_and_results_stay_equal_and_apart(body in request()) {
+        let pairs = |body: &Json| -> Vec<String> {
+            let own = body.list("messages");
+            own.iter().flat_map(|message| {
+                let calls = message.list("tool_calls").into_iter().map(|call| call.string("id"));
+                calls.chain(message.text("tool_call_id").map(String::from)).collect::<Vec<_>>()
+            }).collect()
+        };
+        let old = pairs(&body);
+        prop_assume!(old.iter().all(|id| !id.is_empty()));
+        for kind in [ServiceKind::OpenAi, ServiceKind::Mistral, ServiceKind::Responses] {
+            let Ok(Some(adapted)) = adapt(kind, &body) else { continue };
+            let new = pairs(&adapted.body);
+            prop_assume!(new.len() == old.len());
+            for (one, other) in (0..old.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+                prop_assert_eq!(old[one] == old[other], new[one] == new[other], "{:?} {:?}", &old, &new);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_no_rule_can_change_are_recognized(body in request()) {
+        let kept = body.list("messages").iter().all(|message| {
+            !matches!(message.field("content"), Json::Null | Json::Array(_)) && message.get("name").is_none()
+        });
+        prop_assume!(kept);
+        for kind in kinds().filter(|kind| !kind.is_messages()) {
+            if !may_apply(kind, body.to_string().as_bytes()) {
+                prop_assert!(matches!(adapt(kind, &body), Ok(None)), "{}: {body}", kind.as_str());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_limits_are_those_of_the_services() {
+    let word = TextLimit::most(64, Letters::Word);
+    for (text, fits) in
+        [("a".repeat(64), true), ("a".repeat(65), false), ("a.b".into(), false), ("a-b_1".into(), true)]
+    {
+        assert_eq!(word.fits(&text), fits, "{text}");
+    }
+    let mistral = TextLimit::most(9, Letters::Plain).exactly();
+    for (text, fits) in
+        [("abcdefgh1", true), ("abcdefgh", false), ("abcdefghij", false), ("abcd_fghi", false)]
+    {
+        assert_eq!(mistral.fits(text), fits, "{text}");
+    }
+    let user = TextLimit::most(256, Letters::Any).opaque();
+    for (text, fits) in [
+        ("ann@example.com", false),
+        ("{\"mail\":\"ann@example.com\"}", false),
+        ("+49 30 1234567", false),
+        ("1234567890", true),
+        ("3f1c0a52-5a0b-4a1e-9a55-2f6f0f3f6a10", true),
+        ("user@home", true),
+    ] {
+        assert_eq!(user.fits(text), fits, "{text}");
+    }
+    assert!(user.shorten("ann@example.com", 0).starts_with("user_"));
+    assert_eq!(word.shorten(&"a".repeat(80), 0), word.shorten(&"a".repeat(80), 0));
+    assert_ne!(word.shorten(&"a".repeat(80), 0), word.shorten(&"a".repeat(81), 0));
+}
+
+#[test]
+fn a_service_is_recognized_by_its_host_and_its_kind() {
+    use super::Protocol::{Chat, Messages, Responses};
+    for (protocol, host, kind, expected) in [
+        (Chat, "api.openai.com", "openai", ServiceKind::OpenAi),
+        (Chat, "lab.openai.azure.com", "openai", ServiceKind::Azure),
+        (Chat, "127.0.0.1", "vllm", ServiceKind::Vllm),
+        (Chat, "api.mistral.ai", "openai", ServiceKind::Mistral),
+        (Chat, "notmistral.ai", "openai", ServiceKind::OpenAi),
+        (Chat, "api.z.ai", "zai", ServiceKind::Zhipu),
+        (Chat, "api.cerebras.ai", "cerebras", ServiceKind::Compatible),
+        (Responses, "api.openai.com", "openai", ServiceKind::Responses),
+        (Messages, "api.anthropic.com", "anthropic", ServiceKind::Anthropic),
+        (Messages, "bedrock-runtime.us-east-1.amazonaws.com", "anthropic", ServiceKind::Bedrock),
+    ] {
+        assert_eq!(ServiceKind::of(protocol, host, kind), expected, "{host} {kind}");
+    }
+    for (name, kind) in ServiceKind::ALL {
+        assert_eq!((ServiceKind::from_name(name), kind.as_str()), (Some(kind), name));
+    }
+}
+
+#[test]
+fn a_result_without_an_id_gets_that_of_its_call() {
+    let talk = |results: &str| {
+        json(&format!(
+            r#"{{"messages":[{{"role":"user","content":"x"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c1","type":"function","function":{{"name":"f","arguments":"{{}}"}}}},{{"id":"c2","type":"function","function":{{"name":"g","arguments":"{{}}"}}}}]}},{results}]}}"#
+        ))
+    };
+    let ids = |results: &str| {
+        let adapted =
+            adapt(ServiceKind::Anthropic, &talk(results)).map(|adapted| adapted.expect("it is changed").body);
+        adapted.map(|body| {
+            body.list("messages")[2..].iter().map(|own| own.string("tool_call_id")).collect::<Vec<_>>()
+        })
+    };
+    let named = r#"{"role":"tool","name":"g","content":"1"},{"role":"tool","content":"2"}"#;
+    assert_eq!(ids(named).unwrap(), ["c2", "c1"]);
+    assert_eq!(ids(r#"{"role":"tool","content":"1"},{"role":"tool","content":"2"}"#).unwrap(), ["c1", "c2"]);
+    assert_eq!(
+        ids(r#"{"role":"tool","tool_call_id":"c1","content":"1"},{"role":"tool","content":"2"}"#).unwrap(),
+        ["c1", "c2"]
+    );
+    let unclear = ids(r#"{"role":"tool","content":"1"}"#).unwrap_err().to_string();
+    assert!(unclear.contains("messages[2].tool_call_id"), "{unclear}");
+}
+
+#[test]
+fn the_choice_of_a_tool_that_is_gone_goes() {
+    let tool =
+        r#"{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}"#;
+    let choose = |choice: &str| {
+        let body = json(&format!(
+            r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":[{tool}],"tool_choice":{choice}}}"#
+        ));
+        adapt(ServiceKind::OpenAi, &body)
+            .unwrap()
+            .map(|adapted| adapted.body.field("tool_choice").to_string())
+    };
+    assert_eq!(choose(r#"{"type":"function","function":{"name":"f"}}"#), None);
+    assert_eq!(choose(r#"{"type":"function","function":{"name":"g"}}"#).as_deref(), Some("null"));
+    assert_eq!(choose(r#""required""#), None);
+    let allowed = |names: &[&str]| {
+        let tools: Vec<String> = names
+            .iter()
+            .map(|name| format!(r#"{{"type":"function","function":{{"name":"{name}"}}}}"#))
+            .collect();
+        format!(
+            r#"{{"type":"allowed_tools","allowed_tools":{{"mode":"auto","tools":[{}]}}}}"#,
+            tools.join(",")
+        )
+    };
+    assert_eq!(choose(&allowed(&["f", "g"])), Some(json(&allowed(&["f"])).to_string()));
+}
+
+/// A long name and its short form at OpenAI.
+fn long_name() -> (String, String, super::Names) {
+    let name = "mcp__enterprise__".repeat(5);
+    let body = json(&format!(
+        r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":[{{"type":"function","function":{{"name":"{name}"}}}}]}}"#
+    ));
+    let adapted = adapt(ServiceKind::OpenAi, &body).unwrap().expect("the name is too long");
+    let short = adapted.body.at_path("tools.0.function.name").str_or_empty().to_owned();
+    assert!(short.len() <= 64 && short.starts_with("mcp__enterprise__"), "{short}");
+    (name, short, adapted.names)
+}
+
+#[test]
+fn the_client_receives_its_own_name_in_a_complete_answer() {
+    let (name, short, names) = long_name();
+    let answer = json(&format!(
+        r#"{{"choices":[{{"message":{{"tool_calls":[{{"id":"a","function":{{"name":"{short}"}}}},{{"id":"b","function":{{"name":"f"}}}}]}}}}]}}"#
+    ));
+    let Answer::Whole(answer) = names.restore(Answer::Whole(answer)) else { panic!("it was complete") };
+    let calls = answer.at_path("choices.0.message.tool_calls").items();
+    assert_eq!(calls.iter().map(name_of).collect::<Vec<_>>(), [name, "f".into()]);
+}
+
+#[tokio::test]
+async fn the_client_receives_its_own_name_in_a_stream_however_it_is_cut() {
+    for cut in [0, 1, 20, 63] {
+        let (name, short, names) = long_name();
+        let (start, end) = short.split_at(cut);
+        let event = |name: &str| {
+            json(&format!(
+                r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"function":{{"name":"{name}"}}}}]}}}}]}}"#
+            ))
+        };
+        let arguments = json(
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}"#,
+        );
+        let mut events = vec![event(end), arguments];
+        if cut > 0 {
+            events.insert(0, event(start));
+        }
+        let chunks =
+            futures_util::stream::iter(events.into_iter().map(|event| Ok(StreamChunk::new(event)))).boxed();
+        let Answer::Stream(chunks) = names.restore(Answer::Stream(chunks)) else { panic!("it was streamed") };
+        let names: Vec<String> = chunks
+            .map(|chunk| name_of(&chunk.expect("no error").event.at_path("choices.0.delta.tool_calls.0")))
+            .collect()
+            .await;
+        assert_eq!(names.concat(), name, "cut at {cut}");
+    }
+}

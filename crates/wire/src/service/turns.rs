@@ -1,0 +1,216 @@
+//! Messages without content, and the names of those who write them.
+
+use super::draft::Draft;
+use super::limit::TextLimit;
+use valvehouse_core::anthropic::{CONTENT_BLOCKS, reseal};
+use valvehouse_core::chat::message::role_of;
+use valvehouse_core::error::Error;
+use valvehouse_json::{Json, Object};
+
+/// The text of a message or a part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Text {
+    Empty,
+    /// White space alone.
+    Blank,
+    Some,
+}
+
+impl Text {
+    fn of(text: &str) -> Self {
+        match text {
+            "" => Self::Empty,
+            text if text.chars().all(char::is_whitespace) => Self::Blank,
+            _ => Self::Some,
+        }
+    }
+
+    /// Returns the text of a part, `None` for an image and the like.
+    fn of_part(part: &Json) -> Option<Self> {
+        match part {
+            Json::Text(text) => Some(Self::of(text.as_str())),
+            Json::Object(fields) => {
+                let is_text = fields.with("type", |kind| match kind {
+                    None => true,
+                    Some(kind) => matches!(kind.as_str(), Some("text" | "input_text" | "output_text")),
+                });
+                is_text.then(|| {
+                    fields.with("text", |text| text.map_or(Self::Empty, |text| Self::of(text.str_or_empty())))
+                })
+            }
+            _ => Some(Self::Empty),
+        }
+    }
+
+    fn of_message(fields: &Object) -> Self {
+        fields.with("content", |content| match content {
+            Some(Json::Text(text)) => Self::of(text.as_str()),
+            Some(Json::Array(parts)) => {
+                parts.with(|parts| parts.iter().filter_map(Self::of_part).max().unwrap_or(Self::Empty))
+            }
+            _ => Self::Empty,
+        })
+    }
+}
+
+/// Returns `true` if a message has calls, or parts that are not text.
+fn has_more_than_text(fields: &Object) -> bool {
+    let is_filled = |key: &str| fields.with(key, |value| value.is_some_and(|value| !value.is_empty()));
+    is_filled("tool_calls")
+        || is_filled(CONTENT_BLOCKS)
+        || is_filled("refusal")
+        || ["audio", "function_call"]
+            .iter()
+            .any(|key| fields.with(key, |own| own.is_some_and(|own| !own.is_null())))
+        || fields.with("content", |content| match content {
+            Some(Json::Array(parts)) => {
+                parts.with(|parts| parts.iter().any(|part| Text::of_part(part).is_none()))
+            }
+            _ => false,
+        })
+}
+
+/// Removes texts of white space alone where no other text stands beside them, and white space at the end of a
+/// prefill.
+pub(super) fn drop_blank_texts(draft: &mut Draft) -> Result<(), Error> {
+    let last = last_turn(draft);
+    let mut dropped = Vec::new();
+    for at in 0..draft.len() {
+        let Json::Object(fields) = draft.message(at) else { continue };
+        if Text::of_message(fields) != Text::Blank {
+            continue;
+        }
+        let has_more = has_more_than_text(fields);
+        match &*role_of(draft.message(at)) {
+            // A result may be blank.
+            "tool" | "function" => {}
+            _ if has_more => drop_text(draft, at),
+            "user" if Some(at) == last => {
+                let message = format!(
+                    "cannot send messages[{at}] to Anthropic's models: its text is blank; write a text or leave the \
+                     message out"
+                );
+                return Err(Error::invalid(message, Some("messages")));
+            }
+            _ => dropped.push(at),
+        }
+    }
+    draft.drop_messages(&dropped, "messages");
+    trim_prefill(draft);
+    Ok(())
+}
+
+/// Returns the place of the last message that is no instruction: instructions are sent apart.
+fn last_turn(draft: &Draft) -> Option<usize> {
+    (0..draft.len()).rev().find(|at| !matches!(&*role_of(draft.message(*at)), "system" | "developer"))
+}
+
+/// Removes the text of a message, and leaves its other parts.
+fn drop_text(draft: &mut Draft, at: usize) {
+    let message = draft.edit(at, "messages.content");
+    let parts = message.field("content").items();
+    let others: Vec<Json> = parts.into_iter().filter(|part| Text::of_part(part).is_none()).collect();
+    message.put("content", if others.is_empty() { Json::Null } else { others.into() });
+    reseal(&message);
+}
+
+fn trim_prefill(draft: &mut Draft) {
+    let Some(at) = last_turn(draft) else { return };
+    let Json::Object(fields) = draft.message(at) else { return };
+    let ends_blank = |text: &str| text.ends_with(char::is_whitespace);
+    let is_meant = fields.with("content", |content| match content {
+        Some(Json::Text(text)) => ends_blank(text.as_str()),
+        Some(Json::Array(parts)) => parts.with(|parts| match parts.last() {
+            Some(Json::Text(text)) => ends_blank(text.as_str()),
+            Some(part) => Text::of_part(part).is_some() && ends_blank(&part.text_or_empty("text")),
+            None => false,
+        }),
+        _ => false,
+    });
+    let is_last_word =
+        role_of(draft.message(at)) == "assistant" && draft.message(at).list("tool_calls").is_empty();
+    // A message of white space alone is dropped.
+    let Json::Object(fields) = draft.message(at) else { return };
+    if !is_meant || !is_last_word || Text::of_message(fields) != Text::Some {
+        return;
+    }
+    let message = draft.edit(at, "messages.content");
+    let content: Json = match message.field("content") {
+        Json::Text(text) => text.as_str().trim_end().into(),
+        content => {
+            let mut parts = content.items();
+            while parts.last().and_then(Text::of_part).is_some_and(|text| text != Text::Some) {
+                parts.pop();
+            }
+            if let Some(last) = parts.pop() {
+                parts.push(trimmed(last));
+            }
+            parts.into()
+        }
+    };
+    message.put("content", content);
+    reseal(&message);
+}
+
+/// Returns a part without white space at the end of its text. The part may be changed.
+fn trimmed(part: Json) -> Json {
+    match part {
+        Json::Text(text) => text.as_str().trim_end().into(),
+        part => {
+            if Text::of_part(&part).is_some() {
+                part.edit("text", part.text_or_empty("text").trim_end());
+            }
+            part
+        }
+    }
+}
+
+/// Removes messages of the model without text and calls.
+pub(super) fn drop_empty_turns(draft: &mut Draft) {
+    let is_empty = |at: &usize| match draft.message(*at) {
+        Json::Object(fields) => {
+            !fields.has_text("content")
+                && role_of(draft.message(*at)) == "assistant"
+                && Text::of_message(fields) == Text::Empty
+                && !has_more_than_text(fields)
+        }
+        _ => false,
+    };
+    let empty: Vec<usize> = (0..draft.len()).filter(is_empty).collect();
+    draft.drop_messages(&empty, "messages");
+}
+
+/// Writes an empty text where a message has no content.
+pub(super) fn fill_content(draft: &mut Draft) {
+    for at in 0..draft.len() {
+        let Json::Object(fields) = draft.message(at) else { continue };
+        if fields.has_text("content") {
+            continue;
+        }
+        let content = fields.with("content", |content| content.cloned());
+        let is_list = matches!(&content, Some(Json::Array(parts)) if parts.is_empty());
+        let is_missing = content.is_none_or(|content| content.is_null());
+        let has_more = has_more_than_text(fields);
+        let content = match &*role_of(draft.message(at)) {
+            "assistant" if has_more && is_list => Json::Null,
+            "assistant" if has_more => continue,
+            "assistant" | "tool" if is_missing => "".into(),
+            _ if is_list => "".into(),
+            _ => continue,
+        };
+        draft.edit(at, "messages.content").put("content", content);
+    }
+}
+
+/// Shortens the names of those who write messages. Results have the name of a tool.
+pub(super) fn shorten_participants(draft: &mut Draft, limit: &TextLimit) {
+    for at in 0..draft.len() {
+        let Json::Object(fields) = draft.message(at) else { continue };
+        let fits = |name: Option<&Json>| name.is_none_or(|name| limit.fits(name.str_or_empty()));
+        if fields.with("name", fits) || matches!(&*role_of(draft.message(at)), "tool" | "function") {
+            continue;
+        }
+        let name = limit.shorten(&draft.message(at).text_or_empty("name"), 0);
+        draft.edit(at, "messages.name").put("name", name);
+    }
+}
