@@ -76,6 +76,7 @@ mod responses_socket;
 mod responses_upstream;
 mod safety;
 mod scheduled;
+mod service_rules;
 mod same_either_way;
 mod same_everywhere;
 mod sdk;

@@ -40,7 +40,7 @@ const fn like_openai(name: &'static str, base_url: &'static str, key: &'static s
 }
 
 /// The kinds we know.
-pub const KINDS: [ProviderKind; 32] = [
+pub const KINDS: [ProviderKind; 33] = [
     like_openai("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     kind("anthropic", Wire::Anthropic, "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
     // On this machine it wants no key; in the cloud it has another address.
@@ -76,6 +76,7 @@ pub const KINDS: [ProviderKind; 32] = [
     // On this machine, without keys.
     like_openai("llamacpp", "http://127.0.0.1:8080/v1", ""),
     like_openai("lmstudio", "http://127.0.0.1:1234/v1", ""),
+    like_openai("sglang", "http://127.0.0.1:30000/v1", ""),
     like_openai("vllm", "http://127.0.0.1:8000/v1", ""),
 ];
 

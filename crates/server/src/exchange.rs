@@ -16,6 +16,8 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The header with the settings that were omitted from the provider's request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
+/// The header with the fields that were changed for the provider.
+const ADAPTED: HeaderName = HeaderName::from_static("x-valvehouse-adapted");
 
 /// The header with the result of the check of an answer against its `response_format`, unless it matches.
 const RESPONSE_FORMAT: HeaderName = HeaderName::from_static("x-valvehouse-response-format");
@@ -50,14 +52,15 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
 }
 
 /// Adds the provider's headers to a response unless the host has set them, and the headers with the model
-/// that answered, with the omitted settings and with the check of its format.
+/// that answered, with the omitted and the changed fields, and with the check of its format.
 pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
     if let Some(model) = exchange.served_by().and_then(|model| HeaderValue::from_str(&model).ok()) {
         response.headers_mut().insert(MODEL, model);
     }
-    let left_out = exchange.left_out();
-    if let (false, Ok(names)) = (left_out.is_empty(), HeaderValue::from_str(&left_out.join(", "))) {
-        response.headers_mut().insert(LEFT_OUT, names);
+    for (name, fields) in [(LEFT_OUT, exchange.left_out()), (ADAPTED, exchange.adapted())] {
+        if let (false, Ok(fields)) = (fields.is_empty(), HeaderValue::from_str(&fields.join(", "))) {
+            response.headers_mut().insert(name, fields);
+        }
     }
     if let Some(check) = exchange.format_check() {
         response.headers_mut().insert(RESPONSE_FORMAT, HeaderValue::from_static(check.as_str()));

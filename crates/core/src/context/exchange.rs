@@ -57,15 +57,21 @@ impl fmt::Debug for Credential {
 /// A header: its name in lower case, and its value.
 pub type Header = (CompactString, CompactString);
 
-/// The names of request fields that were not sent to providers.
+/// The names of request fields that providers receive changed or not at all.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct FieldNames {
     earlier: Vec<String>,
-    /// The fields omitted from the current model call.
+    /// The fields of the current model call.
     last: Vec<String>,
 }
 
-impl LeftOut {
+impl FieldNames {
+    /// Returns all names without duplicates.
+    fn all(&self) -> Vec<String> {
+        let last = self.last.iter().filter(|name| !self.earlier.contains(name));
+        self.earlier.iter().chain(last).cloned().collect()
+    }
+
     fn end_call(&mut self) {
         for name in std::mem::take(&mut self.last) {
             if !self.earlier.contains(&name) {
@@ -106,7 +112,9 @@ pub struct Exchange {
     shown: Option<Arc<HeaderNames>>,
     received: Mutex<Vec<Header>>,
     /// The names of the fields that were not sent to the providers of this request.
-    left_out: Mutex<LeftOut>,
+    left_out: Mutex<FieldNames>,
+    /// The names of the fields that were changed for the providers of this request.
+    adapted: Mutex<FieldNames>,
     /// The model that answered, `provider/model`, if there were several candidates.
     served_by: Mutex<Option<String>>,
     /// The result of the check of the last answer against its format.
@@ -179,10 +187,21 @@ impl Exchange {
 
     /// Returns the names of the fields omitted from the model calls of this request, without duplicates.
     pub fn left_out(&self) -> Vec<String> {
-        let left_out = self.left_out.lock();
-        let mut names = left_out.earlier.clone();
-        names.extend(left_out.last.iter().filter(|name| !left_out.earlier.contains(name)).cloned());
-        names
+        self.left_out.lock().all()
+    }
+
+    /// Records the fields that are changed for a provider, whose service would refuse them. They replace the
+    /// fields recorded for an earlier provider of the same model call.
+    pub fn adapt(&self, provider: &str, names: Vec<String>) {
+        if !names.is_empty() {
+            tracing::info!(provider, "adapted in a request: {}", names.join(", "));
+        }
+        self.adapted.lock().last = names;
+    }
+
+    /// Returns the names of the fields changed for the model calls of this request, without duplicates.
+    pub fn adapted(&self) -> Vec<String> {
+        self.adapted.lock().all()
     }
 
     /// Creates the HTTP side of a request nested in this one, such as a script's model call, with the same
@@ -249,6 +268,7 @@ impl Exchange {
     pub fn begin_call(&self) {
         if self.calls.fetch_add(1, Relaxed) > 0 {
             self.left_out.lock().end_call();
+            self.adapted.lock().end_call();
         }
         self.retries.store(0, Relaxed);
     }

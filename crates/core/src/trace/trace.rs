@@ -147,8 +147,16 @@ impl Trace {
 
     /// Records the names of settings that are not sent to a provider. They are recorded even without contents.
     pub fn left_out(&self, provider: &str, names: &[String]) {
-        let text = format!("left out of the request: {}", names.join(", "));
-        let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level: "warn", text: Some(text) };
+        self.provider_line(provider, "warn", format!("left out of the request: {}", names.join(", ")));
+    }
+
+    /// Records the names of fields that are changed for a provider. They are recorded even without contents.
+    pub fn adapted(&self, provider: &str, names: &[String]) {
+        self.provider_line(provider, "info", format!("adapted in the request: {}", names.join(", ")));
+    }
+
+    fn provider_line(&self, provider: &str, level: &'static str, text: String) {
+        let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level, text: Some(text) };
         self.taken.lock().line(line);
     }
 

@@ -14,6 +14,7 @@ use valvehouse_net::Client;
 use valvehouse_providers::{
     Anthropic, Credentials, CustomTools, Demo, Extras, Ollama, OpenAi, OpenAiResponses, Upstream,
 };
+use valvehouse_wire::service::{Protocol, ServiceKind};
 
 /// Selects whether the keys of providers are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,8 @@ pub(super) fn provider(
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
         .within(settings.timeouts.total)
-        .with_extras(extras.clone());
+        .with_extras(extras.clone())
+        .with_service(service_kind(settings));
     if is_keyless {
         let help = settings.key_help();
         if keys == ProviderKeys::Read && settings.usual_key().is_some() {
@@ -147,6 +149,19 @@ fn service(
 fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>) -> Arc<dyn Provider> {
     let is_native = matches!(settings.kind.name, "openai" | "azure") || settings.api == Api::Responses;
     if is_native { service } else { Arc::new(CustomTools::new(service)) }
+}
+
+/// Returns the kind of the service, whose rules requests are adapted to.
+fn service_kind(settings: &config::ProviderSettings) -> ServiceKind {
+    let protocol = match settings.kind.wire {
+        Wire::Anthropic => Protocol::Messages,
+        Wire::Ollama => Protocol::Ollama,
+        Wire::OpenAi if settings.api == Api::Responses => Protocol::Responses,
+        Wire::OpenAi | Wire::Demo => Protocol::Chat,
+    };
+    let host = url::Url::parse(&settings.base_url).ok();
+    let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or("");
+    ServiceKind::of(protocol, host, settings.kind.name)
 }
 
 fn passes(settings: &config::ProviderSettings) -> Passes {

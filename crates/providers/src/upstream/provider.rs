@@ -7,6 +7,7 @@ use super::retry::{self, Retries};
 use super::retrying::no_way;
 use super::stream::{self, begin, begin_forwarded, begin_relayed};
 use super::watch::{LastBytes, LastWords, usage_at_the_end, watched};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use valvehouse_core::provider::{
     Request,
 };
 use valvehouse_json::Json;
+use valvehouse_wire::service::{self, Names, ServiceKind};
 
 /// A provider of any protocol with its credentials, retries, circuit breakers, time limits and metrics.
 pub struct Upstream {
@@ -35,6 +37,8 @@ pub struct Upstream {
     keyless: Option<String>,
     /// What services sent with answers and clients do not return.
     extras: Option<Arc<Extras>>,
+    /// The kind whose rules requests are adapted to.
+    service: Option<ServiceKind>,
 }
 
 /// One request, with the parts that the limits depend on.
@@ -61,7 +65,15 @@ impl Upstream {
             metrics: Arc::default(),
             keyless: None,
             extras: None,
+            service: None,
         }
+    }
+
+    /// Sets the kind of the service. Requests are adapted to its rules before they are sent.
+    #[must_use]
+    pub fn with_service(mut self, kind: ServiceKind) -> Self {
+        self.service = Some(kind);
+        self
     }
 
     /// Sets the retry policy.
@@ -176,6 +188,32 @@ impl Upstream {
         }
     }
 
+    /// Adapts a request to the rules of the service. The names of the changed fields are recorded for the response
+    /// header, the trace and the log. Also returns the names of tools to restore in the answer.
+    fn adapt(&self, request: Request) -> Result<(Request, Names), Error> {
+        let Some(kind) = self.service else { return Ok((request, Names::default())) };
+        let adapted = service::adapt(kind, &request.body)?;
+        let fields = adapted.iter().flat_map(|adapted| &adapted.fields);
+        let fields: Vec<String> = fields.map(|name| (*name).to_owned()).collect();
+        if let Some(turn) = &request.turn {
+            if let (false, Some(trace)) = (fields.is_empty(), turn.trace()) {
+                trace.adapted(&self.name, &fields);
+            }
+            turn.exchange().adapt(&self.name, fields);
+        }
+        Ok(match adapted {
+            Some(adapted) => (Request { body: adapted.body, ..request }, adapted.names),
+            None => (request, Names::default()),
+        })
+    }
+
+    /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
+    fn takes_bytes(&self, body: &Bytes) -> bool {
+        let Some(kind) = self.service else { return true };
+        !service::may_apply(kind, body)
+            || Json::parse_shared(body).is_ok_and(|body| matches!(service::adapt(kind, &body), Ok(None)))
+    }
+
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let none = Exchange::default();
         let extras = self.extras.as_ref();
@@ -184,6 +222,7 @@ impl Upstream {
             None => request,
         };
         let recorder = extras.map(|extras| extras.recorder(&self.name, &request));
+        let (request, names) = self.adapt(request)?;
         let (turn, deadline) = (request.turn.as_ref(), self.deadline());
         let exchange = turn.map_or(&none, |turn| turn.exchange());
         let model = request.body.text_or_empty("model");
@@ -202,11 +241,11 @@ impl Upstream {
                 }
                 asking.record_usage(&whole.field("usage"));
                 asking.ends(ProviderOutcome::Whole);
-                Ok(Answer::Whole(whole))
+                Ok(names.restore(Answer::Whole(whole)))
             }
             Ok(Answer::Stream(chunks)) => {
                 let chunks = stream::limited(chunks, deadline, || self.too_long());
-                Ok(Answer::Stream(watched(chunks, asking, LastWords(recorder))))
+                Ok(names.restore(Answer::Stream(watched(chunks, asking, LastWords(recorder)))))
             }
             Err(error) => {
                 asking.fails(&error);
@@ -268,7 +307,7 @@ impl Upstream {
             let body = match (&whole, streamed.take()) {
                 (Some(bytes), _) => PassthroughBody::Whole(bytes.clone()),
                 (None, Some(stream)) => PassthroughBody::Stream(stream),
-                (None, None) => PassthroughBody::Whole(bytes::Bytes::new()),
+                (None, None) => PassthroughBody::Whole(Bytes::new()),
             };
             let headers = headers.clone();
             async move {
@@ -309,7 +348,8 @@ impl Provider for Upstream {
         &'a self,
         request: ForwardRequest<'a>,
     ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
-        self.credentials.forwards().then(|| Box::pin(self.pass_on(request)) as _)
+        let forwards = self.credentials.forwards() && self.takes_bytes(&request.body);
+        forwards.then(|| Box::pin(self.pass_on(request)) as _)
     }
 
     fn has_route(&self, path: &str) -> bool {
