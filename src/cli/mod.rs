@@ -44,6 +44,7 @@ mod rollback;
 mod runs;
 mod sarif;
 mod serve;
+mod services;
 mod systemd;
 mod server;
 mod settings;

@@ -6,8 +6,8 @@ use super::mcp;
 use super::settings::Reading;
 use super::{
     apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
-    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, user,
-    valves,
+    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, services, store, trace,
+    user, valves,
 };
 #[cfg(feature = "workbench")]
 use super::{completions, port};
@@ -63,6 +63,9 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         && (code.is_some() || *codes)
     {
         return problem_codes::run(code.as_deref(), out);
+    }
+    if let Command::Explain(args::Explain { service: Some(name), .. }) = &line.command {
+        return services::run(name, out);
     }
     if let Command::Config(args::Config { reference: true, .. }) = &line.command {
         return config::reference(out);

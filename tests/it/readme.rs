@@ -149,6 +149,12 @@ fn the_readme_configuration_is_valid() {
 }
 
 #[test]
+fn the_page_of_providers_has_the_rules_of_services() {
+    let table = valvehouse_wire::service::markdown();
+    assert!(page("docs/providers.md").ends_with(&table), "docs/providers.md must end with:\n{table}");
+}
+
+#[test]
 fn the_readme_fits_on_two_screens() {
     assert!(page("README.md").lines().count() <= 150);
 }

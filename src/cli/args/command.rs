@@ -503,6 +503,7 @@ The tokens are encrypted in the store, where running hosts read and refresh them
   valvehouse explain --coverage               guards that ran in the last hour, and requests without one
   valvehouse explain V502                     a problem code, with a wrong and a corrected example
   valvehouse explain --codes                  all problem codes
+  valvehouse explain --service mistral        what this service demands, and how requests are adapted
 
 valvehouse check prints the codes in brackets. Explaining a code needs no project.")]
 pub(in crate::cli) struct Explain {
@@ -512,6 +513,9 @@ pub(in crate::cli) struct Explain {
     /// List all problem codes
     #[arg(long, conflicts_with_all = ["model", "user", "coverage"])]
     pub(in crate::cli) codes: bool,
+    /// List what services of this kind demand of requests, and how requests are adapted
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["code", "codes", "model", "user", "coverage"])]
+    pub(in crate::cli) service: Option<String>,
     /// Use this model [default: the first one]
     #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
