@@ -14,6 +14,7 @@ mod shared_secrets;
 mod keys;
 mod one_reading;
 mod sealed_values;
+mod service_errors;
 mod sessions;
 
 use crate::host::{Answer, TestHost, chat_body};

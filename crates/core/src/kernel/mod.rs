@@ -29,6 +29,7 @@ mod outgoing;
 mod progress;
 mod recorded_answer;
 mod round;
+mod service_error;
 mod stream;
 mod tool_search;
 mod turn;

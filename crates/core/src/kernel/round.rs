@@ -5,7 +5,7 @@ use super::assembly::Kernel;
 use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
-use super::{answer, stream};
+use super::{answer, service_error, stream};
 use crate::anthropic;
 use crate::chat::{ending, event, message, response};
 use crate::context::{Notice, NoticeKind, Turn};
@@ -178,7 +178,10 @@ async fn ask(
     if let Some(record) = record {
         record.end(turn);
     }
-    call.end(answered)
+    match call.end(answered) {
+        Err(error) => Err(service_error::filtered(kernel, error, turn).await),
+        answered => answered,
+    }
 }
 
 /// The trace and the record of an answer, both updated as it arrives.

@@ -1,0 +1,85 @@
+//! Errors of services: the text filters of answers see their texts, and clients still get the codes they act on.
+
+use crate::host::{Answer, TestHost};
+use crate::upstream::{MODEL, Reply, chunk};
+use serde_json::{Value, json};
+
+/// Removes a word from all texts of answers.
+const GUARD: &str = "/*\nsecurity: true\n*/\nfn stream(event, state) {
+    stream::window(event, state, 40, |text| regex::replace(text, `SECRET[A-Z]*`, \"###\"));
+}";
+/// Refuses answers with the word.
+const REFUSES: &str = "/*\nsecurity: true\n*/\nfn stream(event) {
+    if event.text.contains(\"SECRET\") { deny(\"not this answer\", 403); }
+    event
+}";
+const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
+
+async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
+    let body = json!({
+        "model": MODEL, "stream": stream, "max_tokens": 50,
+        "messages": [{"role": "user", "content": "hi"}], "input": "hi",
+    });
+    let mut body = body;
+    let other = if path == "/v1/responses" { "messages" } else { "input" };
+    body.as_object_mut().unwrap().remove(other);
+    let request = host.request("POST", path).header("content-type", "application/json");
+    Answer::of(request.header("anthropic-version", "2023-06-01").body(body.to_string())).await
+}
+
+/// Returns errors of services in their usual shapes, each with the word.
+fn errors() -> [(u16, Value); 7] {
+    [
+        (400, json!({"error": {"message": "bad SECRETWORD here", "type": "invalid_request_error"}})),
+        (
+            400,
+            json!({"error": {"message": "This model's maximum context length is 128000 tokens, SECRETWORD",
+                "type": "invalid_request_error", "code": "context_length_exceeded"}}),
+        ),
+        (400, json!({"error": {"message": "no", "type": "SECRETTYPE", "code": "SECRETCODE"}})),
+        (422, json!({"detail": [{"loc": ["body"], "msg": "SECRETWORD"}]})),
+        (429, json!({"error": {"message": "wait, SECRETWORD", "type": "rate_limit_error"}})),
+        (500, json!({"error": "SECRETWORD"})),
+        (503, json!({"error": {"message": "no", "metadata": {"raw": "SECRETWORD"}}})),
+    ]
+}
+
+#[tokio::test]
+async fn a_text_filter_sees_the_errors_of_services() {
+    const PATIENT: &str = "retry = { max_attempts = 1 }\nbreaker = { failure_threshold = 0 }";
+    for guard in [GUARD, REFUSES] {
+        let host = TestHost::new().filter("guard", guard).provider(PATIENT).start().await;
+        for (status, error) in errors() {
+            for path in ENDPOINTS {
+                for (stream, is_inside) in [(false, false), (true, false), (true, true)] {
+                    host.upstream.reply(match is_inside {
+                        true => Reply::raw(
+                            "text/event-stream",
+                            format!("{}data: {error}\n\n", chunk(&json!({"content": "hi"}), None)),
+                        ),
+                        false => Reply::json(&error).status(status),
+                    });
+                    let answer = ask(&host, path, stream).await;
+                    let (case, text) = (format!("{path} {stream} {is_inside} {error}"), answer.body());
+                    assert!(!text.contains("SECRET"), "{case}: {text}");
+                    assert!(text.contains("error"), "{case}: {text}");
+                    if guard == GUARD && status == 400 && !is_inside {
+                        assert_eq!(answer.status, 400, "{case}: {text}");
+                    }
+                    let keeps_code = error["error"]["code"] == "context_length_exceeded" && guard == GUARD;
+                    if keeps_code && ["/v1/chat/completions", "/v1/responses"].contains(&path) {
+                        assert!(
+                            text.contains("context_length_exceeded") && text.contains("###"),
+                            "{case}: {text}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    // Without such a filter, the error is passed on as the service sent it.
+    let host = TestHost::new().provider(PATIENT).start().await;
+    let (status, error) = &errors()[0];
+    host.upstream.reply(Reply::json(error).status(*status));
+    assert_eq!(&ask(&host, ENDPOINTS[0], false).await.json(), error);
+}
