@@ -273,7 +273,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
         Breaks(&[SIZE, OPERATIONS, TIME, MEMORY]),
     ),
     ("fn pointers", "let f = Fn(\"deep\"); f.call(0)", Breaks(&[DEPTH])),
-    ("call itself", "inlet(body)", Breaks(&["unction not found: inlet"])),
+    ("call itself", "inlet(body)", NotLoaded(&["of `inlet`", "function `inlet`"])),
     ("shadowed builtin", "body.messages.push(1); body", Fails(400)),
 ];
 
