@@ -192,8 +192,11 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    /// Errors of services about the length of a conversation, with the tokens that they name.
-    const TOO_LONG: [(u16, &str, Option<(u64, u64)>); 14] = [
+    /// The status and body of an error, and the tokens that it names.
+    type TooLong = (u16, &'static str, Option<(u64, u64)>);
+
+    /// Errors of services about the length of a conversation.
+    const TOO_LONG: [TooLong; 14] = [
         (400, r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#, None),
         (
             400,

@@ -62,7 +62,7 @@ impl Quirks {
         let is_host =
             |end: &&str| host.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
         let of_kind = SERVICES.iter().find(|row| row.kinds.contains(&kind));
-        let of_host = || SERVICES.iter().find(|row| row.hosts.iter().any(|end| is_host(end)));
+        let of_host = || SERVICES.iter().find(|row| row.hosts.iter().any(&is_host));
         of_kind.or_else(of_host).unwrap_or(&NONE)
     }
 

@@ -240,7 +240,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let text = text_parts(own).unwrap_or_default();
             let is_blank = !text.is_empty() && text.trim().is_empty();
             let is_prefill = is_last(at) && role(own) == "assistant" && own.list("tool_calls").is_empty();
-            role(own) == "tool" || (!is_blank && !(is_prefill && !has_image(own) && text.trim_end() != text))
+            role(own) == "tool" || !(is_blank || is_prefill && !has_image(own) && text.trim_end() != text)
         }),
         Rule::Content => messages.iter().all(|own| match own.field("content") {
             Json::Array(parts) => !parts.is_empty(),
