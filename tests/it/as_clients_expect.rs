@@ -3,8 +3,8 @@
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::kernel::{asking, chat, invoke, script};
-use crate::upstream::{MODEL, Reply};
-use serde_json::json;
+use crate::upstream::{MODEL, Reply, chunk};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -510,4 +510,67 @@ async fn a_two_megabyte_answer_passes_a_window() {
     let text = "some words of an answer, 12 of them, go on and on. ".repeat(42_000);
     host.upstream.reply(Reply::text(&text));
     assert_eq!(host.ask("hi").await.text(), text);
+}
+
+#[tokio::test]
+async fn text_that_a_filter_appends_precedes_the_tool_calls() {
+    let host =
+        TestHost::new().filter("signs", "fn outlet(body) { body.messages[-1].text += \" [signed]\"; body }");
+    let host = host.start().await;
+    let call = |index: usize, delta: Value| {
+        let mut call = delta;
+        call["index"] = json!(index);
+        chunk(&json!({"tool_calls": [call]}), None)
+    };
+    for text in ["", "let me see"] {
+        let mut sent = chunk(&json!({"role": "assistant", "content": text}), None);
+        for index in 0..2 {
+            let function = json!({"name": "add", "arguments": "{\"a\":"});
+            sent += &call(
+                index,
+                json!({"id": format!("call_{index}"), "type": "function", "function": function}),
+            );
+            sent += &call(index, json!({"function": {"arguments": "1}"}}));
+        }
+        sent += &chunk(&json!({}), Some("tool_calls"));
+        host.upstream.reply(Reply::raw("text/event-stream", sent + "data: [DONE]\n\n"));
+        let mut body = streaming(MODEL, "hi");
+        body["tools"] =
+            json!([{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]);
+        let answer = host.chat(&body).await;
+        assert_eq!(answer.text(), format!("{text} [signed]"));
+        let deltas: Vec<Value> =
+            answer.events().iter().map(|event| event["choices"][0]["delta"].clone()).collect();
+        let is_text = |delta: &Value| delta["content"].as_str().is_some_and(|text| !text.is_empty());
+        let last_text = deltas.iter().rposition(is_text).unwrap();
+        let first_call = deltas.iter().position(|delta| delta["tool_calls"].is_array()).unwrap();
+        assert!(last_text < first_call, "{}", answer.body());
+        let calls: Vec<(u64, String, String)> = deltas
+            .iter()
+            .flat_map(|delta| delta["tool_calls"].as_array().cloned().unwrap_or_default())
+            .map(|call| {
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                (call["index"].as_u64().unwrap(), text(&call["id"]), text(&call["function"]["arguments"]))
+            })
+            .collect();
+        let expected = [0_u64, 1].map(|index| (index, format!("call_{index}"), "{\"a\":1}".to_owned()));
+        assert_eq!(calls, expected);
+        assert_eq!(answer.finishes(), ["tool_calls"]);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_a_client_split_after_its_calls_reaches_the_service_as_one_message() {
+    let host = TestHost::new().filter("reads", "fn inlet(body) { body }").start().await;
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}});
+    let messages = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "assistant", "content": " [signed]"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "3"},
+    ]);
+    host.chat(&json!({"model": MODEL, "messages": messages})).await;
+    let joined = json!({"role": "assistant", "content": " [signed]", "tool_calls": [call]});
+    let sent = host.upstream.last().json();
+    assert_eq!(sent["messages"], json!([messages[0], joined, messages[3]]));
 }

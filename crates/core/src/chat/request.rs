@@ -1,6 +1,6 @@
 //! Validation of chat requests, and access to the fields that the host reads.
 
-use super::message;
+use super::{history, message};
 use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
@@ -14,13 +14,15 @@ pub struct ChatRequest(Json);
 
 impl ChatRequest {
     /// Validates a body: it needs a `model`, at least one of `messages`, each with a role, and a boolean
-    /// `stream` if any.
+    /// `stream` if any. An answer with tool calls that the client split into several messages becomes one message
+    /// again, because services reject messages between calls and their results.
     ///
     /// # Errors
     /// Returns a request error that names the invalid field by its path, such as `messages[3].role`.
     pub fn new(body: impl Into<Json>) -> Result<Self, Error> {
         let body = body.into();
         check(&body)?;
+        history::join_split_answers(&body);
         Ok(Self(body))
     }
 

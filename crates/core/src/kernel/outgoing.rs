@@ -3,18 +3,38 @@
 //! The end of the answer is held back until the turn ends, so that text added by filters precedes it. Each
 //! choice ends once, followed by the usage. Calls of the host's own tools are not sent to the client.
 
+use super::assembly::Kernel;
 use super::form::Form;
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
 use crate::chat::{ModelCall, delta, event, message, split};
 use crate::context::Events;
 use crate::error::Error;
+use crate::filter::Hook;
 use crate::provider::StreamChunk;
-use crate::tool::Toolbox;
 use compact_str::CompactString;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
+
+/// When the tool calls of an answer are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// As they arrive.
+    Live,
+    /// At the end of the answer: they may belong to the host, or filters may append text, which precedes them.
+    Held,
+}
+
+impl Calls {
+    pub(super) fn of(kernel: &Kernel) -> Self {
+        let appends = |hook| kernel.chain().has(hook);
+        match kernel.toolbox().is_empty() && !appends(Hook::Outlet) && !appends(Hook::PostChat) {
+            true => Self::Live,
+            false => Self::Held,
+        }
+    }
+}
 
 pub(super) struct AnswerStream {
     client: Option<Client>,
@@ -46,7 +66,7 @@ struct Progress {
     has_text: bool,
     /// The finish reason of the choice in an earlier model call.
     ended: Option<CompactString>,
-    /// Set if tool calls of this model call are held back because they may belong to the host.
+    /// Set if tool calls of this model call are held back.
     calls_held: bool,
 }
 
@@ -83,9 +103,9 @@ impl AnswerStream {
     }
 
     /// Prepares for the next model call: the end of the last answer is not the end of the stream.
-    pub(super) async fn next_round(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Error> {
+    pub(super) async fn next_round(&mut self, answer: &Json, calls: Calls) -> Result<(), Error> {
         if self.is_live() {
-            self.catch_up(answer, tools).await?;
+            self.catch_up(answer, calls).await?;
         }
         for (index, why) in self.last.iter().flat_map(|chunk| reasons(&chunk.event)).collect::<Vec<_>>() {
             self.sent(index).ended = Some(why);
@@ -124,12 +144,12 @@ impl AnswerStream {
     }
 
     /// Sends an event, or holds it back until the end.
-    pub(super) async fn send(&mut self, mut chunk: StreamChunk, tools: &Toolbox) -> Result<(), Error> {
+    pub(super) async fn send(&mut self, mut chunk: StreamChunk, calls: Calls) -> Result<(), Error> {
         if !self.is_live() {
             return Ok(());
         }
         self.streamed = true;
-        let withheld = !tools.is_empty() && self.withhold_calls(&mut chunk);
+        let withheld = calls == Calls::Held && self.withhold_calls(&mut chunk);
         let parts = chunk.parts();
         let ends = parts.finish || parts.is_usage_alone();
         let has_content = parts.has_visible_content();
@@ -215,7 +235,7 @@ impl AnswerStream {
     }
 
     /// Sends the parts of an answer that the client has not received.
-    async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Error> {
+    async fn catch_up(&mut self, answer: &Json, calls: Calls) -> Result<(), Error> {
         if !self.streamed {
             for (_, message) in messages(answer) {
                 anthropic::reseal(&message);
@@ -223,7 +243,7 @@ impl AnswerStream {
             for event in split(answer, self.with_usage) {
                 let mut chunk = StreamChunk::new(event);
                 self.normalize(&mut chunk);
-                self.send(chunk, tools).await?;
+                self.send(chunk, calls).await?;
             }
             return Ok(());
         }
@@ -255,7 +275,7 @@ impl AnswerStream {
             return Ok(());
         }
         self.hold = false;
-        self.catch_up(answer, &Toolbox::default()).await?;
+        self.catch_up(answer, Calls::Live).await?;
         self.form.forget_calls();
         for (index, message) in messages(answer) {
             if self.sent(index).calls_held && !ModelCall::all(&message).is_empty() {

@@ -2,7 +2,7 @@
 //! provider, without the fields that belong to this host.
 
 use super::assembly::Kernel;
-use super::outgoing::AnswerStream;
+use super::outgoing::{AnswerStream, Calls};
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
@@ -310,7 +310,7 @@ async fn pass(
             turn.notify(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
         }
     }
-    outgoing.send(chunk, kernel.toolbox()).await
+    outgoing.send(chunk, Calls::of(kernel)).await
 }
 
 /// Runs the post_chat chain on a model's answer.

@@ -5,7 +5,7 @@
 
 use super::assembly::Kernel;
 use super::options::RunOptions;
-use super::outgoing::{AnswerStream, Client, messages};
+use super::outgoing::{AnswerStream, Calls, Client, messages};
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, invocation, round};
@@ -90,7 +90,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             let answer = journal.pause(&turn).await?;
             if progress.iterations > 0 {
                 // The model's text so far precedes the tool calls.
-                outgoing.next_round(&progress.response, kernel.toolbox()).await?;
+                outgoing.next_round(&progress.response, Calls::of(&kernel)).await?;
             }
             answer
         }
@@ -237,7 +237,7 @@ impl Machine<'_> {
             progress.push_message(message::tool(&call.id, result))?;
             self.checkpoint().await?;
         }
-        self.outgoing.next_round(&self.progress.response, self.kernel.toolbox()).await?;
+        self.outgoing.next_round(&self.progress.response, Calls::of(&self.kernel)).await?;
         self.progress.next = Next::Model;
         Ok(())
     }
