@@ -71,6 +71,8 @@ pub struct Plugin {
     pub global: bool,
     /// The models that no longer list this guard. It runs for them until an operator confirms the change.
     pub(crate) held_for: Arc<[String]>,
+    /// `true` for a guard that had one of the values that it needs: without them it rejects requests.
+    pub(crate) was_configured: bool,
     /// `true` if the plugin is enabled.
     pub enabled: bool,
     /// The number that distinguishes successive plugins with the same id.
@@ -167,11 +169,11 @@ impl Plugin {
                 "the guard `{0}` does not load; an operator has to fix it: valvehouse check {0}",
                 self.id
             )),
-            _ if self.is_idle() && self.has_values() => {
+            _ if self.was_configured && self.is_idle() && self.has_values() => {
                 let needs = self.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
                 Some(format!(
-                    "the guard `{0}` has no effect until {1} is set; an operator has to run: valvehouse valves set {0} {first}=…",
+                    "the guard `{0}` has no effect until {1} is set again; an operator has to run: valvehouse valves set {0} {first}=…",
                     self.id,
                     needs.join(" or ")
                 ))
@@ -181,7 +183,7 @@ impl Plugin {
     }
 
     /// Returns `true` if any of its valves is set in the configuration or in the store.
-    fn has_values(&self) -> bool {
+    pub(crate) fn has_values(&self) -> bool {
         let layers = self.script.iter().flat_map(|script| script.valve_layers());
         layers.into_iter().any(|layer| layer.values.as_object().is_some_and(|values| !values.is_empty()))
     }

@@ -46,7 +46,7 @@ pub struct LastGood {
     pub saved_at: i64,
 }
 
-/// A change of a guard that operators may confirm.
+/// A change of a guard that operators may confirm, or a fact about a guard that hosts record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GuardChange {
     /// Its file is removed.
@@ -55,6 +55,9 @@ pub enum GuardChange {
     Off,
     /// A switch removes it from the models that do not list it.
     Narrow,
+    /// One of the valves that it needs has a value. Hosts record this themselves, to tell the removal of the value
+    /// from a guard that was never configured.
+    Configured,
     /// A change weakens it; the text is a hash of the change.
     Change(String),
 }
@@ -66,6 +69,7 @@ impl GuardChange {
             Self::Gone => "gone",
             Self::Off => "off",
             Self::Narrow => "narrow",
+            Self::Configured => "configured",
             Self::Change(hash) => hash,
         }
     }
@@ -78,6 +82,7 @@ impl From<String> for GuardChange {
             "gone" => Self::Gone,
             "off" => Self::Off,
             "narrow" => Self::Narrow,
+            "configured" => Self::Configured,
             _ => Self::Change(stored),
         }
     }

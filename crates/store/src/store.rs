@@ -116,8 +116,8 @@ pub trait Store:
     /// Confirms the removal of a guard's file: deletes its last good version, and notifies the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`GuardChange::Off`] and
-    /// [`GuardChange::Narrow`] end when a version of the guard is saved.
+    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`GuardChange::Off`],
+    /// [`GuardChange::Narrow`] and [`GuardChange::Configured`] end when a version of the guard is saved.
     fn confirmed(&self) -> StoreFuture<'_, Vec<(String, GuardChange)>>;
 
     /// Stores an operator's confirmation of a guard's change.

@@ -342,8 +342,12 @@ async fn a_guard_without_a_required_value_rejects_requests() {
     let source = "/*\nsecurity: true\nneeds: word\n*/\nconst Valves = #{ word: \"\", tone: \"\" };\nfn inlet(body, valves) { if body.messages[-1].text == valves.word { deny(\"guarded\", 403); } body }";
     let mut host = TestHost::new().filter("guard", source).start().await;
     assert_eq!(host.ask("good").await.status, 200, "nobody has configured it");
-    host.set_valves("guard", None, json!({"tone": "stern"})).await;
-    host.ask("good").await.refused(503, "has no effect until word is set");
+    for values in [json!({"tone": "stern"}), json!({"tone": "stern", "word": ""}), json!({"word": " "})] {
+        host.set_valves("guard", None, values).await;
+        assert_eq!(host.ask("good").await.status, 200, "no value that it needs was ever set");
+        host.restart().await;
+        assert_eq!(host.ask("good").await.status, 200);
+    }
     host.set_valves("guard", None, json!({"word": "bad", "tone": "stern"})).await;
     host.ask("bad").await.refused(403, "guarded");
     assert_eq!(host.ask("good").await.status, 200);
@@ -351,6 +355,8 @@ async fn a_guard_without_a_required_value_rejects_requests() {
     host.ask("bad").await.refused(403, "guarded");
     host.set_valves("guard", None, json!({"tone": "stern"})).await;
     host.ask("good").await.refused(503, "valvehouse valves set guard word=");
+    host.restart().await;
+    host.ask("good").await.refused(503, "has no effect until word is set again");
     // A guard that is switched off refuses nothing.
     let toggled = with(host.request("POST", "/api/v1/functions/id/guard/toggle"), &[]).await;
     assert_eq!(toggled.status, 200);

@@ -190,6 +190,7 @@ impl Reload {
             pending: None,
             security,
             global,
+            was_configured: false,
             enabled: true,
             incarnation: 0,
             users: Arc::default(),
@@ -266,6 +267,7 @@ impl Reload {
             pending: None,
             security: security && kind == Kind::Filter,
             global,
+            was_configured: false,
             enabled: true,
             incarnation: 0,
             users: Arc::default(),
@@ -279,6 +281,7 @@ impl Reload {
     /// Applies the current switches of operators and valves of users to a plugin.
     pub(super) fn switched(&self, mut plugin: Plugin) -> Plugin {
         plugin.incarnation = self.incarnation(&plugin.id);
+        plugin.was_configured = self.is_confirmed(&plugin.id, &GuardChange::Configured);
         let switch = self.stored_for(&self.stored.switches, &plugin.id);
         let is_on = switch.and_then(|switch| switch.enabled);
         plugin.enabled = is_on.unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id))

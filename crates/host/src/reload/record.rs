@@ -87,6 +87,7 @@ impl Reload {
         good.extend(broken.filter_map(|plugin| self.unloaded(plugin)));
         self.save_switched_off(&good).await;
         self.save_guarded_models(snapshot).await;
+        self.save_configured(snapshot).await;
         if !good.is_empty() {
             match self.store.save_last_good(&good).await {
                 Ok(()) => good.iter().for_each(|version| _ = self.unsaved.remove(&version.id)),
@@ -98,7 +99,9 @@ impl Reload {
             for version in good.iter().filter(|version| version.security) {
                 // The store does the same: confirmations of an earlier version do not apply to this one.
                 if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
-                    confirmed.retain(|what| matches!(what, GuardChange::Off | GuardChange::Narrow));
+                    confirmed.retain(|what| {
+                        matches!(what, GuardChange::Off | GuardChange::Narrow | GuardChange::Configured)
+                    });
                 }
             }
             self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
@@ -147,6 +150,30 @@ impl Reload {
                 }
                 Err(error) => {
                     tracing::warn!(plugin = id, "cannot store which models list this guard: {error}");
+                }
+            }
+        }
+    }
+
+    /// Records which guards have one of the values that they need. Without any value, a guard is not configured.
+    async fn save_configured(&mut self, snapshot: &Snapshot) {
+        const WHAT: GuardChange = GuardChange::Configured;
+        for plugin in snapshot.plugins.values().filter(|plugin| plugin.security && !plugin.needs().is_empty())
+        {
+            let id = plugin.id.to_string();
+            let stored = match (plugin.is_idle(), self.is_confirmed(&id, &WHAT)) {
+                (false, false) => self.store.confirm(&id, &WHAT, "settings").await.map(|_| true),
+                (true, true) if !plugin.has_values() => {
+                    self.store.forget_confirmed(&id, &WHAT).await.map(|()| false)
+                }
+                _ => continue,
+            };
+            let confirmed = self.confirmed.entry(id.clone()).or_default();
+            match stored {
+                Ok(true) => _ = confirmed.insert(WHAT),
+                Ok(false) => _ = confirmed.remove(&WHAT),
+                Err(error) => {
+                    tracing::warn!(plugin = id, "cannot store that this guard is configured: {error}")
                 }
             }
         }

@@ -289,6 +289,7 @@ impl Reload {
                 pending: None,
                 security: true,
                 global,
+                was_configured: false,
                 enabled: true,
                 incarnation: 0,
                 users: Arc::default(),

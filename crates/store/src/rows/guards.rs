@@ -54,7 +54,7 @@ pub(crate) async fn save_last_good(
     }
     // Confirmations of an earlier version do not apply to this one.
     for version in versions.iter().filter(|version| version.security) {
-        query("DELETE FROM confirmed WHERE plugin = ? AND what NOT IN ('off', 'narrow')")
+        query("DELETE FROM confirmed WHERE plugin = ? AND what NOT IN ('off', 'narrow', 'configured')")
             .bind(&version.id)
             .execute(transaction)
             .await?;
