@@ -83,10 +83,10 @@ async fn inlets_called_one_by_one_do_not_run_again_in_the_chat() {
     let metadata = json!({"chat_id": "c1", "message_id": "m1"});
 
     let streamed = through_open_webui(&host, None, &metadata, true).await;
-    assert_eq!(streamed.text(), "hello from upstream", "its outlet is called when the answer is there");
+    let whole_text = "hello from upstream [out 1 counts true]";
+    assert_eq!(streamed.text(), whole_text, "one turn from its inlet through its stream to its outlet");
     assert_eq!(host.upstream.last().last_text(), "hi [in]");
-    let text = last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await;
-    assert_eq!(text, "hello [out 1 counts true]", "one turn from its inlet through its stream to its outlet");
+    assert_eq!(last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await, "hello");
 
     let whole = through_open_webui(&host, None, &json!({"chat_id": "c1", "message_id": "m2"}), false).await;
     assert_eq!(
@@ -134,12 +134,8 @@ async fn an_outlet_without_an_inlet_runs_once_and_on_early_answers_only_for_guar
         body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
         // Open WebUI calls the inlet of every plugin that has one of the hooks.
         post(&host, "/signs/filter/inlet", &json!({"body": body, "user": user()})).await;
-        let mut text = through_open_webui(&host, None, &metadata, stream).await.text();
-        if stream {
-            text = last_of(&host, "/signs/filter/outlet", &outlet("c1", &message)).await;
-        } else {
-            assert_eq!(last_of(&host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
-        }
+        let text = through_open_webui(&host, None, &metadata, stream).await.text();
+        assert_eq!(last_of(&host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
         assert_eq!(text.matches("signed").count(), 1, "{text}");
 
         let answered = through_open_webui(&host_with_guard, None, &metadata, stream).await.text();
@@ -260,6 +256,73 @@ async fn open_webui_as_a_pipeline_client_receives_events_in_the_stream() {
         ]
     );
     assert_eq!(answer.text(), "hello from upstream");
+}
+
+/// Returns the descriptions of the status events of a stream, and the places of its texts as ".".
+fn order_of(answer: &Answer) -> Vec<String> {
+    let of = |event: &Value| match event["event"]["data"]["description"].as_str() {
+        Some(text) => Some(text.to_owned()),
+        None => event["choices"][0]["delta"]["content"]
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(|_| ".".into()),
+    };
+    let mut order: Vec<String> = answer.events().iter().filter_map(of).collect();
+    order.dedup();
+    order
+}
+
+#[tokio::test]
+async fn events_of_inlets_and_outlets_called_one_by_one_are_part_of_the_stream() {
+    let says = |text: &str| format!("emit(#{{ type: \"status\", data: #{{ description: \"{text}\" }} }});");
+    let counts = format!(
+        "fn inlet(body) {{ {} body }} fn outlet(body) {{ {} body }}",
+        says("from inlet"),
+        says("from outlet")
+    );
+    let guard = format!("/*\nsecurity: true\n*/\nfn inlet(body) {{ {} body }}", says("from guard"));
+    let host = TestHost::new().filter("counts", counts).filter("guard", guard).start().await;
+    let metadata = json!({"chat_id": "c1", "message_id": "m1"});
+    let mut body = chat_body(MODEL, "hi");
+    body["metadata"] = metadata.clone();
+    body["metadata"]["model"] = json!({"id": MODEL, "pipeline": {"type": "pipe", "valves": false}});
+    post(&host, "/guard/filter/inlet", &json!({"body": body, "user": user()})).await;
+    let streamed = through_open_webui(&host, None, &metadata, true).await;
+    // The guard checks the chat again; the events of its first call would be shown twice.
+    assert_eq!(order_of(&streamed), ["from inlet", "from guard", ".", "from outlet"]);
+    assert!(streamed.body().ends_with("data: [DONE]\n\n"), "{}", streamed.body());
+    // They are shown once: the next answer to the same message has its own.
+    let mut again = streaming(MODEL, "hi");
+    (again["id"], again["chat_id"], again["user"]) = (json!("m1"), json!("c1"), user());
+    let again = call(&host, "POST", "/chat/completions", None, Some(&again)).await;
+    assert!(!order_of(&again).contains(&"from inlet".to_owned()), "{}", again.body());
+}
+
+#[tokio::test]
+async fn text_that_an_outlet_changes_reaches_open_webui_with_its_outlet_call() {
+    let counts = "fn inlet(body) { body } fn outlet(body) { body.messages[-1].text = \"BYE\"; body }";
+    let host = TestHost::new().filter("counts", counts).start().await;
+    let metadata = json!({"chat_id": "c1", "message_id": "m1"});
+    assert_eq!(through_open_webui(&host, None, &metadata, true).await.text(), "hello from upstream");
+    let mut shown = outlet("c1", "m1");
+    shown["body"]["messages"][1]["content"] = json!("<details>thought</details>\nhello from upstream");
+    let text = last_of(&host, "/counts/filter/outlet", &shown).await;
+    assert_eq!(text, "<details>thought</details>\nBYE");
+    assert_eq!(last_of(&host, "/counts/filter/outlet", &outlet("c1", "m1")).await, "hello", "once");
+}
+
+#[tokio::test]
+async fn a_question_in_open_webui_fails_at_once() {
+    let asks = r#"fn inlet(body) {
+        try { ask(#{ type: "confirmation", data: #{ title: "Sure?" }, timeout: 60_000 }); } catch (e) { body.messages[-1].text = e.message; }
+        body
+    }"#;
+    let host = TestHost::new().filter("asks", asks).start().await;
+    let mut body = streaming(MODEL, "hi");
+    body["user"] = user();
+    assert!(!host.chat(&body).await.body().contains("confirmation"));
+    let told = host.upstream.last().last_text();
+    assert!(told.contains("cannot answer questions, as is the case in Open WebUI"), "{told}");
 }
 
 /// Deletes the plugin over the API, because a file that is deleted by hand may be restored.

@@ -19,7 +19,7 @@ pub struct EmittedEvent(pub Json);
 /// A question was not answered in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NobodyAnswers {
-    /// The client does not accept events, so it cannot answer.
+    /// The client does not accept events, or only shows them as Open WebUI does, so it cannot answer.
     NoListener,
     /// The question timed out after this number of milliseconds.
     Timeout(u64),
@@ -35,7 +35,10 @@ impl fmt::Display for NobodyAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoListener => {
-                f.write_str("nobody can answer: the client of this request does not accept events")
+                f.write_str(
+                    "nobody can answer: the client of this request cannot answer questions, as is the case in Open WebUI; \
+                     send it from a client that streams with the header `x-valvehouse-events: 1`",
+                )
             }
             Self::Timeout(ms) => write!(f, "no answer within {ms} ms"),
             Self::Gone => f.write_str("no user can answer"),

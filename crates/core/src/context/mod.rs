@@ -24,6 +24,6 @@ pub use host_calls::{HostCall, HostResult};
 pub use nested_call::{Claim, Load, LoadExceeded, NestedCall, Share, TooManyCalls};
 pub use observer::{Notice, NoticeKind, NoticeKinds, Observer, ToolCalled};
 pub use pause::{Pauses, PendingQuestion};
-pub use split_turn::{PartedTurns, SplitTurn, TurnPart};
+pub use split_turn::{AnswerEdit, PartedTurns, SplitTurn, TurnPart};
 pub use turn::{Behind, EndOfTurn, States, Turn, TurnFacts, begun_again, digest};
 pub use variables::Context;

@@ -2,6 +2,7 @@
 //! for the chat if it goes through this host, and one for the outlets. The state of scripts lasts from the
 //! first part to the last.
 
+use super::event::EmittedEvent;
 use super::turn::States;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
@@ -16,6 +17,8 @@ const KEPT: Duration = Duration::from_secs(600);
 const MAX_TURNS: usize = 10_000;
 /// The maximum number of bytes that the scripts of one turn can store between its parts.
 const LARGEST_TURN: usize = 1 << 20;
+/// The maximum number of bytes of the events that the inlets of one turn emit for its chat.
+const ALL_EVENTS: usize = LARGEST_TURN / 2;
 /// The maximum number of bytes that all turns can store together.
 const ALL_TURNS: usize = 64 << 20;
 
@@ -40,6 +43,17 @@ struct Inner {
     metadata: Json,
     ran: Mutex<Progress>,
     answer: Mutex<Option<(String, Json)>>,
+    events: Mutex<Vec<EmittedEvent>>,
+    edit: Mutex<Option<AnswerEdit>>,
+}
+
+/// The text of an answer as the client received it, and after the outlets.
+#[derive(Debug)]
+pub struct AnswerEdit {
+    /// The streamed text.
+    pub sent: String,
+    /// The text that replaces it.
+    pub text: String,
 }
 
 impl Default for Inner {
@@ -49,6 +63,8 @@ impl Default for Inner {
             metadata: Json::object(),
             ran: Mutex::default(),
             answer: Mutex::default(),
+            events: Mutex::default(),
+            edit: Mutex::default(),
         }
     }
 }
@@ -108,6 +124,32 @@ impl SplitTurn {
         self.0.answer.lock().is_some()
     }
 
+    /// Stores the events that an inlet emitted, for the stream of the chat. Those over the limit are dropped.
+    pub fn keep_events(&self, events: &[EmittedEvent]) {
+        let mut kept = self.0.events.lock();
+        kept.extend_from_slice(events);
+        let mut bytes = 0;
+        kept.retain(|event| {
+            bytes += event.0.size_estimate();
+            bytes <= ALL_EVENTS
+        });
+    }
+
+    /// Takes the events that the inlets emitted.
+    pub fn take_events(&self) -> Vec<EmittedEvent> {
+        std::mem::take(&mut self.0.events.lock())
+    }
+
+    /// Records that the outlets changed text of the answer that the client had received.
+    pub fn answer_edited(&self, edit: AnswerEdit) {
+        *self.0.edit.lock() = Some(edit);
+    }
+
+    /// Takes the change of the answer by its outlets.
+    pub fn take_edit(&self) -> Option<AnswerEdit> {
+        self.0.edit.lock().take()
+    }
+
     /// Records which plugin has this id during the turn.
     pub fn meets(&self, plugin: &str, incarnation: u64) {
         self.0.ran.lock().incarnations.entry(plugin.to_owned()).or_insert(incarnation);
@@ -139,7 +181,9 @@ impl SplitTurn {
     fn size_estimate(&self) -> usize {
         let states = self.0.states.all();
         let answer = self.0.answer.lock().as_ref().map_or(0, |(_, answer)| answer.size_estimate());
+        let events: usize = self.0.events.lock().iter().map(|event| event.0.size_estimate()).sum();
         answer
+            + events
             + self.0.metadata.size_estimate()
             + states.iter().map(|(_, state)| state.size_estimate()).sum::<usize>()
     }

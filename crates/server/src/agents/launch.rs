@@ -11,7 +11,7 @@ use crate::turn::answer_bytes::EventForm;
 use crate::turn::endpoint::RunSlot;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::named_event;
-use crate::turn::serve::{Way, options, respond, serve_turn};
+use crate::turn::serve::{EventReceiver, Way, options, respond, serve_turn};
 use crate::{auth, exchange, facts};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -196,17 +196,15 @@ async fn resumed(
     let call = Call::new(app, snapshot, parts);
     call.run.on_begin()(&app.runs.run(&id).await?);
     let stream = request::wants_stream(body);
-    let takes_events = stream && wants_events(&parts.headers);
+    let receiver = match stream && wants_events(&parts.headers) {
+        true => EventReceiver::Answers,
+        false => EventReceiver::Collects,
+    };
     let facts = TurnFacts {
         exchange: Some(Arc::new(exchange::of(app, &parts.headers, call.memory.clone()))),
         ..TurnFacts::default()
     };
-    let answer = app.resume(
-        id,
-        decision,
-        hash,
-        options(&call, facts, Context::default(), stream, (takes_events, false)),
-    );
+    let answer = app.resume(id, decision, hash, options(&call, facts, Context::default(), stream, receiver));
     let way = Way { stream, is_held: false, form: EventForm::Own };
     Ok(respond(&call, Outcome::of(&call), way, None, answer).await)
 }

@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
-use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::chat::{ChatRequest, event, message, response};
+use valvehouse_core::context::{AnswerEdit, Context, EmittedEvent, SplitTurn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
@@ -72,7 +72,7 @@ impl Endpoint for OpenAi {
     type Encoder = Completion;
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Error> {
-        Ok((ChatRequest::new(call.parse(bytes)?)?, Completion))
+        Ok((ChatRequest::new(call.parse(bytes)?)?, Completion::default()))
     }
 
     /// Returns the context of the turn, whose earlier parts may be requests of an Open WebUI.
@@ -84,6 +84,22 @@ impl Endpoint for OpenAi {
         facts: &mut TurnFacts,
     ) -> Context {
         pipelines::split_turn::go_on(call.app, call.snapshot, call.parts, chat.body(), ready, facts)
+    }
+
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        _: (&Ready, &TurnFacts),
+        encoder: &mut Completion,
+    ) {
+        let split = pipelines::split_turn::of_chat(call.app, call.parts, chat.body());
+        encoder.split = split.map(|split| (split, String::new()));
+    }
+
+    fn earlier_events(&self, call: &Call<'_>, chat: &ChatRequest) -> Vec<EmittedEvent> {
+        let split = pipelines::split_turn::of_chat(call.app, call.parts, chat.body());
+        split.map_or_else(Vec::new, |split| split.take_events())
     }
 }
 
@@ -115,7 +131,11 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
 }
 
 /// Writes a `chat.completion` or its chunks.
-pub(crate) struct Completion;
+#[derive(Default)]
+pub(crate) struct Completion {
+    /// The turn of an Open WebUI that calls the outlets after the answer, and the text streamed so far.
+    split: Option<(SplitTurn, String)>,
+}
 
 impl Encoder for Completion {
     const TAKES_RAW: bool = true;
@@ -125,10 +145,19 @@ impl Encoder for Completion {
     }
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+        if let (Some((_, sent)), Chunk::Model(chunk)) = (&mut self.split, &chunk) {
+            sent.push_str(&event::text(&chunk.event));
+        }
         encode_chunk(&chunk)
     }
 
     fn encode_end(self, end: Result<Json, Error>) -> BoxFuture<'static, Bytes> {
+        if let (Some((split, sent)), Ok(answer)) = (self.split, &end) {
+            let text = message::text_of(&response::message_of(answer)).to_string();
+            if text != sent && !sent.is_empty() {
+                split.answer_edited(AnswerEdit { sent, text });
+            }
+        }
         Box::pin(ready(match end {
             Ok(_) => Bytes::from_static(relay::DONE),
             Err(error) => relay::failed(&error),

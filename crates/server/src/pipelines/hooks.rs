@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_core::chat::request::check_each;
 use valvehouse_core::chat::{keys, message};
-use valvehouse_core::context::{Events, SplitTurn, Turn};
+use valvehouse_core::context::{AnswerEdit, Events, SplitTurn, Turn};
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::app::App;
@@ -175,6 +175,9 @@ impl Call {
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);
         let has_run = *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id);
+        if has_run {
+            self.take_edit(&parted);
+        }
         // A guard always runs.
         if has_run || (parted.is_answered() && !plugin.security) {
             return Ok(json_response(StatusCode::OK, body));
@@ -193,6 +196,11 @@ impl Call {
         let turn = Turn::new(facts, context, Events::default());
         kernel.runs(&turn);
         let ran = self.chain(snapshot, plugin, &turn, &parted).await;
+        let events = turn.events().take();
+        if *hook == Hook::Inlet && !plugin.security {
+            // A guard runs again in the chat.
+            parted.keep_events(&events);
+        }
         let mut response = match ran {
             Ok(body) => {
                 if let Some(part) = part {
@@ -205,10 +213,21 @@ impl Call {
             }
             Err(error) => refused(watch.failed(error)),
         };
-        if let Some(events) = events_header(&turn.events().take()) {
+        if let Some(events) = events_header(&events) {
             response.headers_mut().insert(EVENTS, events);
         }
         Ok(recording::until_end(watch, response))
+    }
+
+    /// Replaces the text of the answer that the outlets changed in the chat, after the client had received it.
+    fn take_edit(&self, parted: &SplitTurn) {
+        let Some(AnswerEdit { sent, text }) = parted.take_edit() else { return };
+        let last = Json::from(self.body.get("messages").and_then(|messages| messages.at(-1)));
+        let shown = last.text_or_empty("content");
+        if let Some(place) = shown.rfind(&sent) {
+            let (before, after) = (&shown[..place], &shown[place + sent.len()..]);
+            last.edit("content", format!("{before}{text}{after}"));
+        }
     }
 
     async fn chain(

@@ -5,7 +5,6 @@
 use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
-use valvehouse_core::chat::request;
 use valvehouse_core::context::{Context, SplitTurn, TurnFacts, TurnPart};
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, Hooks, Verdict};
 use valvehouse_core::kernel::Kernel;
@@ -68,9 +67,18 @@ pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &TurnPart) {
     }
 }
 
+/// Returns the turn of a chat whose earlier parts came to this host.
+pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json) -> Option<SplitTurn> {
+    let message = text(body, "id")?;
+    let part =
+        TurnPart { user: text_or_empty(body, "user.id"), chat: text_or_empty(body, "chat_id"), message };
+    // A caller with a user's key could run an inlet on one body and send another.
+    app.parted.find(&part).filter(|_| auth::may_operate(app, parts))
+}
+
 /// Continues a turn whose earlier parts came to this host. Scripts find their stored state, and inlets that
-/// ran do not run again. Neither do the outlets that Open WebUI will call for the answer, unless they can
-/// change what the client receives.
+/// ran do not run again. Outlets run here, where their events reach the client, and not again when Open WebUI
+/// calls them for the answer.
 pub(crate) fn go_on(
     app: &App,
     snapshot: &Snapshot,
@@ -79,15 +87,7 @@ pub(crate) fn go_on(
     ready: &mut Ready,
     facts: &mut TurnFacts,
 ) -> Context {
-    let part = TurnPart {
-        user: text_or_empty(body, "user.id"),
-        chat: text_or_empty(body, "chat_id"),
-        message: text_or_empty(body, "id"),
-    };
-    // A caller with a user's key could run an inlet on one body and send another.
-    let is_trusted = || auth::may_operate(app, parts);
-    let parted = app.parted.find(&part).filter(|_| !part.message.is_empty() && is_trusted());
-    let Some(parted) = parted else { return facts::context(app, facts, body) };
+    let Some(parted) = of_chat(app, parts, body) else { return facts::context(app, facts, body) };
     forget_strangers(&parted, snapshot);
     for filter in ready.kernel.chain().filters() {
         if let Some(plugin) = snapshot.plugins.get(filter.name()) {
@@ -102,8 +102,7 @@ pub(crate) fn go_on(
     }
     let mut spared = Hooks::default().with(Hook::Inlet);
     let is_task = !parted.metadata().field("task").is_empty();
-    let is_streamed = request::wants_stream(body) && !ready.kernel.settings().hold;
-    if is_task || is_streamed {
+    if is_task {
         spared = spared.with(Hook::Outlet);
     } else {
         parted.outlets_ran(ran.clone());

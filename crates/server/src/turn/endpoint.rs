@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::{Context, HeldMemory, TurnFacts};
+use valvehouse_core::context::{Context, EmittedEvent, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_host::app::App;
@@ -112,6 +112,12 @@ pub(crate) trait Endpoint: Sync {
         encoder: &mut Self::Encoder,
     ) {
         let _ = (call, chat, known, encoder);
+    }
+
+    /// Returns the events that plugins emitted in earlier requests of the turn. They start its stream.
+    fn earlier_events(&self, call: &Call<'_>, chat: &ChatRequest) -> Vec<EmittedEvent> {
+        let _ = (call, chat);
+        Vec::new()
     }
 
     /// Returns `true` if a streaming client accepts the events that plugins emit.

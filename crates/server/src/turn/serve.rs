@@ -6,7 +6,7 @@ use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use crate::body::{BodyLimits, read_plain};
-use crate::headers::{EVENTS, events_header, named};
+use crate::headers::{EVENTS, events_header, named, wants_events};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
 use crate::{auth, exchange, facts, recording};
@@ -93,10 +93,22 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let takes_events = stream && takes_events;
     // To record everything or to send events, the answer must be parsed.
     let is_text = matches!(form, EventForm::Text(_));
+    let receiver = match form {
+        // Open WebUI shows the events of a stream, and has no way to answer one.
+        EventForm::OpenWebUi if takes_events && !wants_events(&parts.headers) => EventReceiver::Shows,
+        _ if takes_events => EventReceiver::Answers,
+        EventForm::Text(_) if stream => EventReceiver::Shows,
+        _ => EventReceiver::Collects,
+    };
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
     // If the answer is held back until it is complete, keep-alives are sent meanwhile.
     let is_held = ready.kernel.settings().hold;
-    let options = options(call, facts, context, stream, (takes_events, is_text)).passthrough(raw);
+    let options = options(call, facts, context, stream, receiver).passthrough(raw);
+    for event in endpoint.earlier_events(call, &chat) {
+        if let Err(error) = options.turn().events().emit(event.0) {
+            tracing::warn!("cannot send an event of an inlet: {error}");
+        }
+    }
     let answer = app.run(&ready, chat, options, run.on_begin());
     let way = Way { stream, is_held, form };
     let response = respond(call, encoder, way, Some(&recording), answer).await;
@@ -127,26 +139,37 @@ fn refuse_hidden_tools(guards: &[&str], body: &Json) -> Result<(), Error> {
     Err(Error::invalid(message, Some("input")))
 }
 
-/// Returns the options of a request's turn. If the client accepts events, they are part of the stream and the
-/// client can answer their questions; the approvals of other clients wait for an operator.
+/// The receiver of the events that plugins emit in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventReceiver {
+    /// The client receives them in its stream, and can answer questions.
+    Answers,
+    /// The client only shows them.
+    Shows,
+    /// They are collected until the end of the turn.
+    Collects,
+}
+
+/// Returns the options of a request's turn. The approvals of clients that cannot answer questions wait for an
+/// operator.
 pub(crate) fn options(
     call: &Call<'_>,
     facts: TurnFacts,
     context: Context,
     stream: bool,
-    (takes_events, is_text): (bool, bool),
+    receiver: EventReceiver,
 ) -> RunOptions<'static> {
-    let (events, emitted) = match takes_events {
-        true => {
+    let (events, emitted) = match receiver {
+        EventReceiver::Answers => {
             let asker = auth::asker(call.app, &call.parts.headers);
             let (events, emitted) = Events::channel(Some(call.app.questions.of(&asker)));
             (events, Some(emitted))
         }
-        false if stream && is_text => {
+        EventReceiver::Shows => {
             let (events, emitted) = Events::channel(None);
             (events.holding(call.app.questions.clone()), Some(emitted))
         }
-        false => (Events::default().holding(call.app.questions.clone()), None),
+        EventReceiver::Collects => (Events::default().holding(call.app.questions.clone()), None),
     };
     RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
 }
