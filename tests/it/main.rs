@@ -35,6 +35,7 @@ mod conversations;
 mod cut_short;
 mod dev;
 mod openai_endpoint;
+mod doors;
 mod editors;
 mod even_ground;
 mod event_text;

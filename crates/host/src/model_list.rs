@@ -111,7 +111,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_requested_once_and_outlives_a_failure() {
         let slow = Arc::new(Slow(Duration::from_secs(5), AtomicUsize::new(0)));
-        let (list, provider): (_, Arc<dyn Provider>) = (Arc::new(ModelList::default()), slow.clone());
+        let list = Arc::new(ModelList::default());
+        let provider: Arc<dyn Provider> = slow.clone();
         let names = async || -> Vec<String> {
             list.models(&provider).await.iter().map(|model| model.text_or_empty("id").into()).collect()
         };
