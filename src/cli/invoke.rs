@@ -51,7 +51,7 @@ async fn invoke(
         if args.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
     let run = kernel.invoke_in(&args.tool, arguments, &turn);
     let done = questions::answer_during(run, questions, &app.questions, &mut lines, out).await?;
-    let InvokeOutput { value, context } = done.map_err(|error| failed(&args.tool, error))?;
+    let InvokeOutput { value, context, .. } = done.map_err(|error| failed(&args.tool, error))?;
     if out.is_json() {
         out.json(&Json::from([("result", value), ("context", context.variables().clone())]))?;
     } else if let Some(text) = value.as_str() {

@@ -34,7 +34,7 @@ async fn a_variable_passes_from_filter_to_tool_to_filter_to_caller() {
         context.set("path", format!("{so_far}{word} "))
     };
     let tool = Tool::from_json_fn_with_context("walk", move |_, context| {
-        Ok(ToolResult { value: "ok".into(), context: Some(append(&context, "tool")) })
+        Ok(ToolResult { context: Some(append(&context, "tool")), .."ok".into() })
     });
     let closures = vec![
         filter::pre_invocation("pre", move |ctx| {
@@ -159,7 +159,7 @@ async fn a_retry_starts_with_the_original_context() {
         let context = context.set("n", next);
         match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
             0 | 1 => Err("not yet".into()),
-            _ => Ok(ToolResult { value: next.into(), context: Some(context) }),
+            _ => Ok(ToolResult { context: Some(context), ..next.into() }),
         }
     });
     let tool = tool.with_spec(|spec| spec.retry = Retry { max: 2, ..Retry::default() });

@@ -87,7 +87,7 @@ pub fn counter() -> Tool {
     Tool::from_json_fn_with_context("count", |_, context| {
         let next = context.get_or("counter", 0_i64).as_i64().unwrap() + 1;
         let context = context.set("counter", next);
-        Ok(valvehouse::tool::ToolResult { value: next.into(), context: Some(context) })
+        Ok(valvehouse::tool::ToolResult { context: Some(context), ..next.into() })
     })
 }
 

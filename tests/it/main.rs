@@ -89,6 +89,7 @@ mod streaming;
 mod testing;
 mod tool_calls;
 mod tool_definitions;
+mod tool_results;
 mod tools;
 mod traces;
 mod turn_extras;

@@ -75,7 +75,7 @@ async fn a_handler_has_one_of_four_forms() {
     }
     let with_context = Tool::from_json_fn_with_context("with_context", |_, context| {
         let seen = context.get_or("my_key", "nothing");
-        Ok(ToolResult { value: seen, context: Some(context.set("my_key", "changed")) })
+        Ok(ToolResult { context: Some(context.set("my_key", "changed")), ..seen.into() })
     });
     let with_extra = |name: &str, extra: i64| Tool::from_json_fn(name, move |_| Ok(extra.into()));
     let kernel = Kernel::builder()

@@ -49,7 +49,7 @@ fn calls(calls: &[(&str, &str)]) -> Reply {
 }
 
 /// Makes the upstream call these tools once, then reply "done".
-fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) {
+pub(crate) fn calls_once(host: &TestHost, wanted: &'static [(&'static str, &'static str)]) {
     host.upstream.script(move |request| {
         let messages = request.json()["messages"].clone();
         let has_results = messages.as_array().is_some_and(|all| all.iter().any(|one| one["role"] == "tool"));

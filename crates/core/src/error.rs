@@ -99,12 +99,22 @@ pub struct Rejection {
     pub fatal: bool,
     /// The name of the plugin, set by the chain.
     pub plugin: String,
+    /// The failure of a tool with its content, if it has more than its message; see
+    /// [`ToolError::content`](crate::tool::ToolError::content).
+    pub content: Option<Json>,
 }
 
 impl Rejection {
     /// Creates a rejection with status 400.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
+        Self {
+            message: message.into(),
+            status: 400,
+            retry_after: None,
+            fatal: false,
+            plugin: String::new(),
+            content: None,
+        }
     }
 
     /// Sets the status. A value that is not an error status becomes 500.

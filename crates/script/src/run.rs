@@ -213,6 +213,7 @@ impl Script {
         {
             let shown = |rejection: &Rejection| Rejection {
                 message: redact(rejection.message.clone()),
+                content: None,
                 ..rejection.clone()
             };
             if !thrown.bug {

@@ -143,7 +143,7 @@ fn look() -> Tool {
     Tool::from_json_fn_with_context(LOOK, |_, context| {
         let looked = context.get_or("looked", 0_i64).as_i64().unwrap() + 1;
         let context = context.set("looked", looked);
-        Ok(ToolResult { value: looked.into(), context: Some(context) })
+        Ok(ToolResult { context: Some(context), ..looked.into() })
     })
 }
 

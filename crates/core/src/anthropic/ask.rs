@@ -315,7 +315,9 @@ impl Talk {
             }
             "system" | "developer" => self.system.extend(part::blocks(&content, &place)?),
             "assistant" => self.push_message("assistant", assistant(message, &place)?),
-            "tool" => self.push_message("user", vec![result(message, part::blocks(&content, &place)?)]),
+            "tool" => {
+                self.push_message("user", vec![result(message, part::result_blocks(&content, &place)?)])
+            }
             "user" => self.push_message("user", part::blocks(&content, &place)?),
             role => {
                 let message = format!(

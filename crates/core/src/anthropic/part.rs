@@ -1,5 +1,6 @@
 //! Parts of a message's content (texts, images, documents), and fields that are passed on without translation.
 
+use crate::chat::media::missing;
 use crate::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +17,27 @@ pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Error> {
             Ok(blocks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Converts the content of a tool's result to blocks. A sentence stands for a part that Anthropic does not accept there.
+pub(super) fn result_blocks(content: &Json, place: &str) -> Result<Vec<Json>, Error> {
+    let Json::Array(parts) = content else { return blocks(content, place) };
+    let part = |part: Json| match &*part.text_or_empty("type") {
+        "input_audio" | "video_url" => missing(&part),
+        "file" if !is_document(&part.field("file")) => missing(&part),
+        _ => part,
+    };
+    let parts: Vec<Json> = parts.items().into_iter().map(part).collect();
+    blocks(&parts.into(), place)
+}
+
+/// Returns `true` if Anthropic accepts a file: a PDF, a text, an address or an uploaded file.
+fn is_document(file: &Json) -> bool {
+    let kind = file.text("file_data").and_then(|url| DataUrl::read(&url).map(|data| data.kind));
+    match kind {
+        Some(kind) => kind == "application/pdf" || kind.starts_with("text/"),
+        None => ["file_id", "file_url"].iter().any(|key| file.given(key).is_some()),
     }
 }
 
@@ -83,7 +105,10 @@ fn document(part: &Json, place: &str) -> Result<Json, Error> {
             }
         }
         (None, Some(id)) => Json::from([("type", "file".into()), ("file_id", id)]),
-        (None, None) => return Err(wrong("expected file_data or file_id".into())),
+        (None, None) => match file.given("file_url") {
+            Some(url) => Json::from([("type", "url".into()), ("url", url)]),
+            None => return Err(wrong("expected file_data, file_id or file_url".into())),
+        },
     };
     let document =
         with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));

@@ -31,7 +31,7 @@ pub fn plain(request: &Json) -> Json {
                     if marks == Marks::All { with_plain_parts(plain, is_error) } else { plain }
                 };
                 let messages: Vec<Json> = messages.iter().map(off).collect();
-                if marks == Marks::All { images_apart(messages).into() } else { messages.into() }
+                messages.into()
             }
             "tools" if marks == Marks::All => {
                 value.items().iter().filter_map(tool).collect::<Vec<_>>().into()
@@ -158,38 +158,6 @@ impl Marks {
     }
 }
 
-/// Moves images out of tool results, which are text only in the OpenAI format, to a user message after the last
-/// result.
-fn images_apart(messages: Vec<Json>) -> Vec<Json> {
-    let (mut out, mut shown) = (Vec::with_capacity(messages.len()), Vec::new());
-    for message in messages {
-        let is_result = message.text("role").is_some_and(|role| role == "tool");
-        if !is_result && !shown.is_empty() {
-            out.push(seen(std::mem::take(&mut shown)));
-        }
-        let is_text = |part: &Json| part.text("type").is_some_and(|kind| kind == "text");
-        let content = message.field("content");
-        if !is_result || content.items().iter().all(is_text) {
-            out.push(message);
-            continue;
-        }
-        let (texts, others): (Vec<Json>, Vec<Json>) = content.items().into_iter().partition(is_text);
-        shown.extend(others);
-        let texts = if texts.is_empty() { Json::from("(see below)") } else { texts.into() };
-        let entries = message.entries().into_iter();
-        let texts = |key: &str, value: Json| if key == "content" { texts.clone() } else { value };
-        out.push(entries.map(|(key, value)| (key.clone(), texts(&key, value))).collect::<Object>().into());
-    }
-    if !shown.is_empty() {
-        out.push(seen(shown));
-    }
-    out
-}
-
-fn seen(parts: Vec<Json>) -> Json {
-    Json::from([("role", "user".into()), ("content", parts.into())])
-}
-
 /// Returns the function of a tool without other fields.
 fn tool(tool: &Json) -> Option<Json> {
     match tool.get("function") {
@@ -241,7 +209,8 @@ fn with_plain_parts(message: Json, is_error: bool) -> Json {
             if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.ptr_eq(old)) {
                 return message;
             }
-            let note = is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.into())]));
+            let note =
+                is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.trim_end().into())]));
             Json::from(note.into_iter().chain(plain).collect::<Vec<_>>())
         }
         Some(Json::Text(text)) if is_error => format!("{ERROR}{text}").into(),

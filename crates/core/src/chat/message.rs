@@ -18,9 +18,9 @@ pub fn assistant(text: impl Into<Json>) -> Json {
     with_role("assistant", text.into())
 }
 
-/// Creates the result of a tool call: `{role: "tool", tool_call_id, content: text}`.
-pub fn tool(call_id: &str, text: impl Into<Json>) -> Json {
-    Json::from([("role", "tool".into()), ("tool_call_id", call_id.into()), ("content", text.into())])
+/// Creates the result of a tool call: `{role: "tool", tool_call_id, content}`, with a text or a list of parts.
+pub fn tool(call_id: &str, content: impl Into<Json>) -> Json {
+    Json::from([("role", "tool".into()), ("tool_call_id", call_id.into()), ("content", content.into())])
 }
 
 fn with_role(role: &str, content: Json) -> Json {
@@ -125,7 +125,7 @@ pub fn append_system(messages: &Array, text: &str) -> Result<(), MisplacedValue>
 }
 
 /// Creates a text part of a list.
-pub(super) fn text_part(text: &str) -> Json {
+pub(crate) fn text_part(text: &str) -> Json {
     Json::from([("type", "text".into()), ("text", text.into())])
 }
 

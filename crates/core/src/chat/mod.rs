@@ -15,12 +15,14 @@ pub mod event;
 pub mod history;
 pub mod items;
 pub mod keys;
+pub mod media;
 pub mod message;
 mod messages;
 mod parts;
 pub mod request;
 pub mod response;
 pub mod split;
+pub mod tool_results;
 pub mod tools;
 pub mod window;
 

@@ -1,7 +1,7 @@
 //! Chats and tool calls for programs that embed a kernel without the server.
 
 use super::assembly::Kernel;
-use super::invocation;
+use super::invocation::{self, CallOutput};
 use super::options::RunOptions;
 use super::turn_stream::{ChatChunks, TurnAnswer, TurnStream};
 use crate::chat::{ChatRequest, IntoMessages};
@@ -28,6 +28,9 @@ pub struct ChatOptions {
 pub struct InvokeOutput {
     /// The result.
     pub value: Json,
+    /// The content of the result, if the value is its short form; see
+    /// [`ToolResult::content`](crate::tool::ToolResult::content).
+    pub content: Option<Json>,
     /// The variables after the call.
     pub context: Context,
 }
@@ -71,8 +74,8 @@ impl Kernel {
                 };
                 turn.flushed(invoked).await
             };
-            let value = turn.lasting(work).await?;
-            Ok(InvokeOutput { value, context: turn.context().clone() })
+            let CallOutput { value, content } = turn.lasting(work).await?;
+            Ok(InvokeOutput { value, content, context: turn.context().clone() })
         })
     }
 

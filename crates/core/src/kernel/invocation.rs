@@ -3,13 +3,14 @@
 
 use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
-use crate::chat::ModelCall;
+use crate::chat::{ModelCall, message, tool_results};
 use crate::context::{HostCall, HostResult, Notice, NoticeKind, ToolCalled, Turn};
 use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::text::shortened;
-use crate::tool::{Tool, ToolError, ToolResult};
+use crate::tool::{self, Tool, ToolContent, ToolError, ToolResult};
 use crate::trace::{What, spans};
+use std::borrow::Cow;
 use tracing::Instrument;
 use valvehouse_json::Json;
 
@@ -37,14 +38,39 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error
     })
 }
 
-/// Calls a tool through the filters of a kernel, which need not own the tool. Returns the value for the model.
+/// The output of a call after the filters.
+pub(super) struct CallOutput {
+    /// The value.
+    pub(super) value: Json,
+    /// The content of the value, if the value is its short form.
+    pub(super) content: Option<Json>,
+}
+
+impl From<Json> for CallOutput {
+    fn from(value: Json) -> Self {
+        Self { value, content: None }
+    }
+}
+
+impl CallOutput {
+    /// Returns the content of the tool's message to the model.
+    fn into_message(self) -> Json {
+        match ToolContent::of(self.content.as_ref().unwrap_or(&self.value)) {
+            Some(content) => content.into_message(),
+            None if self.value.as_str().is_some() => self.value,
+            None => self.value.to_string().into(),
+        }
+    }
+}
+
+/// Calls a tool through the filters of a kernel, which need not own the tool.
 pub(super) async fn invoke(
     kernel: &Kernel,
     tool: &Tool,
     args: Json,
     turn: &Turn,
     starting: Option<StoredCall<'_>>,
-) -> Result<Json, Error> {
+) -> Result<CallOutput, Error> {
     // Filters must see the value that the tool receives: a list sent as a JSON string is converted first. A
     // filter may still correct invalid arguments.
     let args = tool.check(&args).unwrap_or(args);
@@ -57,7 +83,7 @@ pub(super) async fn invoke(
         Ok(ChainOutcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),
         Ok(ChainOutcome::Skipped(value)) => {
             record(tool, given, CallEnd::Skipped(&value), turn);
-            return Ok(value);
+            return Ok(value.into());
         }
         Err(error) => {
             let reason = match &error {
@@ -89,19 +115,33 @@ pub(super) async fn invoke(
         Err(error) => CallEnd::Failed(&error.message),
     };
     record(tool, args.clone(), end, turn);
-    let value = match result {
-        Ok(result) => {
-            if let Some(context) = result.context {
-                turn.context().take(&context);
-            }
-            result.value
+    let ToolResult { value, content, context } = match result {
+        Ok(result) => result,
+        Err(error) => {
+            let value = failed(&chain, about, args, refusal(tool, error), turn).await?;
+            return Ok(value.into());
         }
-        Err(error) => return failed(&chain, about, args, refusal(tool, error), turn).await,
     };
+    if let Some(context) = context {
+        turn.context().take(&context);
+    }
+    if !chain.has(Hook::PostInvocation) {
+        return Ok(CallOutput { value, content });
+    }
+    // Filters must see the texts that the model receives.
+    let (value, content) = match ToolContent::readable(&value) {
+        Cow::Borrowed(_) => (value, content),
+        Cow::Owned(readable) => (readable, Some(value)),
+    };
+    let shown = content.as_ref().map(|_| value.deep_clone());
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
-        ChainOutcome::Done(ctx) => Ok(ctx.field("result")),
-        ChainOutcome::Skipped(value) => Ok(value),
+        ChainOutcome::Done(ctx) => {
+            let value = ctx.field("result");
+            let content = content.filter(|_| shown.as_ref() == Some(&value));
+            Ok(CallOutput { value, content })
+        }
+        ChainOutcome::Skipped(value) => Ok(value.into()),
     }
 }
 
@@ -206,8 +246,9 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
 
 /// Converts a tool's error to a rejection.
 fn refusal(tool: &Tool, error: ToolError) -> Rejection {
-    let ToolError { message, fatal, status, .. } = error;
-    Rejection { fatal, plugin: tool.name().into(), ..Rejection::new(message).with_status(status.into()) }
+    let ToolError { message, fatal, status, content, .. } = error;
+    let plugin = tool.name().into();
+    Rejection { fatal, plugin, content, ..Rejection::new(message).with_status(status.into()) }
 }
 
 /// Runs the filters that handle failures; they may replace the error with a result.
@@ -249,15 +290,15 @@ pub(super) struct StoredCall<'a> {
     journal: &'a dyn Journal,
 }
 
-/// Runs a model's tool call and returns the content of the tool message. Errors are returned to the model; only
-/// fatal errors end the turn.
+/// Runs a model's tool call and returns the content of the tool message, a text or a list of parts. Errors are returned
+/// to the model; only fatal errors end the turn.
 pub(super) async fn answer_call(
     kernel: &Kernel,
     call: &ModelCall,
     progress: &Progress,
     turn: &Turn,
     journal: Option<&dyn Journal>,
-) -> Result<String, Error> {
+) -> Result<Json, Error> {
     let changed = progress.arguments.get(&call.id);
     let args = changed.clone().map_or_else(|| call.parse(), Ok);
     let called = || ToolCalled {
@@ -278,9 +319,9 @@ pub(super) async fn answer_call(
         Err(error) => Err(Error::Rejected(Rejection::new(error.to_string()))),
     };
     let outcome = match result {
-        Ok(value) => Ok(with_note(value, changed.as_ref())),
-        Err(Error::Rejected(rejection)) if !rejection.fatal => Err(rejection.message),
-        Err(Error::Request { message, .. }) => Err(message),
+        Ok(output) => Ok(with_note(output, changed.as_ref())),
+        Err(Error::Rejected(rejection)) if !rejection.fatal => Err((rejection.message, rejection.content)),
+        Err(Error::Request { message, .. }) => Err((message, None)),
         Err(Error::Paused) => return Err(Error::Paused),
         Err(error) => {
             turn.notify(NoticeKind::ToolError, || Notice::ToolError {
@@ -292,37 +333,42 @@ pub(super) async fn answer_call(
     };
     Ok(match outcome {
         Ok(result) => {
-            turn.notify(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: result.clone() });
+            let text = || tool_results::text_of(&message::tool(&call.id, result.clone()));
+            turn.notify(NoticeKind::ToolEnd, || Notice::ToolEnd { call: called(), result: text() });
             result
         }
-        Err(message) => {
+        Err((message, content)) => {
             turn.notify(NoticeKind::ToolError, || Notice::ToolError {
                 call: called(),
                 message: message.clone(),
             });
-            error_text(&message)
+            let content = content.as_ref().and_then(ToolContent::of);
+            tool::failure(&message, content.iter().flat_map(ToolContent::media))
         }
     })
 }
 
 /// Returns the content of a tool message. If a person changed the arguments, the content includes the arguments
 /// used.
-fn with_note(result: Json, arguments: Option<&Json>) -> String {
-    match (arguments, result) {
-        (Some(arguments), result) => Json::from([
-            ("note", "a person changed the arguments of this call before it ran".into()),
-            ("arguments", arguments.deep_clone()),
-            ("result", result),
-        ])
-        .to_string(),
-        (None, Json::Text(text)) => text.into(),
-        (None, value) => value.to_string(),
+fn with_note(output: CallOutput, arguments: Option<&Json>) -> Json {
+    let Some(arguments) = arguments else { return output.into_message() };
+    let value = output.value.clone();
+    let note = Json::from([
+        ("note", "a person changed the arguments of this call before it ran".into()),
+        ("arguments", arguments.deep_clone()),
+    ]);
+    match output.into_message() {
+        Json::Array(parts) => [vec![message::text_part(&note.to_string())], parts.items()].concat().into(),
+        text => {
+            note.edit("result", if ToolContent::of(&value).is_some() { text } else { value });
+            note.to_string().into()
+        }
     }
 }
 
 /// Returns the content of a tool message for a failure.
-pub(super) fn error_text(message: &str) -> String {
-    Json::from([("error", message.into())]).to_string()
+pub(super) fn error_text(message: &str) -> Json {
+    tool::failure(message, std::iter::empty())
 }
 
 impl Kernel {
@@ -375,6 +421,6 @@ impl Kernel {
         let turn = turn
             .calling(plugin, tool.name(), &args)
             .map_err(|many| Error::Rejected(Rejection::new(many.to_string()).with_status(500)))?;
-        turn.within_limits(invoke(self, tool, args, &turn, None)).await
+        turn.within_limits(invoke(self, tool, args, &turn, None)).await.map(|output| output.value)
     }
 }

@@ -232,7 +232,7 @@ impl Machine<'_> {
                 )
             };
             if kernel.settings().tool_search && call.name == FIND_TOOLS {
-                progress.find(&result);
+                progress.find(result.str_or_empty());
             }
             progress.push_message(message::tool(&call.id, result))?;
             self.checkpoint().await?;

@@ -1,6 +1,7 @@
 //! Tools that models can call, their parameters, and the toolbox of a kernel.
 
 mod callable;
+mod content;
 mod declare;
 mod parameters;
 mod ranking;
@@ -12,6 +13,8 @@ mod toolbox;
 mod typed_tool;
 
 pub use callable::{Handler, Tool};
+pub use content::ToolContent;
+pub(crate) use content::failure;
 pub use declare::{ToolDeclaration, is_name, tags, timeout};
 pub use parameters::Parameters;
 pub(crate) use ranking::ranked;

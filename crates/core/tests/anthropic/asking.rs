@@ -2,6 +2,7 @@
 
 use super::json;
 use valvehouse_core::anthropic::{AnthropicRequest, ask, plain, read};
+use valvehouse_core::chat::tool_results;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
@@ -94,6 +95,26 @@ fn images_and_documents_are_translated_both_ways() {
     assert_eq!(parts.at_path("2.file.file_data"), Json::from("data:application/pdf;base64,BBBB"));
     assert_eq!(parts.at_path("3.source.data"), Json::from("hi"));
     assert_eq!(ask(&back, false).unwrap().body.at_path("messages").to_string(), there);
+}
+
+#[test]
+fn a_result_has_images_and_names_what_anthropic_does_not_accept() {
+    let part = |kind: &str, fields: &str| format!(r#"{{"type":"{kind}","{kind}":{{{fields}}}}}"#);
+    let parts = [
+        part("image_url", r#""url":"data:image/png;base64,AAAA""#),
+        part("input_audio", r#""data":"BBBB","format":"wav""#),
+        part("file", r#""filename":"a.zip","file_data":"data:application/zip;base64,BBBB""#),
+        part("file", r#""file_url":"https://x.example/a.pdf""#),
+    ];
+    let result =
+        messages(&format!(r#"{{"role":"tool","tool_call_id":"c","content":[{}]}}"#, parts.join(",")));
+    let result = json(&result);
+    let blocks = result.at_path("0.content.0.content");
+    let kinds: Vec<_> = blocks.items().iter().map(|block| block.text("type").unwrap()).collect();
+    assert_eq!(kinds, ["image", "text", "text", "document"], "{blocks}");
+    assert!(!blocks.to_string().contains("BBBB") && blocks.to_string().contains("`a.zip`"), "{blocks}");
+    let user = converted_request(&format!(r#""messages":[{{"role":"user","content":[{}]}}]"#, parts[1]));
+    assert!(user.unwrap_err().to_string().contains("audio"), "a user's audio is rejected");
 }
 
 #[test]
@@ -204,7 +225,7 @@ fn an_anthropic_request_survives_a_round_trip() {
 fn other_services_receive_only_standard_fields() {
     let chat = read(&json(FULL), Some("b1")).unwrap();
     let before = chat.to_string();
-    let sent = plain(&chat);
+    let sent = tool_results::as_texts(&plain(&chat));
     for mark in [
         "cache_control",
         "content_blocks",
@@ -220,11 +241,8 @@ fn other_services_receive_only_standard_fields() {
     assert_eq!(sent.at_path("messages.0.content"), Json::from("S"));
     assert_eq!(sent.at_path("messages.2.tool_calls.0.function.name"), Json::from("t"));
     assert_eq!(sent.at_path("messages.3.role"), Json::from("tool"));
-    assert_eq!(
-        sent.at_path("messages.3.content").to_string(),
-        r#"[{"type":"text","text":"Error: "},{"type":"text","text":"r"}]"#
-    );
-    assert_eq!(sent.at_path("messages.4.content.0.image_url.url"), Json::from("data:image/png;base64,AA"));
+    assert_eq!(sent.at_path("messages.3.content"), Json::from("Error:\nr"));
+    assert_eq!(sent.at_path("messages.4.content.1.image_url.url"), Json::from("data:image/png;base64,AA"));
     assert_eq!(sent.at_path("tools.0.function.name"), Json::from("t"));
     // Options of OpenAI's clients are for the service to judge.
     let untouched = json(

@@ -8,7 +8,7 @@ use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock, InputRequests,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, InputRequests,
     InputRequiredResult, ServerResult,
 };
 use serde_json::Value;
@@ -109,26 +109,18 @@ impl RemoteTool {
         }
     }
 
-    /// Returns a result within its limits: structured content if any, else the text, else the content blocks.
+    /// Returns a result within its limits.
     fn result(&self, result: CallToolResult) -> Result<ToolResult, ToolError> {
         check_size(&self.link, &result, result.content.len())?;
-        let texts: Option<Vec<&str>> =
-            result.content.iter().map(|block| block.as_text().map(|text| text.text.as_str())).collect();
-        if result.is_error == Some(true) {
-            let text = texts.map(|texts| texts.join("\n")).filter(|text| !text.is_empty());
-            return Err(
-                ToolError::from(text.unwrap_or_else(|| "the tool failed without a reason".into())).answer()
-            );
+        let content = serde_json::to_value(&result.content)
+            .map_err(|error| format!("cannot read the result of the server: {error}"))?;
+        let whole = Json::from([("content", Json::from(content))]);
+        if let Some(structured) = result.structured_content {
+            whole.edit("structuredContent", Json::from(structured));
         }
-        let value = match (result.structured_content, texts) {
-            (Some(value), _) => Json::from(value),
-            (None, Some(texts)) => texts.join("\n").into(),
-            (None, None) => Json::from(serde_json::json!({ "content": blocks(&result.content) })),
-        };
-        Ok(value.into())
+        if result.is_error == Some(true) {
+            whole.edit("isError", true);
+        }
+        ToolResult::of_content(whole)
     }
-}
-
-fn blocks(content: &[ContentBlock]) -> Value {
-    serde_json::to_value(content).unwrap_or_default()
 }

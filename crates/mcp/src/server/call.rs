@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
 use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, PendingQuestion, Questions, Turn};
 use valvehouse_core::error::{Error, Rejection};
-use valvehouse_core::kernel::Kernel;
+use valvehouse_core::kernel::{InvokeOutput, Kernel};
 use valvehouse_core::text::hex;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::TraceGuard;
@@ -55,7 +55,7 @@ pub(super) struct Call<'a> {
 
 /// The outcome of a call.
 pub(super) enum Outcome {
-    Value(Json),
+    Value(InvokeOutput),
     Failed(Error),
     /// The client has to answer first.
     Asks(InputRequiredResult),
@@ -223,7 +223,7 @@ impl Call<'_> {
         turn: &Turn,
         mut event_queue: mpsc::UnboundedReceiver<Json>,
         questions: Option<&Questions>,
-    ) -> Result<Result<Json, Error>, ErrorData> {
+    ) -> Result<Result<InvokeOutput, Error>, ErrorData> {
         let mut notifier = self.notifier();
         let work = self.kernel.invoke_in(self.tool.name(), self.args.deep_clone(), turn);
         let mut work = std::pin::pin!(work);
@@ -247,7 +247,7 @@ impl Call<'_> {
                 notifier.send(&event).await;
             }
         }
-        Ok(done.map(|invoked| invoked.value))
+        Ok(done)
     }
 
     /// Asks the client of a session a question, and passes its answer on.

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
-use valvehouse_core::error::Error;
-use valvehouse_core::kernel::Kernel;
+use valvehouse_core::error::{Error, Rejection};
+use valvehouse_core::kernel::{InvokeOutput, Kernel};
 use valvehouse_core::text::{did_you_mean, nearest};
 use valvehouse_core::tool::Tool;
 use valvehouse_host::Snapshot;
@@ -183,7 +183,13 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         Ok(match self.call(&tool, input, &context).await? {
-            Outcome::Value(value) => result::of_tool(&value, output_schema(&tool).is_some()).into(),
+            Outcome::Value(output) => {
+                let value = output.content.as_ref().unwrap_or(&output.value);
+                result::of_tool(value, output_schema(&tool).is_some()).into()
+            }
+            Outcome::Failed(Error::Rejected(Rejection { content: Some(content), .. })) => {
+                result::of_tool(&content, false).into()
+            }
             Outcome::Failed(error) => result::failure(result::words(&error)).into(),
             Outcome::Asks(required) => required.into(),
         })
@@ -227,7 +233,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         match self.call(&prompt, input, &context).await? {
-            Outcome::Value(value) => {
+            Outcome::Value(InvokeOutput { value, .. }) => {
                 let described = prompt.spec.metadata.field("prompt");
                 let got = result::of_prompt(&value, &described);
                 got.map(Into::into).map_err(|wrong| ErrorData::internal_error(wrong, None))
@@ -295,7 +301,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         match self.call(&reader, input, &context).await? {
-            Outcome::Value(value) => {
+            Outcome::Value(InvokeOutput { value, .. }) => {
                 let listed = offers::listed(&functions, "resources");
                 let entry =
                     listed.iter().find(|(entry, _)| entry.text("uri").is_some_and(|own| *own == *uri));
@@ -350,7 +356,7 @@ impl ServerHandler for Handler {
             state: None,
         };
         match self.call(&completion, input, &context).await? {
-            Outcome::Value(value) => Ok(completed(&value)),
+            Outcome::Value(output) => Ok(completed(&output.value)),
             Outcome::Failed(error) => Err(fails(&error)),
             Outcome::Asks(_) => {
                 Err(ErrorData::internal_error("a completion cannot send questions to the client", None))

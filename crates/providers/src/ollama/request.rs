@@ -2,9 +2,9 @@
 
 use compact_str::CompactString;
 use std::collections::HashMap;
-use valvehouse_core::anthropic::ONLY_ANTHROPIC;
+use valvehouse_core::anthropic::{self, ONLY_ANTHROPIC};
 use valvehouse_core::chat::effort::Effort;
-use valvehouse_core::chat::{ModelCall, message};
+use valvehouse_core::chat::{ModelCall, media, message, tool_results};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -32,7 +32,7 @@ const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "l
 pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
-        ("messages".into(), messages(body)?),
+        ("messages".into(), messages(&anthropic::plain(body))?),
         ("stream".into(), stream.into()),
     ];
     if body.text("tool_choice").is_none_or(|choice| choice != "none")
@@ -77,7 +77,11 @@ fn one(message: &Json, place: usize, names: &HashMap<CompactString, CompactStrin
         role if role == "function" => "tool".into(),
         role => role,
     };
-    let out = Json::from([("role", role.into()), ("content", message::text_of(message).into())]);
+    let result = (role == "tool").then(|| result(message));
+    let message = result.as_ref().unwrap_or(message);
+    let text =
+        if result.is_some() { tool_results::text_of(message) } else { message::text_of(message).into() };
+    let out = Json::from([("role", role.into()), ("content", text.into())]);
     // A new object accepts any value.
     let add = |key: &str, value: Json| {
         out.put(key, value);
@@ -103,6 +107,30 @@ fn one(message: &Json, place: usize, names: &HashMap<CompactString, CompactStrin
     Ok(out)
 }
 
+/// Returns a tool message with its texts and images only. A sentence stands for each other part.
+fn result(message: &Json) -> Json {
+    let Some(Json::Array(parts)) = message.get("content") else { return message.clone() };
+    let part = |part: &Json| match part.text("type").as_deref() {
+        None | Some("text") => part.clone(),
+        Some("image_url") if base64_of(part).is_some() => part.clone(),
+        Some("file") if media::file_text(part).text("text").is_some() => media::file_text(part),
+        Some(_) => media::missing(part),
+    };
+    let parts: Vec<Json> = parts.items().iter().map(part).collect();
+    let entries = message.entries().into_iter();
+    let entries =
+        entries.map(|(key, value)| if key == "content" { (key, parts.clone().into()) } else { (key, value) });
+    entries.collect::<Object>().into()
+}
+
+/// Returns the data of an image that is in the request itself.
+fn base64_of(part: &Json) -> Option<String> {
+    let url = part.field("image_url");
+    let url = url.text("url").unwrap_or_else(|| url.str_or_empty().into());
+    let (_, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+    Some(data.into())
+}
+
 /// Converts a call, with its arguments as an object. Invalid arguments of the model become a text in an
 /// object.
 fn call(call: &ModelCall) -> Json {
@@ -126,18 +154,14 @@ fn images(chat_message: &Json, place: usize) -> Result<Vec<Json>, Error> {
         };
         match part.text("type").as_deref() {
             None | Some("text" | "input_text" | "output_text" | "refusal") => {}
-            Some("image_url" | "input_image") => {
-                let url = part.field("image_url");
-                let url = url.text("url").unwrap_or_else(|| url.str_or_empty().into());
-                match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-                    Some((_, data)) => images.push(data.into()),
-                    None => {
-                        return refused(
-                            "is the URL of an image; Ollama needs the image itself: data:image/png;base64,…",
-                        );
-                    }
+            Some("image_url" | "input_image") => match base64_of(part) {
+                Some(data) => images.push(data.into()),
+                None => {
+                    return refused(
+                        "is the URL of an image; Ollama needs the image itself: data:image/png;base64,…",
+                    );
                 }
-            }
+            },
             Some(other) => return refused(&format!("has the type {other}; Ollama supports text and images")),
         }
     }

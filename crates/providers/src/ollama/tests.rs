@@ -84,6 +84,24 @@ fn inline_images_are_sent_and_image_urls_are_rejected() {
 }
 
 #[test]
+fn a_result_has_texts_and_images_and_names_the_rest() {
+    let parts = r#"{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},
+        {"type":"text","text":"two"},{"type":"image_url","image_url":{"url":"https://x.example/a.png"}},
+        {"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}},
+        {"type":"file","file":{"filename":"a.txt","file_data":"data:text/plain;base64,aGk="}}"#;
+    let message = format!(r#"{{"role":"tool","tool_call_id":"c","content":[{parts}]}}"#);
+    let sent = json(&chat_body(&format!(r#"{{"model":"m","messages":[{message}]}}"#)));
+    assert_eq!(sent.at_path("messages.0.images").to_string(), r#"["AAAA"]"#);
+    let text = sent.at_path("messages.0.content");
+    let lines: Vec<&str> = text.str_or_empty().lines().collect();
+    assert_eq!((lines[0], lines[1], &lines[4..]), ("one", "two", &["a.txt:", "hi"][..]), "{text}");
+    assert!(lines[2].contains("An image") && lines[3].contains("Audio"), "{text}");
+    // The failure of a client of Anthropic's API.
+    let failed = r#"{"model":"m","anthropic":{},"messages":[{"role":"tool","tool_call_id":"c","content":"no","is_error":true}]}"#;
+    assert_eq!(json(&chat_body(failed)).at_path("messages.0.content"), Json::from("Error: no"));
+}
+
+#[test]
 fn calls_have_objects_as_arguments_and_results_the_names_of_their_tools() {
     let body = chat_body(
         r#"{"model":"m","tools":[{"type":"function","function":{"name":"weather"}}],"messages":[

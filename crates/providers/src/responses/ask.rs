@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use valvehouse_core::anthropic;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::tools::{ADDITIONAL_TOOLS, AdditionalTools, Spaces, flat, to_response};
-use valvehouse_core::chat::{history, items, message};
+use valvehouse_core::chat::{history, items, media, message};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -162,7 +162,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>], spaces: &Spaces) -> V
                     false => "function_call_output",
                 };
                 let output = match message.field("content") {
-                    Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
+                    Json::Array(parts) => parts.items().iter().map(result_part).collect::<Vec<_>>().into(),
                     content => content,
                 };
                 out.push(Json::from([("type", kind.into()), ("call_id", id.into()), ("output", output)]));
@@ -252,6 +252,14 @@ fn assistant_items(
         out.push(object(fields));
     }
     before(usize::MAX, out);
+}
+
+/// Converts a part of a tool's result. A sentence stands for a part that this API does not have there.
+fn result_part(given: &Json) -> Json {
+    match &*given.text_or_empty("type") {
+        "text" | "image_url" | "file" | "input_text" | "input_image" | "input_file" => part(given),
+        _ => part(&media::missing(given)),
+    }
 }
 
 /// Converts a part of a message from another role than the model.

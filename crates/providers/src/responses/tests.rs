@@ -290,3 +290,18 @@ async fn errors_keep_their_status_and_code() {
     let answer = service("application/json", long).await.ask(body, false).await.unwrap();
     assert_eq!(answer.at_path("choices.0.finish_reason").as_str(), Some("length"));
 }
+
+#[test]
+fn a_result_has_images_and_files_and_names_the_rest() {
+    let parts = r#"{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"original"}},
+        {"type":"file","file":{"file_url":"https://x.example/a.pdf"}},
+        {"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}"#;
+    let call = r#"{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    let messages = format!(r#"{call},{{"role":"tool","tool_call_id":"c","content":[{parts}]}}"#);
+    let sent = super::ask::ask(&json(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)), false).unwrap();
+    let output = sent.at_path("input.1.output");
+    let kinds: Vec<_> = output.items().iter().map(|part| part.text("type").unwrap()).collect();
+    assert_eq!(kinds, ["input_text", "input_image", "input_file", "input_text"], "{output}");
+    assert_eq!(output.at_path("1.detail"), Json::from("original"));
+    assert!(!output.to_string().contains("BBBB"), "{output}");
+}

@@ -239,7 +239,7 @@ impl ScriptTool {
                 self.unusable(format!("returned {kb} KB; its result exceeded its limit of {most} KB"))
             );
         }
-        Ok(ToolResult { value, context: Some(context.clone()) })
+        Ok(ToolResult { context: Some(context.clone()), ..value.into() })
     }
 
     fn unusable(&self, what: String) -> CallFailure {

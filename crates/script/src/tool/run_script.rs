@@ -107,7 +107,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
         Err(CallEnd::Broken { failure, .. }) => return Err(wrong(failed(&failure.cause))),
     };
-    Ok(ToolResult { value, context: Some(turn.context().clone()) })
+    Ok(ToolResult { context: Some(turn.context().clone()), ..value.into() })
 }
 
 /// Returns the failure of the code with its line, without the file and the function, which the model does not know.

@@ -95,7 +95,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
                 Some("assistant") => turn.add_message(item),
                 Some(role @ ("user" | "system" | "developer")) => {
                     turn.end(&mut out);
-                    check_content(item, at)?;
+                    check_content(&item.field("content"), &format!("input[{at}].content"))?;
                     // Some providers support `system` but not `developer`.
                     let role = if role == "developer" { "system" } else { role };
                     out.push(message(role, content(&item.field("content"))));
@@ -263,7 +263,10 @@ fn result(item: &Json, at: usize) -> Result<Json, Error> {
     })?;
     let output = item.field("output");
     let content = match &output {
-        Json::Text(_) | Json::Array(_) => content(&output),
+        Json::Text(_) | Json::Array(_) => {
+            check_content(&output, &format!("input[{at}].output"))?;
+            content(&output)
+        }
         _ => {
             let text = format!("invalid input[{at}].output: expected a string or a list of parts");
             return Err(Error::invalid(text, Some("input")));
@@ -307,16 +310,16 @@ fn part(part: &Json) -> Json {
 }
 
 /// Rejects content with a text that filters could not read.
-fn check_content(item: &Json, at: usize) -> Result<(), Error> {
+fn check_content(content: &Json, place: &str) -> Result<(), Error> {
     let invalid = |what: String| Err(Error::invalid(what, Some("input")));
-    let parts = match item.field("content") {
+    let parts = match content {
         Json::Text(_) => return Ok(()),
         Json::Array(parts) => parts.items(),
-        _ => return invalid(format!("invalid input[{at}].content: expected a string or a list of parts")),
+        _ => return invalid(format!("invalid {place}: expected a string or a list of parts")),
     };
     for (index, part) in parts.iter().enumerate() {
         let kind = part.text_or_empty("type");
-        let place = format!("input[{at}].content[{index}]");
+        let place = format!("{place}[{index}]");
         match &*kind {
             "input_text" | "output_text" | "text" if part.text("text").is_none() => {
                 return invalid(format!("invalid {place}.text: expected a string"));

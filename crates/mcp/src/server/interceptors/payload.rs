@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::tool::ToolContent;
 use valvehouse_json::Json;
 
 /// The payload of an event: the `params` or `result` of MCP, or the request or answer of a model.
@@ -170,21 +171,16 @@ impl Payload {
         }
     }
 
-    /// Returns the result in the form of this host's tools: structured content, else text, else the content
-    /// blocks.
+    /// Returns the result in the form of this host's tools.
     fn result(&self) -> Value {
         if self.event != InterceptionEvent::ToolCall {
             return self.value.clone();
         }
+        let content = Json::from([("content", self.part("content"))]);
         if !self.value["structuredContent"].is_null() {
-            return self.value["structuredContent"].clone();
+            content.edit("structuredContent", self.part("structuredContent"));
         }
-        let blocks = self.value["content"].as_array().map_or(&[][..], Vec::as_slice);
-        let texts: Option<Vec<&str>> = blocks.iter().map(|block| block["text"].as_str()).collect();
-        match texts {
-            Some(texts) if !texts.is_empty() => texts.join("\n").into(),
-            _ => json!({ "content": self.value["content"] }),
-        }
+        Value::from(&*ToolContent::readable(&ToolContent::value_of(&content)))
     }
 
     fn take_result(&mut self, made: &Json) {
