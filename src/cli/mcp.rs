@@ -35,6 +35,7 @@ pub(super) async fn run(
     let app = App::open(config).await?;
     app.follow();
     let mounts = Mounts::start(&app);
+    mcp_servers::offered(&app, &mounts).await;
     let endpoint = Endpoint::new(app.clone());
     let mut settings = SettingsFile::follow(&reading.project, reading.text.clone());
     let served = {

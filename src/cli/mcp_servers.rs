@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
+use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport, McpTrust};
 use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -28,6 +28,19 @@ pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
     // A server that does not respond in time is reported when one of its tools is called.
     let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
     Some(mounts)
+}
+
+/// The time limit for servers to connect before a client may list the tools.
+const FIRST_LIST: Duration = Duration::from_secs(5);
+
+/// Waits until the host offers the tools of the MCP servers, because most clients list them only once. Approved tools
+/// are offered at once; a server whose tools need no approval has to be connected first.
+pub(super) async fn offered(app: &App, mounts: &Mounts) {
+    mounts.published().await;
+    if app.config.mcp.iter().any(|server| server.trust == McpTrust::Always) {
+        // A server that does not respond in time is listed later, and the client is notified.
+        let _ = tokio::time::timeout(FIRST_LIST, mounts.settled()).await;
+    }
 }
 
 /// Lists the servers with their tools.
@@ -83,10 +96,24 @@ pub(super) async fn approve(
         let names: Vec<String> = changed.iter().map(|tool| clean(tool)).collect();
         match changed.len() {
             0 => out.line(&format!("{name}: nothing to change"))?,
-            many => out.line(&format!("{name}: {} {what}: {}", count(many, "tool"), names.join(", ")))?,
+            _ => out.line(&format!("{name}: {} {what}: {}", counted(&changed), names.join(", ")))?,
         }
     }
     Ok(Exit::Done)
+}
+
+/// Returns the numbers of tools, prompts, resources and templates among the names of approvals.
+fn counted(names: &[String]) -> String {
+    let others = [PartKind::Prompt, PartKind::Resource, PartKind::Template];
+    let kind_of = |name: &String| {
+        let is_of = |kind: &PartKind| name.split_once(':').is_some_and(|(own, _)| own == kind.as_str());
+        others.into_iter().find(is_of).unwrap_or(PartKind::Tool)
+    };
+    let number = |kind: PartKind| names.iter().filter(|name| kind_of(name) == kind).count();
+    let kinds = [PartKind::Tool].into_iter().chain(others).map(|kind| (number(kind), kind.as_str()));
+    let counts: Vec<String> =
+        kinds.filter(|(number, _)| *number > 0).map(|(number, kind)| count(number, kind)).collect();
+    counts.join(", ")
 }
 
 /// Changes the approvals of the project; concurrent changes are serialized.
@@ -290,6 +317,9 @@ fn as_text(server: &McpServer, look: &ServerScan, out: &Console) -> String {
     if let Some(why) = &look.error {
         text.push_str(&format!("\n  {}: {}", paint.red("not available"), clean(why)));
     }
+    for why in &look.problems {
+        text.push_str(&format!("\n  {}: {}", paint.yellow("incomplete"), clean(why)));
+    }
     for tool in &look.tools {
         let word = word(tool);
         let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
@@ -297,20 +327,33 @@ fn as_text(server: &McpServer, look: &ServerScan, out: &Console) -> String {
         // Parts other than tools are shown by the name that `approve` takes.
         let name = if tool.seen.kind == PartKind::Tool { &tool.name } else { &clean(&tool.seen.name) };
         text.push_str(&format!("\n  {}  {word}  {}", paint.bold(name), paint.dim(&clean(first))));
+        let schema = Json::from(tool.seen.input_schema.clone());
+        if tool.seen.kind == PartKind::Tool && has_untyped_list(&schema) {
+            text.push_str("\n    its schema has an array without `items`, which OpenAI's models reject");
+        }
         for Difference { part, approved, now } in &tool.differences {
             text.push_str(&format!("\n    {part}\n    - {}\n    + {}", shown(approved), shown(now)));
         }
     }
     let waiting =
-        look.tools.iter().filter(|tool| matches!(tool.standing, PinStatus::New | PinStatus::Changed)).count();
-    if waiting > 0 {
+        look.tools.iter().filter(|tool| matches!(tool.standing, PinStatus::New | PinStatus::Changed));
+    let waiting: Vec<String> = waiting.map(|tool| tool.seen.name.clone()).collect();
+    if !waiting.is_empty() {
         text.push_str(&format!(
             "\n  {} not offered until approved: valvehouse mcp approve {}",
-            count(waiting, "tool"),
+            counted(&waiting),
             server.name
         ));
     }
     text
+}
+
+/// Returns `true` if a JSON Schema has an array without `items`.
+fn has_untyped_list(schema: &Json) -> bool {
+    let is_list = schema.text("type").is_some_and(|kind| kind == "array");
+    let inside = schema.entries().into_iter().map(|(_, value)| value).chain(schema.items());
+    is_list && ["items", "prefixItems"].iter().all(|key| schema.get(key).is_none())
+        || inside.into_iter().any(|value| has_untyped_list(&value))
 }
 
 fn shown(value: &str) -> String {
@@ -344,6 +387,7 @@ fn as_json(server: &McpServer, look: &ServerScan) -> Json {
         ("address", address(server).into()),
         ("trust", server.trust.as_str().into()),
         ("error", look.error.as_deref().map_or(Json::Null, Json::from)),
+        ("problems", look.problems.iter().map(|why| Json::from(why.as_str())).collect::<Vec<_>>().into()),
         ("tools", look.tools.iter().map(tool).collect::<Vec<_>>().into()),
     ])
 }
@@ -351,7 +395,6 @@ fn as_json(server: &McpServer, look: &ServerScan) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use valvehouse_config::McpTrust;
 
     #[test]
     fn an_address_is_shown_without_its_password() {

@@ -5,6 +5,7 @@ use super::clients::{BINARY, javascript_server, python_server, python_with_mcp};
 use crate::host::{PATIENCE, TestHost};
 use crate::javascript::node_with;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -121,6 +122,31 @@ async fn tools_of_a_server_are_offered_once_they_are_approved_and_pass_the_filte
     assert!(error.contains("its limit of 64 KB"), "{error}");
     let (done, text) = cli(host.folder(), &["mcp", "list"]).await;
     assert!(done && text.contains("approved"), "{text}");
+    let listed = first_list(host.folder()).await.to_string();
+    assert!(listed.contains("shop_add") && listed.contains("shop_echo"), "{listed}");
+}
+
+/// Returns the first response to `tools/list` of a new `valvehouse mcp`, whose client lists the tools at once.
+async fn first_list(folder: &Path) -> Value {
+    let mut command = Command::new(BINARY);
+    command.arg("--project").arg(folder).arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ];
+    let listing = tokio::task::spawn_blocking(move || {
+        let mut input = running.0.stdin.take().unwrap();
+        for message in messages {
+            writeln!(input, "{message}").unwrap();
+        }
+        let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+        let mut values = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        values.find(|message| message["id"] == 2).unwrap()
+    });
+    listing.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

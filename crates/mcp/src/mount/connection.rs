@@ -265,88 +265,113 @@ fn with_last_words(cause: String, program: &Program) -> String {
     if words.is_empty() { cause } else { format!("{cause}; its error output: {words}") }
 }
 
+/// The lists of a server.
+#[derive(Debug, Default)]
+pub(super) struct ServerLists {
+    /// The tools, prompts, resources and resource templates.
+    pub(super) parts: Vec<ToolParts>,
+    /// The lists that are not complete, or may not be.
+    pub(super) problems: Vec<String>,
+}
+
+impl ServerLists {
+    /// Adds a list. Entries of a page that was returned twice are added once.
+    fn add<T>(&mut self, list: Pages<T>, seen: impl Fn(T) -> ToolParts) {
+        let mut names = HashSet::new();
+        let is_whole = list.problem.is_none();
+        let entries = list.entries.into_iter().map(seen);
+        self.parts.extend(entries.filter(|entry| is_whole || names.insert(entry.name.clone())));
+        self.problems.extend(list.problem);
+    }
+}
+
 /// Returns all tools, prompts, resources and resource templates of a server.
 ///
 /// # Errors
-/// Returns the reason if the tools cannot be listed or a list is endless. If another list fails, it is empty.
-pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable> {
+/// Returns the reason if the tools cannot be listed or are too many. If another list fails, it is empty.
+pub(super) async fn lists(remote: &Remote) -> Result<ServerLists, Unavailable> {
     let info = remote.peer_info();
     let has = |is_declared: fn(&ServerCapabilities) -> bool| {
         info.as_ref().is_some_and(|info| is_declared(&info.capabilities))
     };
     let (has_prompts, has_resources) = (has(|it| it.prompts.is_some()), has(|it| it.resources.is_some()));
-    let mut all = Vec::new();
+    let mut all = ServerLists::default();
     // Some servers have tools and do not declare them.
     if has(|it| it.tools.is_some()) || !(has_prompts || has_resources) {
         let tools = pages("tools", |params| async {
             remote.list_tools(Some(params)).await.map(|page| (page.tools, page.next_cursor))
         });
-        all.extend(tools.await?.iter().map(seen));
+        all.add(tools.await?, |tool| seen(&tool));
     }
     if has_prompts {
         let prompts = pages("prompts", |params| async {
             remote.list_prompts(Some(params)).await.map(|page| (page.prompts, page.next_cursor))
         });
-        all.extend(or_none(prompts.await).iter().map(seen_prompt));
+        all.add(or_none(prompts.await), |prompt| seen_prompt(&prompt));
     }
     if has_resources {
         let resources = pages("resources", |params| async {
             remote.list_resources(Some(params)).await.map(|page| (page.resources, page.next_cursor))
         });
-        let resources = or_none(resources.await).into_iter();
-        all.extend(resources.map(|it| {
+        all.add(or_none(resources.await), |it| {
             seen_resource(PartKind::Resource, &it.uri, it.title, it.description, (&it.name, it.mime_type))
-        }));
+        });
         let templates = pages("resource templates", |params| async {
             let page = remote.list_resource_templates(Some(params)).await;
             page.map(|page| (page.resource_templates, page.next_cursor))
         });
-        let templates = or_none(templates.await).into_iter();
-        all.extend(templates.map(|it| {
+        all.add(or_none(templates.await), |it| {
             let more = (it.name.as_str(), it.mime_type);
             seen_resource(PartKind::Template, &it.uri_template, it.title, it.description, more)
-        }));
+        });
     }
     Ok(all)
 }
 
-/// Reads a list page by page.
-async fn pages<T, F>(what: &str, ask: impl Fn(PaginatedRequestParams) -> F) -> Result<Vec<T>, Unavailable>
+/// The pages of a list.
+struct Pages<T> {
+    entries: Vec<T>,
+    /// Set if the list ended because a page named one as the next that was read before.
+    problem: Option<String>,
+}
+
+/// Reads a list page by page. An empty cursor ends it, because some servers send it with the last page.
+async fn pages<T, F>(what: &str, ask: impl Fn(PaginatedRequestParams) -> F) -> Result<Pages<T>, Unavailable>
 where
     F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
 {
-    let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
+    let (mut entries, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let page = tokio::time::timeout(LISTING, ask(params)).await;
         let page = page.map_err(|_| format!("it did not list its {what} within {} s", LISTING.as_secs()))?;
-        let (entries, next) = page.map_err(|error| unlisted(what, &error))?;
-        if all.len() + entries.len() > MAX_TOOLS {
+        let (more, next) = page.map_err(|error| unlisted(what, &error))?;
+        if entries.len() + more.len() > MAX_TOOLS {
             let help = if what == "tools" { "; name the ones to offer in `tools`" } else { "" };
             return Err(format!("it lists more than {MAX_TOOLS} {what}{help}").into());
         }
-        all.extend(entries);
-        match next {
+        entries.extend(more);
+        match next.filter(|next| !next.is_empty()) {
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
             Some(_) => {
-                return Err(
-                    format!("its list of {what} does not end: a page names itself as the next one").into()
-                );
+                let problem =
+                    format!("its list of {what} does not end: a page names an earlier one as the next one");
+                return Ok(Pages { entries, problem: Some(problem) });
             }
-            None => return Ok(all),
+            None => return Ok(Pages { entries, problem: None }),
         }
     }
     Err(format!("its list of {what} has more than {MAX_PAGES} pages").into())
 }
 
 /// Returns an optional list, or an empty one if it failed: the tools are offered anyway.
-fn or_none<T>(listed: Result<Vec<T>, Unavailable>) -> Vec<T> {
+fn or_none<T>(listed: Result<Pages<T>, Unavailable>) -> Pages<T> {
     listed.unwrap_or_else(|error| {
         tracing::info!(
             "cannot list resources or prompts of an MCP server, continuing without them: {}",
             error.why
         );
-        Vec::new()
+        Pages { entries: Vec::new(), problem: None }
     })
 }
 
@@ -430,7 +455,50 @@ pub(super) async fn follow(remote: &Remote, link: &Link) {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::*;
+
+    fn part(name: &str) -> ToolParts {
+        seen_resource(PartKind::Resource, name, None, None, (name, None))
+    }
+
+    /// Reads a list of which `next` returns the entries and the next cursor after a cursor.
+    async fn listed(next: impl Fn(Option<&str>) -> (&'static str, Option<&'static str>)) -> ServerLists {
+        let ask = |params: PaginatedRequestParams| {
+            let (entries, cursor) = next(params.cursor.as_deref());
+            let entries: Vec<String> = entries.chars().map(String::from).collect();
+            std::future::ready(Ok((entries, cursor.map(str::to_owned))))
+        };
+        let mut lists = ServerLists::default();
+        lists.add(pages("tools", ask).await.unwrap(), |name| part(&name));
+        lists
+    }
+
+    fn names(lists: &ServerLists) -> String {
+        lists.parts.iter().map(ToolParts::own_name).collect()
+    }
+
+    #[tokio::test]
+    async fn a_list_ends_at_the_page_that_names_an_earlier_one() {
+        // The server ignores the cursor.
+        let stuck = listed(|_| ("abc", Some("x"))).await;
+        assert_eq!((&*names(&stuck), stuck.problems.len()), ("abc", 1));
+        let circle = listed(|cursor| match cursor {
+            None => ("ab", Some("1")),
+            Some("1") => ("cd", Some("2")),
+            _ => ("ef", Some("1")),
+        });
+        let circle = circle.await;
+        assert_eq!((&*names(&circle), circle.problems.len()), ("abcdef", 1));
+    }
+
+    #[tokio::test]
+    async fn an_empty_cursor_and_none_end_a_list() {
+        for last in [None, Some("")] {
+            let list = listed(|cursor| if cursor.is_none() { ("ab", Some("1")) } else { ("ac", last) }).await;
+            // Tools of the same name are reported later.
+            assert_eq!((&*names(&list), list.problems.len()), ("abac", 0));
+        }
+    }
 
     #[test]
     fn connection_errors_name_no_rust_types() {

@@ -1,6 +1,6 @@
 //! A user's login to an MCP server, in a browser that is redirected to this computer with a code.
 
-use super::connection::{Connection, parts};
+use super::connection::{Connection, lists};
 use super::link::Link;
 use super::oauth::{ClientIdentity, Vault, config, plain};
 use crate::error::McpError;
@@ -125,7 +125,7 @@ async fn challenge(server: &McpServer) -> Option<String> {
         Ok(connection) => connection,
         Err(error) => return error.challenge,
     };
-    let listed = parts(&connection.remote()).await;
+    let listed = lists(&connection.remote()).await;
     connection.close().await;
     listed.err().and_then(|error| error.challenge)
 }

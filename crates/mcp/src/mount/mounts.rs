@@ -1,6 +1,6 @@
 //! The connections to all configured MCP servers, with a task for each, and their tools in the host.
 
-use super::connection::{Connection, follow, parts};
+use super::connection::{Connection, follow, lists};
 use super::link::Link;
 use super::prompt_call;
 use super::server_scan::{ServerOffer, compared, remembered};
@@ -39,8 +39,20 @@ pub struct Status {
     pub tools: Vec<ServerOffer>,
     /// The reason why it is unavailable.
     pub error: Option<String>,
+    /// Its lists that are not complete, or may not be.
+    pub problems: Vec<String>,
     /// `true` if the first connection succeeded or failed, and that was reported.
     pub is_settled: bool,
+}
+
+/// The progress of the first connections to all servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MountState {
+    Unpublished,
+    /// The host offers the approved tools.
+    Published,
+    /// Every server is connected or has failed.
+    Settled,
 }
 
 /// The MCP servers of a host, disconnected when this is dropped.
@@ -57,7 +69,8 @@ pub(super) struct Board {
     /// Notifies of a changed state.
     news: Notify,
     pins: watch::Sender<Arc<Pins>>,
-    settled: watch::Sender<bool>,
+    /// The progress of the first connections.
+    start: watch::Sender<MountState>,
     /// The tools and problems that were last passed to the host.
     published: Mutex<Option<Publication>>,
 }
@@ -83,17 +96,26 @@ impl Mounts {
             state: Mutex::default(),
             news: Notify::new(),
             pins: watch::Sender::new(Arc::new(pins)),
-            settled: watch::Sender::new(false),
+            start: watch::Sender::new(MountState::Unpublished),
             published: Mutex::default(),
         });
         let supervisor = tokio::spawn(supervise(app.clone(), board.clone(), stamp));
         Self { board, supervisor }
     }
 
+    /// Waits until the host offers the approved tools, before their servers are connected.
+    pub async fn published(&self) {
+        self.reached(MountState::Published).await;
+    }
+
     /// Waits until every server is connected or has failed.
     pub async fn settled(&self) {
+        self.reached(MountState::Settled).await;
+    }
+
+    async fn reached(&self, state: MountState) {
         // The supervisor runs until this is dropped, so the channel stays open.
-        let _ = self.board.settled.subscribe().wait_for(|settled| *settled).await;
+        let _ = self.board.start.subscribe().wait_for(|own| *own >= state).await;
     }
 }
 
@@ -185,6 +207,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
         }
         board.note(&link, |status| {
             status.error = Some(why);
+            status.problems.clear();
             status.is_settled = true;
             if status.tools.is_empty() {
                 status.tools = remembered(&link.server, &board.pins.borrow());
@@ -224,15 +247,16 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     let another_login = another_login(link, login.as_deref());
     let mut another_login = std::pin::pin!(another_login);
     let why = loop {
-        let listed = match parts(&remote).await {
+        let listed = match lists(&remote).await {
             Ok(listed) => listed,
             Err(error) => break error.why,
         };
         let approved = pins.borrow_and_update().clone();
-        let found = compared(&link.server, &listed, &approved);
+        let found = compared(&link.server, &listed.parts, &approved);
         link.allow(callable(&link.server, &found));
         link.set(Ok(remote.clone()));
-        board.note(link, |status| *status = Status { tools: found, error: None, is_settled: true });
+        let problems = listed.problems.into_iter().map(|problem| link.showable(problem)).collect();
+        board.note(link, |status| *status = Status { tools: found, error: None, problems, is_settled: true });
         tokio::select! {
             why = connection.ended() => break why,
             () = &mut another_login => break "the login to it was renewed".into(),
@@ -312,6 +336,11 @@ async fn publish(app: &App, board: &Board) {
                 let help = "calls of its tools fail until it is available; the host retries the connection automatically";
                 problems.push(Diagnostic::new(Code::McpAway, "", &file, what).help(help).warning());
             }
+            for why in &status.problems {
+                let what = format!("the lists of the MCP server `{name}` may be incomplete: {why}");
+                let help = "the entries read so far are offered; report it to the author of the server";
+                problems.push(Diagnostic::new(Code::McpAway, "", &file, what).help(help).warning());
+            }
             for tool in &status.tools {
                 let problem = |what: String| {
                     let help = format!(
@@ -365,7 +394,8 @@ async fn publish(app: &App, board: &Board) {
         let tools = of_kind(&offered, PartKind::Tool).map(|(link, seen)| mounted(link, seen)).collect();
         app.host.mount(MountedOffers { tools, offered: served(&offered), problems }).await;
     }
-    board.settled.send_if_modified(|settled| std::mem::replace(settled, is_settled) != is_settled);
+    let state = if is_settled { MountState::Settled } else { MountState::Published };
+    board.start.send_if_modified(|own| std::mem::replace(own, state) != state);
 }
 
 /// Returns the offered parts of one kind.

@@ -1,6 +1,6 @@
 //! A scan of an MCP server: its tools, compared with their approvals.
 
-use super::connection::{Connection, parts};
+use super::connection::{Connection, lists};
 use super::link::Link;
 use super::names;
 use crate::pins::{Difference, PartKind, Pin, PinStatus, Pins, ToolParts};
@@ -43,6 +43,8 @@ pub struct ServerScan {
     pub tools: Vec<ServerOffer>,
     /// The reason why the server is unavailable; the tools are then the approved ones.
     pub error: Option<String>,
+    /// The lists of the server that are not complete, or may not be.
+    pub problems: Vec<String>,
 }
 
 /// Connects to a server, lists its tools, and closes the connection. The store is needed only for servers
@@ -56,17 +58,23 @@ pub fn look<'a>(
         let link = Link::new(server.clone(), store, None);
         let listed = match Connection::open(&link).await {
             Ok(connection) => {
-                let listed = parts(&connection.remote()).await;
+                let listed = lists(&connection.remote()).await;
                 connection.close().await;
                 listed
             }
             Err(error) => Err(error),
         };
         match listed {
-            Ok(listed) => ServerScan { tools: compared(server, &listed, pins), error: None },
-            Err(error) => {
-                ServerScan { tools: remembered(server, pins), error: Some(link.showable(error.why)) }
-            }
+            Ok(listed) => ServerScan {
+                tools: compared(server, &listed.parts, pins),
+                error: None,
+                problems: listed.problems.into_iter().map(|problem| link.showable(problem)).collect(),
+            },
+            Err(error) => ServerScan {
+                tools: remembered(server, pins),
+                error: Some(link.showable(error.why)),
+                problems: Vec::new(),
+            },
         }
     };
     look.boxed()
