@@ -1,7 +1,7 @@
 //! Conversion of a plugin's question to a request to the MCP client, and of the client's result to the
 //! answer.
 
-use rmcp::model::{ClientCapabilities, InputRequest};
+use rmcp::model::{ClientCapabilities, InputRequest, UrlElicitationCapability};
 use serde_json::{Value, json};
 use valvehouse_core::text::{optional, yes_or_no};
 use valvehouse_json::Json;
@@ -9,7 +9,10 @@ use valvehouse_json::Json;
 /// The client capability that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
+    /// A form.
     Elicitation,
+    /// An address that the user opens.
+    Url,
     Sampling,
     Roots,
 }
@@ -72,7 +75,11 @@ impl Question {
     /// Returns the requests that a client can answer.
     pub(super) fn possible(&self, capabilities: &ClientCapabilities) -> Vec<&Ask> {
         let can = |needs: Needs| match needs {
-            Needs::Elicitation => capabilities.elicitation.is_some(),
+            // `elicitation: {}` declares forms only.
+            Needs::Elicitation => {
+                capabilities.elicitation.as_ref().is_some_and(|own| own.form.is_some() || own.url.is_none())
+            }
+            Needs::Url => capabilities.elicitation.as_ref().is_some_and(|own| own.url.is_some()),
             Needs::Sampling => capabilities.sampling.is_some(),
             Needs::Roots => capabilities.roots.is_some(),
         };
@@ -84,7 +91,13 @@ impl Question {
         let mut required = ClientCapabilities::default();
         for ask in &self.asks {
             match ask.needs {
-                Needs::Elicitation => required.elicitation = Some(Default::default()),
+                Needs::Elicitation => {
+                    required.elicitation.get_or_insert_default();
+                }
+                Needs::Url => {
+                    required.elicitation.get_or_insert_default().url =
+                        Some(UrlElicitationCapability::default());
+                }
                 Needs::Sampling => required.sampling = Some(Default::default()),
                 Needs::Roots => required.roots = Some(Default::default()),
             }
@@ -121,6 +134,9 @@ fn ask(key: &str, event: &Json) -> Result<Ask, String> {
         _ => json!({}),
     };
     let (method, params, needs, reading) = match kind.as_str() {
+        "elicitation" if data.text("mode").is_some_and(|mode| mode == "url") => {
+            ("elicitation/create", params(), Needs::Url, Reading::Raw)
+        }
         "elicitation" => ("elicitation/create", params(), Needs::Elicitation, Reading::Raw),
         "sampling" => ("sampling/createMessage", params(), Needs::Sampling, Reading::Raw),
         "roots" => ("roots/list", json!({}), Needs::Roots, Reading::Raw),
@@ -188,7 +204,7 @@ impl Reading {
     fn read(self, result: &Value, needs: Needs) -> Option<Json> {
         let has = |key: &str| result.get(key).is_some();
         let fits = match needs {
-            Needs::Elicitation => {
+            Needs::Elicitation | Needs::Url => {
                 matches!(result["action"].as_str(), Some("accept" | "decline" | "cancel"))
             }
             Needs::Sampling => has("content"),
@@ -271,6 +287,26 @@ mod tests {
         });
         assert_eq!(answer.unwrap().at_path("model.content.text").as_str(), Some("x"));
         assert!(both.answer(&possible, |_| None).is_none());
+    }
+
+    #[test]
+    fn addresses_need_a_client_that_declares_them() {
+        let form = question(r#"{"type": "input", "data": {"message": "Who?"}}"#);
+        let address = question(
+            r#"{"type": "elicitation", "data": {"mode": "url", "message": "m", "url": "https://x.example", "elicitationId": "e"}}"#,
+        );
+        for (declared, takes_forms, takes_addresses) in [
+            (json!({}), true, false),
+            (json!({ "form": {} }), true, false),
+            (json!({ "url": {} }), false, true),
+            (json!({ "form": {}, "url": {} }), true, true),
+        ] {
+            let capabilities: ClientCapabilities =
+                serde_json::from_value(json!({ "elicitation": declared })).unwrap();
+            assert_eq!(form.possible(&capabilities).len(), usize::from(takes_forms), "{declared}");
+            assert_eq!(address.possible(&capabilities).len(), usize::from(takes_addresses), "{declared}");
+        }
+        assert!(address.required().elicitation.is_some_and(|own| own.url.is_some()));
     }
 
     #[test]
