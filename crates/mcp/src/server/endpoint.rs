@@ -6,10 +6,10 @@ use super::handler::SharedParts;
 use super::interceptors::InterceptorBreakers;
 use super::limits::MessageHead;
 use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};
-use crate::error::McpError;
-
 use super::sessions::StoredSessions;
+use super::stdio::{self, StdioClient};
 use super::tokens::HeldToken;
+use crate::error::McpError;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
+use valvehouse_core::error::BoxError;
 use valvehouse_host::app::App;
 use valvehouse_store::StoreError;
 
@@ -160,7 +161,12 @@ impl Endpoint {
             None => None,
         };
         request.extensions_mut().insert(caller);
-        let response = readable(self.service.handle(request).await, head.is_some()).await;
+        let is_end = request.method() == Method::DELETE;
+        let mut response = readable(self.service.handle(request).await, head.is_some()).await;
+        if is_end && response.status().is_success() {
+            // The official clients report any other status than 200 and 204 as a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         let is_stream =
             response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
         match is_stream {
@@ -291,14 +297,21 @@ impl Endpoint {
     pub fn serve_stdio(&self, caller: Caller) -> BoxFuture<'static, Result<(), McpError>> {
         let handler = Handler::new(self.shared.clone(), Some(caller));
         let served = async move {
-            let running =
-                handler.serve((tokio::io::stdin(), tokio::io::stdout())).await.map_err(|error| {
-                    McpError::Session { doing: "cannot start a session with the client", error: error.into() }
-                })?;
-            running.waiting().await.map(drop).map_err(|error| McpError::Session {
-                doing: "the client's connection failed",
-                error: error.into(),
-            })
+            let failed = |doing: &'static str, error: BoxError| McpError::Session { doing, error };
+            let StdioClient { input, output, writing } =
+                stdio::client(tokio::io::stdin(), tokio::io::stdout());
+            let running = handler
+                .serve((input, output))
+                .await
+                .map_err(|error| failed("cannot start a session with the client", error.into()))?;
+            let ended = running.waiting().await;
+            // The last responses are written after the client has closed its output.
+            let written = writing.await;
+            ended.map_err(|error| failed("the client's connection failed", error.into()))?;
+            match written {
+                Ok(written) => written.map_err(|error| failed("cannot write to the client", error.into())),
+                Err(error) => Err(failed("cannot write to the client", error.into())),
+            }
         };
         served.boxed()
     }

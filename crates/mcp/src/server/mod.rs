@@ -14,6 +14,7 @@ mod question;
 mod result;
 mod open_sessions;
 mod sessions;
+mod stdio;
 mod tokens;
 
 pub use caller::Caller;
