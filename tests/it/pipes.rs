@@ -112,6 +112,48 @@ async fn answers_may_be_texts_messages_lists_and_functions() {
     }
 }
 
+/// A tool that the host must not run.
+const UNWANTED: &str = "/*\ndescription: x\n*/\nconst parameters = #{};\nfn handler(args) { \"UNWANTED\" }\n";
+const WITH_TOOLS: &str = "[[models]]\nname = \"m\"\nprovider = \"pipes\"\nmodel = \"p\"\ntools = [\"*\"]\n";
+
+#[tokio::test]
+async fn a_pipe_shows_calls_that_it_made_itself() {
+    let call = r#"[#{ id: "c", type: "function", "function": #{ name: "look", arguments: "{}" } }]"#;
+    let shown = [
+        // Text follows the call.
+        format!(r##"["It is 22. ", #{{ tool_calls: {call} }}, "Done."]"##),
+        format!(r##"[#{{ content: "It is 22. ", tool_calls: {call} }}, "Done."]"##),
+        format!(r##"["It is 22. ", "Done.", #{{ tool_calls: {call}, display: true }}]"##),
+        format!(r##"#{{ content: "It is 22. Done.", tool_calls: {call}, display: true }}"##),
+    ];
+    for code in shown {
+        let source = format!("fn pipe(body) {{ {code} }}");
+        let host =
+            TestHost::new().filter("p", source).tool("look", UNWANTED).config(WITH_TOOLS).start().await;
+        for model in ["m", "p"] {
+            let expected = ("It is 22. Done.".to_owned(), "It is 22. Done.".to_owned());
+            assert_eq!(both_ways(&host, &asking(model)).await, expected, "{model}: {code}");
+        }
+        let streamed = host.chat(&streaming("m", "hi")).await;
+        assert_eq!(streamed.finishes(), ["stop"], "{code}");
+        assert!(!streamed.body().contains("UNWANTED"), "{}", streamed.body());
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_that_repeats_answered_calls_ends_with_an_error() {
+    let call = r#"[#{ id: "c", type: "function", "function": #{ name: "look", arguments: "{}" } }]"#;
+    for code in [format!("[#{{ tool_calls: {call} }}]"), format!("#{{ content: \"x\", tool_calls: {call} }}")]
+    {
+        let source = format!("fn pipe(body) {{ {code} }}");
+        let tool = "/*\ndescription: x\n*/\nconst parameters = #{};\nfn handler(args) { 1 }\n";
+        let host = TestHost::new().filter("p", source).tool("look", tool).config(WITH_TOOLS).start().await;
+        let answer = host.chat(&asking("m")).await;
+        assert!(answer.status >= 500 && answer.body().contains("pipe"), "{code}: {}", answer.body());
+        assert!(!answer.body().contains("max_tool_iterations"), "{}", answer.body());
+    }
+}
+
 #[tokio::test]
 async fn a_pipe_calls_tools_of_the_host() {
     let host = TestHost::new()

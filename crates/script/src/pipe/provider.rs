@@ -20,7 +20,7 @@ use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::breaker::BreakerState;
-use valvehouse_core::chat::{Head, call, delta, event, response};
+use valvehouse_core::chat::{Fold, Head, ModelCall, call, delta, event, history, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
@@ -31,6 +31,9 @@ use valvehouse_json::Json;
 
 /// The maximum size of one answer, in bytes.
 const LARGEST: usize = 16 << 20;
+
+/// The field of a chunk whose calls are only shown.
+const DISPLAY: &str = "display";
 
 /// The number of chunks that are buffered for a slow reader before the script has to wait.
 const AHEAD: usize = 16;
@@ -200,7 +203,14 @@ impl Pipe {
             param => self.script.argument(*param, turn, &self.users),
         });
         let head = Head::new(request.body.text("model").unwrap_or_else(|| self.script.id().into()));
-        let out = Arc::new(Out { turn: turn.clone(), sender, head, written: Mutex::default() });
+        let out = Arc::new(Out {
+            turn: turn.clone(),
+            sender,
+            head,
+            by: self.script.id().into(),
+            answered: answered_calls(&request.body),
+            written: Mutex::default(),
+        });
         let timing = self.call_metrics.begin();
         let args = params.collect();
         let (result, spent) = self
@@ -245,6 +255,10 @@ struct Out {
     turn: Turn,
     sender: Sender<Message>,
     head: Head,
+    /// The id of the pipe.
+    by: String,
+    /// The calls of the last answer, whose results are the last messages of the request.
+    answered: Vec<ModelCall>,
     written: Mutex<Progress>,
 }
 
@@ -256,6 +270,11 @@ struct Progress {
     ended: bool,
     /// The number of tool calls.
     calls: usize,
+    /// Lists of tool calls of the script itself. They are sent at the end, because text after them means that they
+    /// were only shown.
+    held: Vec<Json>,
+    /// `true` if text came after the first of these calls.
+    has_text_after: bool,
     /// The number of bytes. A script may send more than its memory limit in total.
     sent: usize,
 }
@@ -268,33 +287,19 @@ impl ChunkSink for Out {
                 given.kind()
             )));
         }
+        let Some(given) = self.without_shown(given)? else { return Ok(()) };
         // The chunk is recorded before the wait for the reader, because another part of the script may send one
         // meanwhile.
-        let (begins, chunk) = {
+        let (begins, chunks) = {
             let mut written = self.written.lock();
             written.sent += given.size_estimate();
             if written.sent > LARGEST {
                 return Err(error(format!("the answer exceeded its limit of {} MB", LARGEST >> 20)));
             }
-            let template = self.head.chunk(Json::object(), None);
-            let chunk = event::complete(given, &template).deep_clone();
-            if event::is_whole(given) {
-                // The chunk becomes part of this answer, even if another model created it.
-                for key in ["id", "created", "model"] {
-                    chunk.edit(key, template.field(key));
-                }
-            }
-            if let Some(delta) = event::delta(&chunk) {
-                written.number(&delta);
-            }
-            written.ended |= delta::finishes(&chunk);
-            (!std::mem::replace(&mut written.begun, true), chunk)
+            let chunks = self.add(&given, &mut written);
+            (!chunks.is_empty() && !std::mem::replace(&mut written.begun, true), chunks)
         };
-        if begins {
-            let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
-            self.send(Message::StreamChunk(self.head.chunk(delta, None)))?;
-        }
-        self.send(Message::StreamChunk(chunk))
+        self.send_all(begins, chunks)
     }
 }
 
@@ -305,11 +310,124 @@ impl Out {
         budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("the client canceled the request"))
     }
 
+    /// Sends chunks, after the role of the answer if they begin it.
+    fn send_all(&self, begins: bool, chunks: Vec<Json>) -> Result<(), Box<EvalAltResult>> {
+        if begins {
+            let delta = Json::from([("role", "assistant".into()), ("content", "".into())]);
+            self.send(Message::StreamChunk(self.head.chunk(delta, None)))?;
+        }
+        chunks.into_iter().try_for_each(|chunk| self.send(Message::StreamChunk(chunk)))
+    }
+
+    /// Records a chunk, and returns the chunks to send. Calls of the script itself are held.
+    fn add(&self, given: &Json, written: &mut Progress) -> Vec<Json> {
+        let template = self.head.chunk(Json::object(), None);
+        let chunk = event::complete(given, &template).deep_clone();
+        let is_whole = event::is_whole(given);
+        if is_whole {
+            // The chunk becomes part of this answer, even if another model created it.
+            for key in ["id", "created", "model"] {
+                chunk.edit(key, template.field(key));
+            }
+        }
+        written.ended |= delta::finishes(&chunk);
+        written.has_text_after |= !written.held.is_empty() && !event::text(&chunk).trim().is_empty();
+        if let Some(delta) = event::delta(&chunk) {
+            written.number(&delta);
+            if !is_whole && let Some(calls) = delta.remove("tool_calls").filter(|calls| !calls.is_empty()) {
+                written.held.push(calls);
+                if delta.is_empty() && !written.ended {
+                    return Vec::new();
+                }
+            }
+        }
+        // With a finish reason, the script says itself that the calls are to be run.
+        let held = if written.ended { std::mem::take(&mut written.held) } else { Vec::new() };
+        held.into_iter().map(|calls| self.of_calls(calls)).chain([chunk]).collect()
+    }
+
+    fn of_calls(&self, calls: Json) -> Json {
+        self.head.chunk(Json::from([("tool_calls", calls)]), None)
+    }
+
+    /// Shows the calls of a chunk that only shows them, and returns its rest, if any.
+    fn without_shown(&self, given: &Json) -> Result<Option<Json>, Box<EvalAltResult>> {
+        if !given.is_true(DISPLAY) {
+            return Ok(Some(given.clone()));
+        }
+        self.show(&given.list("tool_calls"))?;
+        let rest = given.deep_clone();
+        ["tool_calls", DISPLAY].iter().for_each(|key| drop(rest.remove(key)));
+        Ok((!rest.is_empty()).then_some(rest))
+    }
+
+    /// Shows tool calls to the client as statuses. They are not part of the answer, so nothing runs them.
+    fn show(&self, calls: &[Json]) -> Result<(), Box<EvalAltResult>> {
+        for call in calls {
+            let name = call.at_path("function.name");
+            let arguments = match call.at_path("function.arguments") {
+                Json::Text(text) => text.to_string(),
+                arguments => arguments.to_string(),
+            };
+            let text = format!("{}({arguments})", name.str_or_empty());
+            self.turn.emit_status(&self.by, &text, true).map_err(|unsent| error(unsent.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Rejects calls that the last answer made as well and that have their results: the script would repeat them
+    /// until the limit of model calls.
+    fn check_repetition(&self, message: &Json) -> Result<(), Box<EvalAltResult>> {
+        let calls = ModelCall::all(message);
+        let is_same = |(new, old): (&ModelCall, &ModelCall)| {
+            new.name == old.name && (new.arguments == old.arguments || same_arguments(new, old))
+        };
+        if calls.is_empty()
+            || calls.len() != self.answered.len()
+            || !calls.iter().zip(&self.answered).all(is_same)
+        {
+            return Ok(());
+        }
+        let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+        Err(error(format!(
+            "calls {} again with the same arguments: return an answer after a message of the role tool, or set \
+             `display: true` beside `tool_calls` to show calls only",
+            names.join(", ")
+        )))
+    }
+
+    /// Sends the held calls, or shows them if text came after them.
+    fn release(&self) -> Result<(), Box<EvalAltResult>> {
+        let (held, is_shown, begins) = {
+            let mut written = self.written.lock();
+            let held = std::mem::take(&mut written.held);
+            if held.is_empty() {
+                return Ok(());
+            }
+            let is_shown = written.has_text_after;
+            if is_shown {
+                written.calls = 0;
+            }
+            (held, is_shown, !is_shown && !std::mem::replace(&mut written.begun, true))
+        };
+        let chunks: Vec<Json> = held.into_iter().map(|calls| self.of_calls(calls)).collect();
+        let mut fold = Fold::default();
+        chunks.iter().for_each(|chunk| fold.push(chunk));
+        let message = response::message_of(&fold.finish());
+        if is_shown {
+            return self.show(&message.list("tool_calls"));
+        }
+        self.check_repetition(&message)?;
+        self.send_all(begins, chunks)
+    }
+
     fn has_begun(&self) -> bool {
-        self.written.lock().begun
+        let written = self.written.lock();
+        written.begun || !written.held.is_empty()
     }
 
     fn end(&self) -> Result<(), Box<EvalAltResult>> {
+        self.release()?;
         let (begun, ended, calls) = {
             let written = self.written.lock();
             (written.begun, written.ended, written.calls)
@@ -382,13 +500,31 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
         Json::Null => Err(error(
             "returned null and yielded nothing; end the pipe with the answer, or with `\"\"` for an empty one",
         )),
-        Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
+        Json::Text(_) | Json::Object(_) => {
+            let value = out.without_shown(&value)?.unwrap_or_else(|| "".into());
+            let answer = answer_of(&value, &out.head.model);
+            out.check_repetition(&response::message_of(&answer))?;
+            out.send(Message::Whole(answer))
+        }
         other => Err(error(format!(
             "returned {}; `pipe` returns a text, a message, a list of chunks, or a function that returns \
              one chunk per call",
             other.kind()
         ))),
     }
+}
+
+/// Returns the calls of the last answer if their results are the last messages.
+fn answered_calls(body: &Json) -> Vec<ModelCall> {
+    let messages = body.list("messages");
+    let is_result = |message: &&Json| history::is_role(message, "tool");
+    let results = messages.iter().rev().take_while(is_result).count();
+    let before = messages.len().checked_sub(results + 1).filter(|_| results > 0);
+    before.map_or_else(Vec::new, |place| ModelCall::all(&messages[place]))
+}
+
+fn same_arguments(one: &ModelCall, other: &ModelCall) -> bool {
+    matches!((one.parse(), other.parse()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Converts a complete answer that follows chunks into a chunk.
