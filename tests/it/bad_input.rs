@@ -332,7 +332,7 @@ fn inlet(body) {
         "number" => 5,
         "messages" => { body.messages = "gone"; body }
         "loop" => { while true {} }
-        "deep" => { fn_that_is_not_there(); }
+        "deep" => { [1][9] }
         "self" => { body.own = body; body }
         _ => body
     }

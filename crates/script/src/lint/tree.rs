@@ -7,7 +7,7 @@ use crate::manifest::Manifest;
 use crate::source::SourceFile;
 use crate::syntax::statements_of;
 use crate::{Script, engine, tokens};
-use rhai::{AST, ASTFlags, Expr, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
+use rhai::{AST, ASTFlags, Expr, FnAccess, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A node of the syntax tree.
@@ -305,5 +305,6 @@ fn functions_of(module: &ModuleFile) -> Option<BTreeSet<(String, usize)>> {
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
     let ast = tokens::compile(&engine, module.text.trim_start_matches('\u{feff}')).ok()?;
-    Some(ast.iter_functions().map(|function| (function.name.to_owned(), function.params.len())).collect())
+    let public = ast.iter_functions().filter(|function| function.access == FnAccess::Public);
+    Some(public.map(|function| (function.name.to_owned(), function.params.len())).collect())
 }
