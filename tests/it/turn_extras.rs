@@ -150,7 +150,8 @@ fn has_extras(sent: &Value) -> bool {
         let thinking = json!({"type": "thinking", "thinking": THOUGHT, "signature": "sig=="});
         return blocks[0] == thinking && sent["thinking"]["type"] != "disabled";
     }
-    assistant["reasoning_content"] == THOUGHT
+    // Plain thinking that the host still has in its changed form is sent in this form.
+    (assistant["reasoning_content"] == THOUGHT || assistant["reasoning_content"] == "I **** it.")
         && assistant["tool_calls"][0]["extra_content"]["google"]["thought_signature"] == "c2ln"
 }
 
@@ -167,7 +168,7 @@ async fn what_a_service_sent_with_a_call_returns_to_it_over_every_protocol() {
                     let place = format!("{settings}, {path}, stream {stream}, filter {}", filter.is_some());
                     let text = format!("weather? {place}");
                     let first = post(&host, "any", path, &request(path, &text, false, stream)).await;
-                    assert!(!(first.body().contains(THOUGHT) && filter.is_some()), "{place}");
+                    assert!(filter.is_none() || !first.body().contains(THOUGHT), "{place}");
                     let second = post(&host, "any", path, &request(path, &text, true, stream)).await;
                     let sent = host.upstream.last().json();
                     assert!(has_extras(&sent), "{place}: {sent}");

@@ -1,7 +1,7 @@
 //! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-use crate::chat::effort::{Effort, least_effort};
+use crate::chat::effort::{Effort, effort_of_thinking, least_effort};
 use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
@@ -59,8 +59,8 @@ fn effort(request: &Json) -> Option<Option<&'static str>> {
     let model = || request.text_or_empty("model");
     let given = request.text("reasoning_effort");
     let only = request.field(ONLY_ANTHROPIC);
-    let thinking = only.at_path("thinking.type");
-    if given.as_deref() == Some("none") || thinking.as_str() == Some("disabled") {
+    let thinking = effort_of_thinking(&only.field("thinking"));
+    if given.as_deref() == Some("none") || thinking.is_some_and(|effort| effort.name == "none") {
         let least = least_effort(&model());
         return (least != given.as_deref()).then_some(least);
     }
@@ -71,11 +71,7 @@ fn effort(request: &Json) -> Option<Option<&'static str>> {
     if let Some(own) = own.as_str().and_then(Effort::of) {
         return Some(Some(own.openai));
     }
-    let effort = match thinking.as_str()? {
-        "enabled" => Effort::of_budget(only.at_path("thinking.budget_tokens").as_i64().unwrap_or(0)),
-        // Without a level, Anthropic's models think as with `high`.
-        _ => Effort::of("high")?,
-    };
+    let effort = thinking?;
     least_effort(&model()).map(|_| Some(effort.openai))
 }
 

@@ -1,5 +1,7 @@
 //! The levels of thinking: one table for all protocols and directions.
 
+use valvehouse_json::Json;
+
 /// A level of thinking, as each protocol names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
@@ -50,6 +52,17 @@ impl Effort {
     pub fn of_budget(tokens: i64) -> &'static Self {
         let known = &EFFORTS[2..5];
         known.iter().rfind(|effort| effort.budget <= tokens).unwrap_or(&known[0])
+    }
+}
+
+/// Returns the level of a `thinking` in Anthropic's format, which clients of chats send too; `None` for another value.
+pub fn effort_of_thinking(thinking: &Json) -> Option<&'static Effort> {
+    match &*thinking.text("type")? {
+        "disabled" => Effort::of("none"),
+        "enabled" => Some(Effort::of_budget(thinking.field("budget_tokens").as_i64().unwrap_or(0))),
+        // Without a level, Anthropic's models think as with `high`.
+        "adaptive" => Effort::of("high"),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_core::anthropic::{self, ONLY_ANTHROPIC};
-use valvehouse_core::chat::effort::Effort;
+use valvehouse_core::chat::effort::{Effort, effort_of_thinking};
 use valvehouse_core::chat::{ModelCall, media, message, tool_results};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
@@ -180,7 +180,8 @@ fn format(body: &Json) -> Option<Json> {
 /// Returns the effort of thinking. Values that Ollama does not support are converted. Without an effort, its models
 /// think if they can.
 fn think(body: &Json) -> Option<Json> {
-    if body.field(ONLY_ANTHROPIC).at_path("thinking.type").as_str() == Some("disabled") {
+    let thinking = body.given("thinking").or_else(|| body.field(ONLY_ANTHROPIC).given("thinking"));
+    if thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.ollama.is_empty()) {
         return Some(false.into());
     }
     let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;

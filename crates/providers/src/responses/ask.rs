@@ -3,6 +3,7 @@
 use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::anthropic;
+use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::tools::{ADDITIONAL_TOOLS, AdditionalTools, Spaces, flat, to_response};
 use valvehouse_core::chat::{history, items, media, message};
@@ -11,7 +12,7 @@ use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
 /// The fields of a chat request that have no effect here or are converted to another field.
-const TRANSLATED: [&str; 18] = [
+const TRANSLATED: [&str; 19] = [
     "messages",
     "tools",
     "tool_choice",
@@ -19,6 +20,7 @@ const TRANSLATED: [&str; 18] = [
     "max_completion_tokens",
     "response_format",
     "reasoning_effort",
+    "thinking",
     "verbosity",
     "logprobs",
     "top_logprobs",
@@ -44,9 +46,10 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// support.
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
-    let thinking = request.field(anthropic::ONLY_ANTHROPIC).at_path("thinking.type");
+    let thinking = request.given("thinking");
+    let thinking = thinking.or_else(|| request.field(anthropic::ONLY_ANTHROPIC).given("thinking"));
     // Without a summary, the service returns no thinking that a client could show.
-    let shows = thinking.as_str().is_some_and(|kind| kind != "disabled");
+    let shows = thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.name != "none");
     let messages = request.list("messages");
     let request = anthropic::plain(request);
     let own_tools = request.list("tools");
@@ -298,7 +301,9 @@ fn text(request: &Json) -> Option<Json> {
 
 /// Returns the client's reasoning settings, with the effort of the chat request.
 fn reasoning(request: &Json, wish: Option<Json>) -> Option<Json> {
-    let effort = request.given("reasoning_effort").map(|effort| ("effort".into(), effort));
+    let of_thinking = || effort_of_thinking(&request.field("thinking")).map(|effort| effort.openai.into());
+    let effort =
+        request.given("reasoning_effort").or_else(of_thinking).map(|effort| ("effort".into(), effort));
     let others = wish.map(|wish| wish.entries()).into_iter().flatten().filter(|(key, _)| key != "effort");
     let reasoning: Object = effort.into_iter().chain(others).collect();
     (!reasoning.is_empty()).then(|| reasoning.into())

@@ -1,0 +1,199 @@
+//! The memory that the providers of a host share.
+
+use super::extra::{Extra, Found};
+use super::kept::{Entry, Kept, MAX_ENTRY};
+use super::recorder::Recorder;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
+use valvehouse_core::chat::message;
+use valvehouse_core::context::MemoryLimit;
+use valvehouse_core::provider::Request;
+use valvehouse_json::{Json, Object};
+
+/// The extras of all answers, which the providers of a host share.
+#[derive(Debug, Default)]
+pub struct Extras {
+    hashes: RandomState,
+    memory: MemoryLimit,
+    pub(super) kept: Mutex<Kept>,
+}
+
+/// A call in a conversation: digests of its owner, of the user's message before it, of its id and of its content.
+#[derive(Clone, Copy)]
+pub(super) struct CallKey {
+    owner: u64,
+    context: u64,
+    id: u64,
+    content: u64,
+}
+
+impl Extras {
+    /// Creates an empty memory. Its size counts with that of the requests.
+    pub fn new(memory: MemoryLimit) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    /// Returns a request whose messages have the extras that its client did not return; the same request if there
+    /// are none.
+    pub(in crate::upstream) fn restore(&self, provider: &str, request: Request) -> Request {
+        let owner = self.owner(provider, &request);
+        if !self.kept.lock().owners.contains_key(&owner) {
+            return request;
+        }
+        let (mut asked, mut is_changed) = (Asked::default(), false);
+        let messages = request.body.list("messages").into_iter().map(|message| {
+            if asked.is_question(&message) || message::role_of(&message) != "assistant" {
+                return message;
+            }
+            let restored = self.restored(&message, owner, asked.context(self));
+            is_changed |= restored.is_some();
+            restored.unwrap_or(message)
+        });
+        let messages: Vec<Json> = messages.collect();
+        if !is_changed {
+            return request;
+        }
+        tracing::debug!(provider, "restored what the service sent with earlier answers");
+        let entries = request.body.entries().into_iter();
+        let body: Object = entries
+            .map(|(key, value)| match key == "messages" {
+                true => (key, messages.clone().into()),
+                false => (key, value),
+            })
+            .collect();
+        Request { body: body.into(), ..request }
+    }
+
+    /// Starts to record the answer to a request.
+    pub(in crate::upstream) fn recorder(self: &Arc<Self>, provider: &str, request: &Request) -> Recorder {
+        Recorder::new(self.clone(), self.owner(provider, request), request.body.field("messages"))
+    }
+
+    fn owner(&self, provider: &str, request: &Request) -> u64 {
+        let client = request.turn.as_ref().and_then(|turn| turn.facts().client_digest());
+        self.hashes.hash_one((client, provider, request.body.text_or_empty("model").as_str()))
+    }
+
+    /// Returns a message with the missing extras; `None` if there are none.
+    fn restored(&self, message: &Json, owner: u64, context: u64) -> Option<Json> {
+        let calls = message.list("tool_calls");
+        let found: Vec<_> = calls.iter().map(|call| self.find(self.call_key(owner, context, call))).collect();
+        let extra = match calls.is_empty() {
+            true => self.find_text(owner, context, &message::text_of(message))?,
+            false => found.iter().flatten().next()?.0.clone(),
+        };
+        extra.put_on(message, &calls, &found)
+    }
+
+    pub(super) fn call_key(&self, owner: u64, context: u64, call: &Json) -> CallKey {
+        let (called, input) = match call.get("custom").filter(|custom| custom.as_object().is_some()) {
+            Some(custom) => (custom, "input"),
+            None => (call.field("function"), "arguments"),
+        };
+        // Some protocols have ids with fewer characters.
+        let id = call.text_or_empty("id").replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+        let arguments = match called.field(input) {
+            Json::Text(text) if text.trim().is_empty() => Json::object(),
+            Json::Text(text) => Json::parse(text.as_bytes()).unwrap_or_else(|_| Json::Text(text)),
+            other => other,
+        };
+        let mut content = self.hashes.build_hasher();
+        called.text_or_empty("name").hash(&mut content);
+        hash(&arguments, &mut content, &self.hashes);
+        CallKey { owner, context, id: self.hashes.hash_one(id), content: content.finish() }
+    }
+
+    /// Returns the keys of a call, the most precise first. The last one does without the conversation: filters may
+    /// change the user's message from one model call to the next.
+    pub(super) fn keys(&self, call: CallKey) -> [u64; 4] {
+        let CallKey { owner, context, id, content } = call;
+        [(1, context, id, content), (2, context, id, 0), (3, context, 0, content), (4, 0, id, content)]
+            .map(|key| self.hashes.hash_one((owner, key)))
+    }
+
+    pub(super) fn text_key(&self, owner: u64, context: u64, length: usize) -> u64 {
+        self.hashes.hash_one((owner, (5, context, length)))
+    }
+
+    fn find(&self, call: CallKey) -> Found {
+        let kept = self.kept.lock();
+        self.keys(call).into_iter().find_map(|key| kept.find(key))
+    }
+
+    /// Returns the extras of an answer without calls. Its text is read only if another one has its length.
+    fn find_text(&self, owner: u64, context: u64, text: &str) -> Option<Arc<Extra>> {
+        let key = self.text_key(owner, context, text.len());
+        let (extra, _) = self.kept.lock().find(key)?;
+        (extra.text == Sha256::digest(text).as_slice()).then_some(extra)
+    }
+
+    /// Stores the extras of an answer.
+    pub(super) fn record(&self, owner: u64, context: u64, extra: Extra, keys: Vec<(u64, usize)>) {
+        let size = extra.size() + 128 * keys.len();
+        let held = self.memory.share();
+        if size > MAX_ENTRY || held.grow(size).is_err() {
+            tracing::debug!(size, "the extras of an answer are not kept: no room for them");
+            return;
+        }
+        let all = keys.iter().map(|(key, _)| *key).collect();
+        let entry =
+            Entry { extra: Arc::new(extra), owner, keys: all, size, since: Instant::now(), _held: held };
+        self.kept.lock().add(entry, keys, context);
+    }
+}
+
+/// Hashes a value independently of the order of its keys and of the notation of its numbers.
+fn hash(value: &Json, state: &mut impl Hasher, hashes: &RandomState) {
+    value.kind().hash(state);
+    match value {
+        Json::Object(fields) => {
+            let mut sum = 0_u64;
+            for (key, value) in fields.entries() {
+                let mut own = hashes.build_hasher();
+                key.hash(&mut own);
+                hash(&value, &mut own, hashes);
+                sum = sum.wrapping_add(own.finish());
+            }
+            sum.hash(state);
+        }
+        Json::Array(items) => items.items().iter().for_each(|item| hash(item, state, hashes)),
+        Json::Text(text) => text.hash(state),
+        other => match other.as_f64() {
+            Some(number) => number.to_bits().hash(state),
+            None => other.as_bool().hash(state),
+        },
+    }
+}
+
+/// The user's last message at a place of a conversation, with its digest once it is needed.
+#[derive(Default)]
+pub(super) struct Asked {
+    question: Option<Json>,
+    context: Option<u64>,
+}
+
+impl Asked {
+    /// Starts after a message of the user, if any.
+    pub(super) fn after(question: Option<Json>) -> Self {
+        Self { question, context: None }
+    }
+
+    /// Returns `true` for a message of the user, which is the last one from now on.
+    fn is_question(&mut self, message: &Json) -> bool {
+        let is_question = message::role_of(message) == "user";
+        if is_question {
+            *self = Self::after(Some(message.clone()));
+        }
+        is_question
+    }
+
+    pub(super) fn context(&mut self, extras: &Extras) -> u64 {
+        let question = &self.question;
+        let digest =
+            || question.as_ref().map_or(0, |last| extras.hashes.hash_one(message::text_of(last).as_str()));
+        *self.context.get_or_insert_with(digest)
+    }
+}

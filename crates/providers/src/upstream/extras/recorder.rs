@@ -1,0 +1,100 @@
+//! The recording of the extras of one answer.
+
+use super::extra::{Extra, OPAQUE, further};
+use super::kept::MAX_ENTRY;
+use super::memory::{Asked, Extras};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::event::{self, REASONING};
+use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_json::{Json, Object};
+
+/// Records the extras of one answer as it arrives. Only choice 0 counts, because no other one continues.
+pub(in crate::upstream) struct Recorder {
+    extras: Arc<Extras>,
+    owner: u64,
+    /// The messages of the request, which are read only for an answer with extras.
+    messages: Json,
+    /// The thinking and the calls, from the first extra on.
+    fold: Option<Fold>,
+    text: Sha256,
+    length: usize,
+    is_over: bool,
+}
+
+impl Recorder {
+    /// Starts for an answer to these messages.
+    pub(super) fn new(extras: Arc<Extras>, owner: u64, messages: Json) -> Self {
+        Self { extras, owner, messages, fold: None, text: Sha256::new(), length: 0, is_over: false }
+    }
+
+    /// Records a complete answer.
+    pub(in crate::upstream) fn whole(&self, answer: &Json) {
+        let message = response::message_of(answer);
+        self.record(&message, || {
+            let text = message::text_of(&message);
+            (text.len(), Sha256::digest(text.as_str()).to_vec())
+        });
+    }
+
+    /// Stores the extras of a message. Its text is its key if it has no calls.
+    fn record(&self, message: &Json, text: impl FnOnce() -> (usize, Vec<u8>)) {
+        let calls = message.list("tool_calls");
+        let Some(mut extra) = Extra::of(message, &calls) else { return };
+        let is_question = |message: &Json| message::role_of(message) == "user";
+        let question = self.messages.as_array().and_then(|all| {
+            all.with(|messages| messages.iter().rfind(|message| is_question(message)).cloned())
+        });
+        let context = Asked::after(question).context(&self.extras);
+        let mut keys = Vec::with_capacity(4 * calls.len());
+        for (at, call) in calls.iter().enumerate() {
+            let key = self.extras.call_key(self.owner, context, call);
+            keys.extend(self.extras.keys(key).map(|key| (key, at)));
+        }
+        if calls.is_empty() {
+            let (length, digest) = text();
+            extra.text = digest;
+            keys.push((self.extras.text_key(self.owner, context, length), 0));
+        }
+        self.extras.record(self.owner, context, extra, keys);
+    }
+
+    /// Reads an event of a streamed answer.
+    pub(in crate::upstream) fn see(&mut self, event: &Json) {
+        let Some(Json::Object(delta)) = event::delta(event).filter(|_| !self.is_over) else { return };
+        let mut has_extra = false;
+        delta.for_each(|key, value| match (key, value) {
+            ("content", Json::Text(text)) => {
+                self.text.update(text.as_bytes());
+                self.length += text.len();
+            }
+            ("tool_calls", calls) => {
+                has_extra |=
+                    self.fold.is_some() || calls.items().iter().any(|call| !further(call).is_empty());
+            }
+            (CONTENT_BLOCKS, value) => has_extra |= !value.is_empty(),
+            (key, value) => {
+                has_extra |= (REASONING.contains(&key) || OPAQUE.contains(&key)) && !value.is_empty();
+            }
+        });
+        if !has_extra || event::choice_index(event) != 0 {
+            return;
+        }
+        let own = delta.entries().into_iter().filter(|(key, _)| key != "content");
+        let choice = Json::from([("index", 0_i64.into()), ("delta", own.collect::<Object>().into())]);
+        let fold = self.fold.get_or_insert_default();
+        fold.push(&Json::from([("choices", vec![choice].into())]));
+        if fold.size() > MAX_ENTRY {
+            (self.fold, self.is_over) = (None, true);
+        }
+    }
+
+    /// Stores the extras at the end of a streamed answer.
+    pub(in crate::upstream) fn end(&mut self) {
+        if let Some(fold) = self.fold.take() {
+            let text = std::mem::take(&mut self.text);
+            self.record(&response::message_of(&fold.finish()), || (self.length, text.finalize().to_vec()));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Tests of the memory alone.
+
+use super::Extras;
+use super::extra::{merged, signed};
+use super::kept::{MAX_BYTES, MAX_ENTRY};
+use std::sync::Arc;
+use valvehouse_core::anthropic;
+use valvehouse_core::context::MemoryLimit;
+use valvehouse_core::provider::Request;
+use valvehouse_json::Json;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn request(messages: &str) -> Request {
+    Request::new(json(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)), false)
+}
+
+fn question(text: &str) -> String {
+    format!(r#"{{"role":"user","content":"{text}"}}"#)
+}
+
+fn call(id: &str, more: &str) -> String {
+    format!(
+        r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{\"a\":1,\"b\":2}}"}}{more}}}]}}"#
+    )
+}
+
+fn answer(message: &str) -> Json {
+    json(&format!(r#"{{"choices":[{{"index":0,"message":{message}}}]}}"#))
+}
+
+fn record(extras: &Arc<Extras>, text: &str, message: &str) {
+    extras.recorder("p", &request(&question(text))).whole(&answer(message));
+}
+
+/// Returns the thinking that a call gets back.
+fn thinking(extras: &Extras, text: &str, id: &str) -> Json {
+    let talk = format!("{},{}", question(text), call(id, ""));
+    extras.restore("p", request(&talk)).body.at_path("messages.1.reasoning_content")
+}
+
+fn thought(text: &str, id: &str) -> String {
+    call(id, "").replacen('{', &format!(r#"{{"reasoning_content":"{text}","#), 1)
+}
+
+#[test]
+fn counted_ids_are_told_apart_by_their_conversations() {
+    let extras = Arc::new(Extras::default());
+    record(&extras, "one", &thought("first", "f:0"));
+    // A filter changed the question meanwhile.
+    assert_eq!(thinking(&extras, "one, at noon", "f:0"), Json::from("first"));
+    record(&extras, "two", &thought("second", "f:0"));
+    assert_eq!(thinking(&extras, "one", "f_0"), Json::from("first"), "the protocol replaced a character");
+    assert_eq!(thinking(&extras, "two", ""), Json::from("second"), "the protocol has no ids");
+    assert_eq!(thinking(&extras, "three", "f:0"), Json::Null, "it may be either");
+}
+
+#[test]
+fn what_the_client_returns_stays_and_another_model_gets_nothing() {
+    let extras = Arc::new(Extras::default());
+    let signed = call("c", r#","extra_content":{"google":{"thought_signature":"s"}}"#);
+    record(&extras, "q", &signed);
+    let talk = |message: &str| request(&format!("{},{message}", question("q")));
+    let restored = extras.restore("p", talk(&call("c", "")));
+    let call_now = restored.body.at_path("messages.1.tool_calls.0");
+    assert_eq!(call_now, json(&signed).at_path("tool_calls.0"));
+    let own = talk(&signed);
+    assert!(extras.restore("p", own.clone()).body.ptr_eq(&own.body));
+    let mut other = talk(&call("c", ""));
+    assert!(extras.restore("other", other.clone()).body.ptr_eq(&other.body));
+    other.body = json(&other.body.to_string().replace(r#""model":"m""#, r#""model":"n""#));
+    assert!(extras.restore("p", other.clone()).body.ptr_eq(&other.body));
+}
+
+#[test]
+fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
+    let service = json(
+        r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"Hm."},
+        {"type":"thinking","thinking":" again","signature":"t"},{"type":"tool_use","id":"c","name":"f","input":{"b":2,"a":1}}]}"#,
+    );
+    let sent = anthropic::completion(&service);
+    let extras = Arc::new(Extras::default());
+    extras.recorder("p", &request(&question("q"))).whole(&sent);
+    let message = sent.at_path("choices.0.message").deep_clone();
+    message.set("reasoning_content", "I *****").unwrap();
+    let talk = Json::from([("role", "user".into()), ("content", "q".into())]);
+    let body = Json::from([("model", "m".into()), ("messages", vec![talk, message].into())]);
+    let restored = extras.restore("p", Request::new(body, false)).body.at_path("messages.1");
+    assert_eq!(signed(&restored), 2);
+    assert_eq!(restored, sent.at_path("choices.0.message"));
+    let own = vec![json(r#"{"type":"server_tool_use","id":"v"}"#), json(r#"{"type":"text","length":1}"#)];
+    let all = merged(&json(r#"[{"type":"thinking","signature":"s"},{"type":"text"}]"#), own.clone());
+    assert_eq!(all.items()[1..], own);
+}
+
+#[test]
+fn answers_without_calls_are_found_by_their_text() {
+    let extras = Arc::new(Extras::default());
+    let mut recorder = extras.recorder("p", &request(&question("q")));
+    for delta in [
+        r#"{"content":"It is "}"#,
+        r#"{"content":"mild."}"#,
+        r#"{"content":"","extra_content":{"google":1}}"#,
+    ] {
+        recorder.see(&json(&format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#)));
+    }
+    recorder.end();
+    for (text, is_found) in [("It is mild.", true), ("It is cold.", false), ("It is", false)] {
+        let talk = format!(r#"{},{{"role":"assistant","content":"{text}"}}"#, question("q"));
+        let restored = extras.restore("p", request(&talk)).body;
+        assert_eq!(restored.at_path("messages.1.extra_content.google").is_null(), !is_found, "{text}");
+    }
+    // Plain thinking without a call is not expected back.
+    record(&extras, "r", r#"{"role":"assistant","content":"a","reasoning_content":"b"}"#);
+    assert_eq!(extras.kept.lock().entries.len(), 1);
+}
+
+#[test]
+fn the_memory_is_bounded_and_counted() {
+    let limit = MemoryLimit::new(64 << 20);
+    let extras = Arc::new(Extras::new(limit.clone()));
+    let long = "x".repeat(MAX_ENTRY / 2);
+    for number in 0..100 {
+        record(&extras, &format!("q{number}"), &thought(&long, "c"));
+    }
+    let kept = extras.kept.lock();
+    assert!(kept.bytes <= MAX_BYTES && kept.entries.len() > 30, "{}", kept.entries.len());
+    assert_eq!(limit.held(), kept.bytes);
+    assert!(kept.slots.len() <= 4 * kept.entries.len());
+    drop(kept);
+    assert_eq!(thinking(&extras, "q0", "c"), Json::Null);
+    assert!(!thinking(&extras, "q99", "c").is_null());
+    record(&extras, "huge", &thought(&"x".repeat(MAX_ENTRY + 1), "d"));
+    assert_eq!(thinking(&extras, "huge", "d"), Json::Null);
+}
