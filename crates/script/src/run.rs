@@ -355,7 +355,7 @@ mod tests {
 
     /// Returns the error summary of a tool list that calls a native without a declared cost.
     fn lists_too_much() -> Option<String> {
-        let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { take_too_much() }";
+        let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { Fn(\"take_too_much\").call() }";
         let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);
         let mut script =
             Script::compile(&file, &Settings::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -411,7 +411,7 @@ mod tests {
             let chain = Chain::new(vec![script.clone().into_filter(Arc::default())]);
             chain.run(Hook::Inlet, body, &Turn::default()).await
         };
-        let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
+        let stuck = filter("stuck", "fn inlet(body) { Fn(\"spins\").call(); body }");
         let error = run(&stuck).await.err().unwrap();
         assert!(format!("{error:?}").contains("within one operation"), "{error:?}");
         assert!(matches!(stuck.breaker.admit(|| None), BreakerState::Open(_)), "the plugin is used again");

@@ -153,6 +153,7 @@ const TABLES: [Table; 24] = [
             ("response", Text),
             ("runner", Text),
             ("seen_ms", Integer),
+            ("size", Integer),
         ],
         1,
     ),

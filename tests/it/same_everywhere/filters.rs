@@ -183,7 +183,7 @@ impl Act {
             (Self::RefusesDrei, _) => {
                 "if body.messages[-1].text.contains(\"drei\") { throw #{ status: 403, message: \"no drei\" }; }"
             }
-            (Self::Breaks, _) => "no_such_function(1);",
+            (Self::Breaks, _) => "let broken = [1][9];",
             (Self::Shouts, _) => "event.text = event.text.to_upper();",
             (Self::DropsSpaces, _) => "event.text = text::replace(event.text, \" \", \"\");",
             (Self::DropsThoughts, _) => "event.reasoning = \"\";",

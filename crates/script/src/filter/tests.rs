@@ -329,7 +329,7 @@ async fn live_values_behave_like_python_objects() {
         ),
         (r#"body.messages = [body.messages[0]] + body.messages[-1..]; body.out = body.messages.len();"#, "2"),
         (
-            r#"let f = || missing_one(1); try { f.call(); } catch (e) { body.out = e.message; }"#,
+            r#"let f = || 1.missing_one(); try { f.call(); } catch (e) { body.out = e.message; }"#,
             r#""Function not found: missing_one (i64)""#,
         ),
         (r#"body.remove("n"); body.out = body.keys();"#, r#"["z","messages"]"#),

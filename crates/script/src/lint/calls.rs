@@ -2,12 +2,12 @@
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
-use crate::source::Kind;
-use rhai::{Expr, FnCallExpr, Position, Stmt};
+use crate::source::{Kind, SourceFile};
+use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
@@ -18,9 +18,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     [unused(view), wrong(view, false)].concat()
 }
 
-/// Returns the calls that certainly fail when they run: no function has their name and number of arguments.
-pub(super) fn failures(view: &View<'_>) -> Vec<Diagnostic> {
-    wrong(view, true)
+/// Returns the calls that certainly fail when they run: no function has their name and number of arguments. The key is
+/// that of a module; a script has none.
+pub(crate) fn failures(file: &SourceFile, source: &str, as_written: &AST, key: &str) -> Vec<Diagnostic> {
+    let mut found = wrong(&View::of(file, source, as_written, None, key), true);
+    found.truncate(MAX_PROBLEMS);
+    found
 }
 
 fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
@@ -29,7 +32,8 @@ fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
         let held = held_in(function);
         tree::each(&function.statements, &mut |node, _| {
             let Some((call, is_method, position)) = tree::call(node) else { return };
-            if is_certain == (is_method && may_be_a_value(view, &call.name)) {
+            // A method may be a function that a value holds, and `Fn` calls nothing yet.
+            if is_certain == (is_method || call.name == "Fn") {
                 return;
             }
             let is_operator = call.op_token.is_some() || !is_name(&call.name);
@@ -48,12 +52,6 @@ fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
         });
     }
     problems
-}
-
-/// Returns `true` if a map may hold a function under this name: one that another file fills, or one whose key is a
-/// text.
-fn may_be_a_value(view: &View<'_>, name: &str) -> bool {
-    view.is_module || !view.modules.is_empty() || view.texts.contains(name)
 }
 
 fn is_name(name: &str) -> bool {

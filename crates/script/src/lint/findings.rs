@@ -9,7 +9,7 @@ use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
 use crate::{engine, final_statement, imports, link, tokens};
-use rhai::{AST, OptimizationLevel};
+use rhai::OptimizationLevel;
 use std::path::Path;
 
 impl Script {
@@ -33,12 +33,6 @@ impl Script {
     pub fn lints(&self) -> Vec<Diagnostic> {
         all(&self.file, Some(self), "")
     }
-}
-
-/// Returns what certainly fails when it runs. The key is that of a module; a script has none.
-pub(crate) fn failures(file: &SourceFile, source: &str, as_written: &AST, key: &str) -> Vec<Diagnostic> {
-    let found = calls::failures(&View::of(file, source, as_written, None, key));
-    found.into_iter().take(MAX_PROBLEMS).collect()
 }
 
 fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic> {

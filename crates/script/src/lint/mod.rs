@@ -17,5 +17,5 @@ mod tree;
 mod valves;
 mod properties;
 
-pub(crate) use findings::failures;
+pub(crate) use calls::failures;
 pub(crate) use properties::misspelt_once;

@@ -202,7 +202,6 @@ pub(super) struct View<'a> {
     pub(super) source: &'a str,
     /// The script; `None` for a module, and while a script loads.
     pub(super) script: Option<&'a Script>,
-    pub(super) is_module: bool,
     /// The functions, including closures.
     pub(super) functions: Vec<Body>,
     /// The functions of imported modules by alias, with their numbers of arguments; `None` if a module cannot be
@@ -247,7 +246,6 @@ impl<'a> View<'a> {
             file,
             source,
             script,
-            is_module: !key.is_empty(),
             functions: functions.collect(),
             modules: modules(file, ast, key),
             properties: HashSet::new(),

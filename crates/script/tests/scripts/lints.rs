@@ -5,9 +5,9 @@ use valvehouse_script::{Code, Kind, Script, Settings, SourceFile, read_file};
 
 fn lints(text: &str) -> String {
     let file = SourceFile::new(Kind::guess(text), "x", "x.rhai", text);
-    let script =
-        Script::compile(&file, &Settings::default()).unwrap_or_else(|wrong| panic!("{text}\n{wrong:?}"));
-    script.lints().iter().map(|problem| format!("{problem}\n")).collect()
+    let problems =
+        Script::compile(&file, &Settings::default()).map_or_else(|wrong| wrong, |script| script.lints());
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
 #[test]

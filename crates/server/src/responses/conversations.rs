@@ -4,7 +4,7 @@ use super::input;
 use super::object::new_id;
 use super::object::{limit_of, page_of};
 use super::object::{object, read_stored};
-use super::storage::check_room;
+use super::room::check_room;
 use crate::auth;
 use crate::extract::{self, Id, Words};
 use crate::reply::{self, OpenAiError};

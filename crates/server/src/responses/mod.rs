@@ -14,6 +14,7 @@ mod object;
 mod output;
 mod request;
 mod resource;
+mod room;
 pub(crate) mod routes;
 pub(crate) mod socket;
 mod storage;

@@ -14,6 +14,7 @@ use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
 use super::conversations;
 use super::object::{put, read_stored};
 use super::request::ResponsesRequest;
+use super::room::check_room;
 use crate::auth;
 
 /// The time for which a response is stored, as in OpenAI's API.
@@ -156,27 +157,6 @@ impl Keeper {
         }
         Ok(store.change_response(id, runner, &response.to_string(), Some(&items), true).await?)
     }
-}
-
-/// Checks that a caller may store so many more bytes.
-///
-/// # Errors
-/// Returns a request error with status 413 if the caller would exceed its limit, and the error of the store.
-pub(super) async fn check_room(app: &App, owner: &str, more: usize) -> Result<(), Error> {
-    let limit = app.config.server.max_stored_mb_each;
-    let stored = app.host.store().stored_size(owner).await?;
-    let stored = u64::try_from(stored).unwrap_or(0).saturating_add(more as u64);
-    if stored <= limit.saturating_mul(1024 * 1024) {
-        return Ok(());
-    }
-    Err(Error::Request {
-        message: format!(
-            "the stored responses and conversations of this caller exceeded their limit of {limit} MB ([server] max_stored_mb_each); delete some, or send `store: false`"
-        ),
-        param: Some("store"),
-        code: Some("storage_full"),
-        kind: RequestErrorKind::TooLarge,
-    })
 }
 
 /// Returns the response with this id if it belongs to the caller.
