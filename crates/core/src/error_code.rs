@@ -163,25 +163,53 @@ pub fn anthropic_context_text(body: &Json) -> String {
     const OWN: &str = "prompt is too long";
     let text = message_of(body).unwrap_or_else(|| "the service gave no reason".into());
     let lower = text.to_lowercase();
-    // Claude Code also acts on Anthropic's second text, which it answers with a lower `max_tokens`.
-    if lower.contains(OWN) || lower.contains("exceed context limit") {
+    if lower.contains(OWN) || lower.contains(OUTPUT) {
         return text;
     }
-    match tokens(&text) {
+    let digits = text.split(|letter: char| !letter.is_ascii_digit() && letter != ',');
+    let numbers: Vec<u64> = digits.filter_map(|part| part.replace(',', "").parse().ok()).collect();
+    if let Some((input, output, limit)) = output_tokens(&lower, &numbers) {
+        return format!("input length and `max_tokens` {OUTPUT}: {input} + {output} > {limit}: {text}");
+    }
+    match named_tokens(body).or_else(|| tokens(&numbers)) {
         Some((given, limit)) => format!("{OWN}: {given} tokens > {limit} maximum: {text}"),
         None => format!("{OWN}: {text}"),
     }
 }
 
-/// Returns the number of tokens of the conversation and the limit: the first two numbers of the text that can be a
-/// limit, the larger one first.
-fn tokens(text: &str) -> Option<(u64, u64)> {
+/// Part of Anthropic's text for a conversation that would fit with a lower `max_tokens`, which Claude Code then sends.
+const OUTPUT: &str = "exceed context limit";
+
+/// Returns the tokens of the conversation, those asked for as the answer, and the limit, if the conversation alone would
+/// fit.
+fn output_tokens(lower: &str, numbers: &[u64]) -> Option<(u64, u64, u64)> {
+    match numbers {
+        // vLLM: `'max_tokens' or … is too large: OUTPUT. … maximum context length is LIMIT … has INPUT input tokens`.
+        [output, limit, input, ..] if lower.contains("max_tokens") && lower.contains("is too large") => {
+            (input < limit).then_some((*input, *output, *limit))
+        }
+        // OpenAI, vLLM: `maximum context length is LIMIT … requested SUM tokens (INPUT in the messages, OUTPUT in …`.
+        [limit, sum, input, output, ..] if input.checked_add(*output) == Some(*sum) && input < limit => {
+            Some((*input, *output, *limit))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the tokens of the conversation and the limit as llama.cpp sends them.
+fn named_tokens(body: &Json) -> Option<(u64, u64)> {
+    let error = body.field("error");
+    let count = |key: &str| u64::try_from(error.get(key)?.as_i64()?).ok();
+    Some((count("n_prompt_tokens")?, count("n_ctx")?))
+}
+
+/// Returns the tokens of the conversation and the limit: the first two numbers of a text that can be a limit, the larger
+/// one first.
+fn tokens(numbers: &[u64]) -> Option<(u64, u64)> {
     const SMALLEST_LIMIT: u64 = 256;
-    let digits = text.split(|letter: char| !letter.is_ascii_digit() && letter != ',');
-    let numbers = digits.filter_map(|part| part.replace(',', "").parse::<u64>().ok());
-    let mut numbers = numbers.filter(|number| *number >= SMALLEST_LIMIT);
+    let mut numbers = numbers.iter().filter(|number| **number >= SMALLEST_LIMIT);
     let (one, other) = (numbers.next()?, numbers.next()?);
-    (one != other).then(|| (one.max(other), one.min(other)))
+    (one != other).then(|| (*one.max(other), *one.min(other)))
 }
 
 #[cfg(test)]
@@ -208,7 +236,11 @@ mod tests {
             r#"{"error":{"code":500,"message":"the request exceeds the available context size, try increasing it","type":"server_error"}}"#,
             None,
         ),
-        (400, r#"{"error":{"type":"exceed_context_size_error","message":"m"}}"#, None),
+        (
+            400,
+            r#"{"error":{"type":"exceed_context_size_error","message":"m","n_prompt_tokens":5000,"n_ctx":4096}}"#,
+            Some((5000, 4096)),
+        ),
         (
             400,
             r#"{"error":{"code":400,"message":"The input token count (1,203,404) exceeds the maximum number of tokens allowed (1,048,576).","status":"INVALID_ARGUMENT"}}"#,
@@ -261,6 +293,21 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_fits_with_a_shorter_answer_is_told_apart() {
+        for message in [
+            "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context length is 4096 tokens and your request has 1000 input tokens (4000 > 4096 - 1000).",
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (1000 in the messages, 4000 in the completion).",
+            "input length and `max_tokens` exceed context limit: 1000 + 4000 > 4096, decrease input length or `max_tokens` and try again",
+        ] {
+            let text = anthropic_context_text(&Json::from([("message", message.into())]));
+            assert!(
+                text.starts_with("input length and `max_tokens` exceed context limit: 1000 + 4000 > 4096"),
+                "{text}"
+            );
         }
     }
 
