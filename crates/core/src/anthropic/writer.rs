@@ -128,7 +128,13 @@ impl Writer {
             // The object is new and the value is a copy, so the write cannot fail.
             stop.edit(&key, value);
         }
-        self.events.end(stop, stop_reason::counts(&self.usage), beside);
+        let counts = stop_reason::counts(&self.usage);
+        let is_counted = self.usage.get("prompt_tokens").is_some_and(|count| count.as_i64().is_some());
+        if !is_counted && self.estimate > 0 {
+            // Without the service's count, the estimate of the start remains.
+            counts.put("input_tokens", self.estimate);
+        }
+        self.events.end(stop, counts, beside);
         self.events.take()
     }
 
