@@ -103,10 +103,8 @@ impl Writer {
         let usage = answer.field("usage");
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = Json::from(response::first_choice(answer));
-        let why = match Ending::of_choice(&choice) {
-            Some(Ending::Length) => "length",
-            _ => "stop",
-        };
+        let ending = Ending::of_choice(&choice).filter(|ending| !ending.is_complete());
+        let why = ending.unwrap_or(Ending::Stop).finish_reason();
         let took = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
         vec![
             ("done_reason".into(), why.into()),
