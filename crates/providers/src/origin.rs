@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use valvehouse_config::Secret;
 use valvehouse_core::ErrorCode;
-use valvehouse_core::chat::call::BadCall;
+use valvehouse_core::chat::call::{BadCall, text_name};
 use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_net::Response;
@@ -68,6 +68,15 @@ impl Origin {
     /// Returns the error for a tool call that cannot be read.
     pub(super) fn bad_call(&self, error: BadCall) -> Error {
         self.error(&format!("sent {error}"))
+    }
+
+    /// Checks the name of a tool in a call, which no client could answer without it.
+    pub(super) fn check_name(&self, tool: &Json) -> Result<(), Error> {
+        match text_name(tool) {
+            Ok(name) if name.is_empty() => Err(self.bad_call(BadCall::NoName)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.bad_call(error)),
+        }
     }
 
     /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is

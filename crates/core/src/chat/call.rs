@@ -52,6 +52,7 @@ impl std::error::Error for BadArguments {}
 
 /// A tool call of a service that no client and no filter could read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadCall {
     /// The name is not a text; the value is its type.
     NameKind(&'static str),
@@ -130,7 +131,15 @@ pub fn keys_of(call: &Json) -> (&'static str, &'static str) {
 /// # Errors
 /// Returns an error if the name is not a text.
 pub fn name_of(call: &Json) -> Result<CompactString, BadCall> {
-    match call.field(keys_of(call).0).get("name") {
+    text_name(&call.field(keys_of(call).0))
+}
+
+/// Returns the `name` of the tool in a call of any protocol; "" if it has none.
+///
+/// # Errors
+/// Returns an error if the name is not a text.
+pub fn text_name(tool: &Json) -> Result<CompactString, BadCall> {
+    match tool.get("name") {
         None | Some(Json::Null) => Ok(CompactString::default()),
         Some(Json::Text(name)) => Ok(name.into()),
         Some(other) => Err(BadCall::NameKind(other.kind())),

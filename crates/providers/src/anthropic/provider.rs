@@ -117,6 +117,7 @@ impl Anthropic {
     async fn whole(&self, response: Response) -> Result<Json, Error> {
         let message = self.service.parse(&response.whole().await?)?;
         if message.get("content").is_some_and(|content| content.as_array().is_some()) {
+            message.list("content").iter().try_for_each(|block| check_call(&self.service.origin, block))?;
             return Ok(anthropic::completion(&message));
         }
         if is_error(&message) {
@@ -293,6 +294,7 @@ impl Reader {
         if json.text("type").is_some_and(|kind| kind == "message_stop") {
             self.input = Input::Stopped;
         }
+        check_call(&self.origin, &json.field("content_block"))?;
         self.ready.extend(self.message.read(&json));
         Ok(())
     }
@@ -302,6 +304,14 @@ impl Reader {
     fn end(&self) -> Option<Error> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)
+    }
+}
+
+/// Checks the name of the tool in a block that calls one.
+fn check_call(origin: &Origin, block: &Json) -> Result<(), Error> {
+    match block.text("type").is_some_and(|kind| kind == "tool_use") {
+        true => origin.check_name(block),
+        false => Ok(()),
     }
 }
 

@@ -128,6 +128,12 @@ impl AnswerReader {
     }
 }
 
+/// Checks the names of the tools that an answer or a line of it calls.
+pub(super) fn check_calls(origin: &Origin, line: &Json) -> Result<(), Error> {
+    let calls = line.field("message").list("tool_calls");
+    calls.iter().try_for_each(|call| origin.check_name(&call.field("function")))
+}
+
 fn thinking(message: &Json) -> Option<CompactString> {
     message.text("thinking").filter(|thinking| !thinking.is_empty())
 }
@@ -246,6 +252,7 @@ impl Lines {
         if is_error(&json) {
             return Err(self.origin.in_band(&json));
         }
+        check_calls(&self.origin, &json)?;
         let read = self.reading.read(&json);
         self.ready.extend(read.chunks);
         if read.is_last {

@@ -77,6 +77,7 @@ impl Ollama {
         if answer.get("done").is_some_and(|done| done.as_bool() == Some(false)) {
             return Err(self.service.origin.cut("it has `done: false`"));
         }
+        answer::check_calls(&self.service.origin, &answer)?;
         Ok(Answer::Whole(reading.whole(&answer)))
     }
 

@@ -33,7 +33,10 @@ pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error
                     logprobs.extend(part.list("logprobs"));
                 }
             }
-            "function_call" | "custom_tool_call" => calls.push(call(&item)),
+            "function_call" | "custom_tool_call" => {
+                origin.check_name(&item)?;
+                calls.push(call(&item));
+            }
             "reasoning" => {
                 thoughts.extend(thought(&item));
                 blocks.extend(opaque(&item).map(|item| items::block(item, calls.len())));

@@ -3,7 +3,7 @@
 
 use super::answer;
 use super::ask::object;
-use crate::origin::Origin;
+use crate::origin::{Origin, is_error};
 use crate::service::{Reads, drain, read};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -105,7 +105,15 @@ impl Reader {
                 None => self.is_failed = true,
             },
             _ if self.is_failed => {}
-            kind => self.response.read(kind, &json),
+            kind if !kind.starts_with("response.") && is_error(&json) => {
+                return Err(answer::failed(&json, &self.origin));
+            }
+            kind => {
+                if kind == "response.output_item.done" && is_call(&json.field("item")) {
+                    self.origin.check_name(&json.field("item"))?;
+                }
+                self.response.read(kind, &json);
+            }
         }
         Ok(())
     }
@@ -152,7 +160,9 @@ impl Response {
             }
             "response.output_item.added" => self.added(place, &event.field("item")),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                self.streamed_items.insert(place);
+                if self.calls.contains_key(&place) {
+                    self.streamed_items.insert(place);
+                }
                 let is_custom = kind == "response.custom_tool_call_input.delta";
                 self.called(place, is_custom, delta());
             }
@@ -164,10 +174,12 @@ impl Response {
     }
 
     fn added(&mut self, place: i64, item: &Json) {
-        let kind = item.text_or_empty("type");
-        if !matches!(&*kind, "function_call" | "custom_tool_call") || self.calls.contains_key(&place) {
+        // A call whose name is not known yet is added once it is done.
+        let has_name = item.text("name").is_some_and(|name| !name.is_empty());
+        if !is_call(item) || !has_name || self.calls.contains_key(&place) {
             return;
         }
+        let kind = item.text_or_empty("type");
         let number = self.calls.len();
         self.calls.insert(place, number);
         let (kind, key) =
@@ -250,6 +262,11 @@ impl Response {
         fields.push(("choices", vec![Json::from(choice)].into()));
         self.ready.push_back(object(fields));
     }
+}
+
+/// Returns `true` for an item that calls a tool of the client.
+fn is_call(item: &Json) -> bool {
+    matches!(&*item.text_or_empty("type"), "function_call" | "custom_tool_call")
 }
 
 /// The index of the only choice.
