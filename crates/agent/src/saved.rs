@@ -71,8 +71,8 @@ impl RunSnapshot {
     /// Creates the turn to resume, with the current facts about models and request, and with the results of
     /// host calls from before the pause.
     pub(super) fn turn(&self, now: TurnFacts, host_calls: &Json, events: Events) -> Turn {
-        let TurnFacts { model, models, trace, .. } = now;
-        let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
+        let TurnFacts { model, models, trace, exchange, .. } = now;
+        let facts = TurnFacts { model, models, trace, exchange, ..TurnFacts::from_json(&self.facts) };
         let turn = Turn::new(facts, Context::new(self.variables.deep_clone()), events);
         for (own, kept) in [(turn.metadata(), &self.metadata), (turn.context().trace(), &self.scratchpad)] {
             // The containers are new and hold only copies, so the writes cannot fail.
