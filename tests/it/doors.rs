@@ -1,8 +1,10 @@
 //! The routes of Ollama's and Azure's clients, and lists of models.
 
-use crate::host::{Answer, TestHost};
-use crate::upstream::{Gate, MODEL, Reply};
+use crate::host::{Answer, TestHost, until};
+use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
 const REDACT: &str = "/*\nsecurity: true\n*/\nconst endpoints = [\"chat\", \"embeddings\"];\n\
     fn inlet(body) { for message in body.messages { if message.text == \"bad\" { deny(\"guarded\", 403); } \
@@ -143,16 +145,13 @@ async fn azure_clients_have_every_route_with_its_guards() {
 
 #[tokio::test]
 async fn a_list_of_models_does_not_wait_for_a_service_that_hangs() {
-    let host = TestHost::new().start().await;
-    let gate = Gate::closed();
-    let held = gate.clone();
-    host.upstream.script(move |request| {
-        let list = json!({"object": "list", "data": [{"id": "late", "object": "model"}]});
-        match request.path.ends_with("/models") {
-            true => Reply::json(&list).behind(&held),
-            false => Reply::fitting(request, "hello"),
-        }
-    });
+    // A service that accepts connections and does not answer.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slow = format!(
+        "[[providers]]\nname = \"slow\"\nkind = \"openai\"\nbase_url = \"http://{}/v1\"\napi_key = \"k\"\nmodels = \"*\"",
+        silent.local_addr().unwrap()
+    );
+    let host = TestHost::new().config(&slow).start().await;
     let ids = async |path: &str| -> Vec<String> {
         let body = host.get(path).await.json();
         body["data"]
@@ -163,11 +162,14 @@ async fn a_list_of_models_does_not_wait_for_a_service_that_hangs() {
             .collect()
     };
     assert!(!ids("/v1/models").await.contains(&"late".to_owned()));
-    gate.open();
-    crate::host::until("the late list is used", async || {
-        ids("/v1/models").await.contains(&"late".to_owned())
-    })
-    .await;
+    let (mut socket, _) = silent.accept().await.unwrap();
+    let list = json!({"object": "list", "data": [{"id": "late", "object": "model"}]}).to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        list.len()
+    );
+    socket.write_all((head + &list).as_bytes()).await.unwrap();
+    until("the late list is used", async || ids("/v1/models").await.contains(&"late".to_owned())).await;
     let codex = host.get("/v1/models?client_version=0.171.0").await.json();
     assert_eq!(codex["models"], json!([]));
     assert!(codex["data"].is_array() && host.get("/v1/models").await.json().get("models").is_none());
@@ -178,7 +180,8 @@ async fn a_list_of_models_does_not_wait_for_a_service_that_hangs() {
     let first = of_anthropic("limit=1").await.json();
     assert_eq!((&first["has_more"], &first["data"][0]["id"]), (&json!(true), &json!("demo")));
     let next = of_anthropic("limit=1000&after_id=demo").await.json();
-    assert_eq!((&next["has_more"], &next["data"][0]["id"]), (&json!(false), &json!("late")));
+    let rest: Vec<&Value> = next["data"].as_array().unwrap().iter().map(|model| &model["id"]).collect();
+    assert_eq!((&next["has_more"], rest), (&json!(false), vec![&json!(MODEL), &json!("late")]));
     let wrong = of_anthropic("after_id=nobody").await;
     assert_eq!((wrong.status, &wrong.json()["type"]), (400, &json!("error")));
 }

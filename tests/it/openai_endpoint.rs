@@ -94,7 +94,7 @@ async fn models_are_listed_while_a_service_is_down() {
     );
 
     host.upstream.stop();
-    assert_eq!(names(&host.get("/v1/models").await.json()), ["demo", "assistant"]);
+    assert_eq!(names(&host.get("/v1/models").await.json()), ["demo", "assistant", MODEL], "its last list");
 }
 
 #[tokio::test]
