@@ -186,7 +186,10 @@ async fn other_services_receive_no_anthropic_fields() {
         }
         let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"},
                               {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]);
-        assert_eq!(sent, json!({"model": MODEL, "messages": messages, "max_completion_tokens": 9}));
+        assert_eq!(
+            sent,
+            json!({"model": MODEL, "messages": messages, "max_completion_tokens": 9, "reasoning_effort": "low"})
+        );
     }
 }
 
