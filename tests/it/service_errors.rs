@@ -1,0 +1,105 @@
+//! Errors of services at every endpoint: in the words on which its clients act, whatever the service and its words.
+
+use crate::host::{Answer, TestHost, chat_body};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+
+/// The settings of each kind of service.
+const SERVICES: [&str; 4] = [
+    "kind = \"openai\"",
+    "kind = \"anthropic\"",
+    "kind = \"openai\"\napi = \"responses\"",
+    "kind = \"ollama\"",
+];
+
+const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
+
+/// Errors about the length of a conversation, each in the form of its service.
+fn too_long() -> [Value; 5] {
+    let anthropic =
+        json!({"type": "invalid_request_error", "message": "prompt is too long: 5000 tokens > 4096 maximum"});
+    let gemini = "The input token count (5000) exceeds the maximum number of tokens allowed (4096).";
+    let vllm = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens in the messages.";
+    [
+        json!({"error": {"message": "Too much: 5000 of 4096 tokens.", "code": "context_length_exceeded"}}),
+        json!({"type": "error", "error": anthropic}),
+        json!([{"error": {"code": 400, "message": gemini, "status": "INVALID_ARGUMENT"}}]),
+        json!({"object": "error", "message": vllm, "type": "BadRequestError", "code": 400}),
+        json!({"error": {"code": 400, "message": "5000 of 4096 tokens", "type": "exceed_context_size_error"}}),
+    ]
+}
+
+async fn ask(host: &TestHost, endpoint: &str, is_streamed: bool) -> Answer {
+    let mut body = match endpoint {
+        "/v1/responses" => json!({"model": MODEL, "input": "hi"}),
+        _ => chat_body(MODEL, "hi"),
+    };
+    body["stream"] = json!(is_streamed);
+    if endpoint == "/v1/messages" {
+        body["max_tokens"] = json!(64);
+    }
+    let request = host.request("POST", endpoint).header("content-type", "application/json");
+    Answer::of(request.header("anthropic-version", "2023-06-01").body(body.to_string())).await
+}
+
+/// Checks an answer for the words on which the clients of an endpoint act.
+fn check(endpoint: &str, answer: &Answer) {
+    let body = answer.body();
+    assert_eq!(answer.status, 400, "{body}");
+    match endpoint {
+        "/v1/messages" => {
+            assert!(body.contains("prompt is too long: 5000 tokens > 4096 maximum"), "{body}");
+            assert_eq!(answer.json()["error"]["type"], "invalid_request_error");
+        }
+        "/api/chat" => assert!(answer.json()["error"].is_string(), "{body}"),
+        _ => assert_eq!(answer.json()["error"]["code"], "context_length_exceeded"),
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_reported_to_each_client_in_its_words() {
+    for service in SERVICES {
+        let host = TestHost::new().provider(service).start().await;
+        for error in too_long() {
+            for endpoint in ENDPOINTS {
+                for is_streamed in [false, true] {
+                    host.upstream.reply(Reply::json(&error).status(400));
+                    check(endpoint, &ask(&host, endpoint, is_streamed).await);
+                }
+                // As the first event of a stream, which a chat client receives as it is.
+                if service == SERVICES[0] && endpoint != ENDPOINTS[0] {
+                    host.upstream.reply(Reply::raw("text/event-stream", format!("data: {error}\n\n")));
+                    check(endpoint, &ask(&host, endpoint, true).await);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_failed_response_may_follow_in_an_event_of_its_own() {
+    let host = TestHost::new().provider(SERVICES[2]).start().await;
+    let head = json!({"id": "resp_1", "object": "response", "status": "failed", "model": MODEL, "output": [], "error": null});
+    let begun = json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}});
+    let failed = json!({"type": "response.failed", "response": head});
+    let reason =
+        json!({"type": "error", "code": "content_policy_violation", "message": "not this", "param": null});
+    let error = json!({"code": "content_policy_violation", "message": "not this"});
+    let beside = json!({"type": "response.failed", "response": head, "error": error});
+    for (events, is_given) in [
+        (vec![&begun, &failed, &reason], true),
+        (vec![&begun, &beside], true),
+        (vec![&begun, &failed], false),
+    ] {
+        let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        host.upstream.reply(Reply::raw("text/event-stream", stream));
+        for endpoint in ENDPOINTS {
+            let answer = ask(&host, endpoint, true).await;
+            let body = answer.body();
+            let message = if is_given { "not this" } else { "failed without a reason" };
+            assert!(body.contains(message), "{endpoint}: {body}");
+            let has_code = matches!(endpoint, "/v1/chat/completions" | "/v1/responses");
+            assert_eq!(body.contains("content_policy_violation"), has_code && is_given, "{endpoint}: {body}");
+        }
+    }
+}
