@@ -12,7 +12,7 @@ use valvehouse_json::{Json, scan_object};
 
 /// A request that was changed for its service.
 #[derive(Debug)]
-pub struct Adapted {
+pub struct Adaptation {
     /// The request. Unchanged values are shared with the original.
     pub body: Json,
     /// The names of the changed fields, without duplicates.
@@ -26,13 +26,13 @@ pub struct Adapted {
 ///
 /// # Errors
 /// Returns a request error that names the message if a request breaks a rule and cannot be repaired.
-pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adapted>, Error> {
+pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Error> {
     let Json::Object(body) = request else { return Ok(None) };
     let mut draft = Draft::new(body);
     for row in rows_of(kind) {
         row.rule.apply(&mut draft, kind)?;
     }
-    Ok(draft.finish().map(|(body, fields, renamed)| Adapted { body, fields, names: Names::new(renamed) }))
+    Ok(draft.finish().map(|(body, fields, renamed)| Adaptation { body, fields, names: Names::new(renamed) }))
 }
 
 /// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other

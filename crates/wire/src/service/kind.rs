@@ -28,15 +28,15 @@ pub enum ServiceKind {
     Bedrock,
     /// OpenAI's form of Gemini.
     Gemini,
-    /// Mistral.
+    /// The API of Mistral.
     Mistral,
-    /// DeepSeek.
+    /// The API of DeepSeek.
     DeepSeek,
     /// Moonshot (Kimi).
     Moonshot,
-    /// Groq.
+    /// The API of Groq.
     Groq,
-    /// OpenRouter.
+    /// The API of OpenRouter.
     OpenRouter,
     /// xAI (Grok).
     Xai,
@@ -44,9 +44,9 @@ pub enum ServiceKind {
     Zhipu,
     /// Ollama's own API.
     Ollama,
-    /// vLLM.
+    /// A server of vLLM.
     Vllm,
-    /// SGLang.
+    /// A server of SGLang.
     Sglang,
     /// The server of llama.cpp.
     LlamaCpp,

@@ -95,7 +95,8 @@ impl TextLimit {
             return format!("user_{end}");
         }
         let room = self.most.saturating_sub(DIGEST + 1);
-        let mut start: String = text.chars().take(room).map(|letter| self.letters.similar(letter)).collect();
+        let letters = (0..room).zip(text.chars());
+        let mut start: String = letters.map(|(_, letter)| self.letters.similar(letter)).collect();
         if start.chars().next().is_some_and(|first| !self.may_start(first)) {
             start = std::iter::once('t').chain(start.chars().skip(1)).collect();
         }

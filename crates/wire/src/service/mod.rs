@@ -3,7 +3,7 @@
 //!
 //! A service refuses a request that breaks one of its rules, usually the whole conversation from then on. Each
 //! rule has one repair. [`adapt`] applies the rules of a service to a request, after all filters and right
-//! before it is sent; [`Adapted::names`] restores the client's tool names in the answer.
+//! before it is sent; [`Adaptation::names`] restores the client's tool names in the answer.
 
 mod kind;
 mod limit;
@@ -19,7 +19,7 @@ mod fields;
 mod names;
 mod adapt;
 
-pub use adapt::{Adapted, adapt, may_apply};
+pub use adapt::{Adaptation, adapt, may_apply};
 pub use kind::{Protocol, ServiceKind};
 pub use names::Names;
 pub use table::{Row, markdown, rows};

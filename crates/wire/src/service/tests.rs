@@ -1,4 +1,4 @@
-//! What leaves satisfies every rule, whatever came in.
+//! Tests that every request satisfies every rule once it is adapted.
 
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;

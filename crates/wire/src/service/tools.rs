@@ -48,11 +48,11 @@ pub(super) fn shorten_names(draft: &mut Draft, limit: &TextLimit) {
 }
 
 /// The names for the service, by the client's.
-type Renamed = HashMap<CompactString, CompactString>;
+type NameMap = HashMap<CompactString, CompactString>;
 
-fn renamed(names: &[CompactString], limit: &TextLimit) -> Renamed {
+fn renamed(names: &[CompactString], limit: &TextLimit) -> NameMap {
     let mut taken: HashSet<CompactString> = names.iter().filter(|name| limit.fits(name)).cloned().collect();
-    let mut renamed = Renamed::new();
+    let mut renamed = NameMap::new();
     for name in names.iter().filter(|name| !limit.fits(name)) {
         if renamed.contains_key(name) {
             continue;
@@ -87,13 +87,13 @@ fn chosen(choice: &Json) -> Vec<CompactString> {
     }
 }
 
-fn with_name(tool: &Json, renamed: &Renamed) -> Json {
+fn with_name(tool: &Json, renamed: &NameMap) -> Json {
     let tool = tool.deep_clone();
     rename(&tool, renamed);
     tool
 }
 
-fn with_names(choice: &Json, renamed: &Renamed) -> Json {
+fn with_names(choice: &Json, renamed: &NameMap) -> Json {
     let choice = choice.deep_clone();
     rename(&choice, renamed);
     rename_key(&choice, "name", renamed);
@@ -102,13 +102,13 @@ fn with_names(choice: &Json, renamed: &Renamed) -> Json {
 }
 
 /// Renames the function or custom tool of a tool, a call or a choice, which must be a copy.
-fn rename(value: &Json, renamed: &Renamed) {
+fn rename(value: &Json, renamed: &NameMap) {
     for key in ["function", "custom"] {
         rename_key(&value.field(key), "name", renamed);
     }
 }
 
-fn rename_key(value: &Json, key: &str, renamed: &Renamed) {
+fn rename_key(value: &Json, key: &str, renamed: &NameMap) {
     if let Some(short) = value.text(key).and_then(|name| renamed.get(&name)) {
         value.edit(key, &**short);
     }

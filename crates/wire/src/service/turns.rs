@@ -100,7 +100,7 @@ pub(super) fn drop_blank_texts(draft: &mut Draft) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the place of the last message that is no instruction: instructions are sent apart.
+/// Returns the place of the last message beside instructions, which are sent apart.
 fn last_turn(draft: &Draft) -> Option<usize> {
     (0..draft.len()).rev().find(|at| !matches!(&*role_of(draft.message(*at)), "system" | "developer"))
 }
