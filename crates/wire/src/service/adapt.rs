@@ -5,8 +5,7 @@ use super::kind::ServiceKind;
 use super::names::Names;
 use super::rule::Rule;
 use super::table::rows_of;
-use memchr::memmem::Finder;
-use std::sync::LazyLock;
+use memchr::memmem;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, scan_object};
 
@@ -35,18 +34,29 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
     Ok(draft.finish().map(|(body, fields, renamed)| Adaptation { body, fields, names: Names::new(renamed) }))
 }
 
+/// Texts in messages in which a rule may find something to repair, and those rules.
+const NEEDLES: [(&str, fn(&Rule) -> bool); 6] = [
+    ("\"tool_call", |_| true),
+    ("null", |rule| *rule == Rule::Content),
+    ("[]", |rule| *rule == Rule::Content),
+    ("\"\"", |rule| *rule == Rule::Turns),
+    ("\"name\"", |rule| matches!(rule, Rule::Participants(_))),
+    ("\"assistant\"", |rule| matches!(rule, Rule::MessageFields(_) | Rule::Prefill(_))),
+];
+
 /// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other
 /// fields are within their limits. A request that is not an object is `false`, too.
 pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
-    static CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_call"));
-    static EMPTY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"\""));
-    let has_turns = rows_of(kind).any(|row| row.rule == Rule::Turns);
+    let needles: Vec<&str> = NEEDLES
+        .iter()
+        .filter(|(_, is_meant)| rows_of(kind).any(|row| is_meant(&row.rule)))
+        .map(|(needle, _)| *needle)
+        .collect();
     let mut may = false;
     scan_object(request, |key, value| {
         may |= match key {
             "messages" => {
-                let value = value.as_bytes();
-                CALLS.find(value).is_some() || (has_turns && EMPTY.find(value).is_some())
+                needles.iter().any(|needle| memmem::find(value.as_bytes(), needle.as_bytes()).is_some())
             }
             "tools" | "tool_choice" | "parallel_tool_calls" | "functions" | "top_logprobs" => value != "null",
             // The quotes count.

@@ -21,6 +21,10 @@ pub(super) enum Rule {
     BlankTexts,
     /// `content` is neither null nor an empty list.
     Content,
+    /// Messages of the model lack these fields.
+    MessageFields(&'static [&'static str]),
+    /// A prefill has this field, set to true.
+    Prefill(&'static str),
     /// Ids of calls. Set `is_unique` if an id may not be used twice.
     CallIds { limit: TextLimit, is_unique: bool },
     /// Names of tools, wherever they are.
@@ -29,8 +33,12 @@ pub(super) enum Rule {
     Participants(TextLimit),
     /// The outermost schema of a tool has a type and properties.
     Parameters,
+    /// The outermost schema of a tool has no alternatives.
+    Alternatives,
     /// Arrays in schemas of tools have `items`; the JSON is what is added.
     Items(&'static str),
+    /// No two tools have the same name.
+    UniqueTools,
     /// Fields about tools need tools, and a choice needs its tool.
     ToolFields,
     /// A field with a text; a dot leads into an object.
@@ -59,6 +67,10 @@ impl Rule {
             Self::CallIds { limit, is_unique } => ids::shorten(draft, &limit, is_unique),
             Self::ToolNames(limit) => tools::shorten_names(draft, &limit),
             Self::Participants(limit) => turns::shorten_participants(draft, &limit),
+            Self::MessageFields(names) => turns::drop_fields(draft, names),
+            Self::Prefill(name) => turns::mark_prefill(draft, name),
+            Self::Alternatives => schema::merge_alternatives(draft),
+            Self::UniqueTools => tools::drop_repeated(draft),
             Self::Parameters => schema::complete(draft),
             Self::Items(added) => schema::add_items(draft, added),
             Self::ToolFields => tools::drop_dependent(draft, kind),
@@ -86,6 +98,10 @@ impl Rule {
             Self::ToolNames(limit) => format!("names of tools: {limit}"),
             Self::Participants(limit) => format!("`name` of a message: {limit}"),
             Self::Parameters => "the schema of a tool has `type` and `properties`".into(),
+            Self::MessageFields(names) => format!("no `{}` in messages of the model", names.join("`, `")),
+            Self::Prefill(name) => format!("`{name}: true` in a message of the model that is the last one"),
+            Self::Alternatives => "no `anyOf`, `oneOf` or `allOf` at the top of the schema of a tool".into(),
+            Self::UniqueTools => "each tool has another name".into(),
             Self::Items(_) => "arrays in the schema of a tool have `items`".into(),
             Self::ToolFields => {
                 "`tools` is not empty; `tool_choice` and `parallel_tool_calls` only with tools; a chosen tool exists"
@@ -104,7 +120,12 @@ impl Rule {
         match self {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
             Self::Arguments => "`{}`",
-            Self::Calls | Self::Turns | Self::Needs(..) | Self::Stops { .. } => "left out",
+            Self::Calls | Self::Turns | Self::MessageFields(_) | Self::Needs(..) | Self::Stops { .. } => {
+                "left out"
+            }
+            Self::UniqueTools => "the first one is sent",
+            Self::Alternatives => "their properties are merged",
+            Self::Prefill(_) => "added",
             Self::BlankTexts => "left out; 400 if the last message of the user is blank",
             Self::Content => "an empty text",
             Self::CallIds { .. } => "shortened with a hash, the same in call and result",

@@ -3,12 +3,46 @@
 use super::draft::Draft;
 use valvehouse_json::{Json, Object};
 
+/// Keys of alternatives.
+const ALTERNATIVES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+
+/// Merges the properties of alternatives at the top of schemas of tools into one object. What only one of several
+/// alternatives requires is not required any more.
+pub(super) fn merge_alternatives(draft: &mut Draft) {
+    let has = |schema: &Object| ALTERNATIVES.iter().any(|key| schema.with(key, |own| own.is_some()));
+    repair(draft, has, |schema| {
+        let Json::Object(fields) = schema else { return };
+        let own = schema.field("properties");
+        let properties = if own.is_object() { own } else { Json::object() };
+        let mut required = schema.list("required");
+        for key in ALTERNATIVES {
+            let branches = schema.list(key);
+            for branch in &branches {
+                for (name, property) in branch.field("properties").entries() {
+                    if !properties.contains_key(&name) {
+                        properties.put(&name, property);
+                    }
+                }
+                if key == "allOf" || branches.len() == 1 {
+                    let more = branch.list("required").into_iter().filter(|name| !required.contains(name));
+                    required = required.iter().cloned().chain(more).collect();
+                }
+            }
+            fields.remove(key);
+        }
+        schema.put("properties", properties);
+        if !required.is_empty() {
+            schema.put("required", required);
+        }
+    });
+}
+
 /// Adds the type and the properties to the outermost schema of tools.
 pub(super) fn complete(draft: &mut Draft) {
     let lacks = |schema: &Object| {
         let lacks = |key: &str| schema.with(key, |own| own.is_none_or(Json::is_null));
-        // A schema of alternatives is left to the service.
-        let is_plain = ["anyOf", "oneOf", "allOf", "$ref"].iter().all(|key| lacks(key));
+        // A schema of alternatives is left to services that take them.
+        let is_plain = ALTERNATIVES.iter().chain(&["$ref"]).all(|key| lacks(key));
         let is_object =
             schema.with("type", |own| own.is_none_or(|own| own.is_null() || own.as_str() == Some("object")));
         is_plain && is_object && (lacks("type") || lacks("properties"))

@@ -70,6 +70,17 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Rule::Content, CHAT, "OpenAI: `Invalid value for 'content': expected a string, got null`"),
     row(
+        Rule::MessageFields(&["reasoning_content", "reasoning", "reasoning_details"]),
+        &[Mistral],
+        "charmbracelet/crush#1590, BerriAI/litellm#30835",
+    ),
+    row(
+        Rule::MessageFields(&["reasoning_content", "reasoning_details"]),
+        &[Groq],
+        "agentjido/req_llm#772, tashfeenahmed/freellmapi#1070",
+    ),
+    row(Rule::Prefill("prefix"), &[Mistral], "huggingface/smolagents#757"),
+    row(
         Rule::CallIds { limit: TextLimit::most(40, Letters::Any), is_unique: false },
         &[OpenAi, Azure, OpenRouter],
         "BerriAI/litellm#11392, Helicone/helicone#5575",
@@ -107,6 +118,16 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Participants(TextLimit::most(64, Letters::NoMarkup)),
         &[OpenAi, Azure],
         "OpenAI: `Invalid 'messages[0].name': … pattern '^[^\\s<|\\\\/>]+$'`",
+    ),
+    row(
+        Rule::UniqueTools,
+        &[Anthropic, Bedrock, DeepSeek, Gemini],
+        "anthropics/claude-code#10687; decolua/9router#3333 (DeepSeek); Gemini: `Duplicate function declaration found`",
+    ),
+    row(
+        Rule::Alternatives,
+        &[OpenAi, Azure, Responses, Anthropic, Bedrock],
+        "makenotion/notion-mcp-server#340, anomalyco/opencode#35516",
     ),
     row(Rule::Parameters, KNOWN, "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68"),
     row(

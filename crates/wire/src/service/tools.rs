@@ -114,6 +114,20 @@ fn rename_key(value: &Json, key: &str, renamed: &NameMap) {
     }
 }
 
+/// Removes tools with the name of an earlier one.
+pub(super) fn drop_repeated(draft: &mut Draft) {
+    let tools = draft.list("tools");
+    let mut names = HashSet::new();
+    let mut is_first = |tool: &Json| {
+        let name = Some(call_name(tool)).filter(|name| !name.is_empty()).or_else(|| tool.text("name"));
+        name.is_none_or(|name| names.insert(name))
+    };
+    let first: Vec<Json> = tools.iter().filter(|tool| is_first(tool)).cloned().collect();
+    if first.len() < tools.len() {
+        draft.set("tools", first.into(), "tools");
+    }
+}
+
 /// Removes empty lists of tools, the fields that need tools, and the choice of a tool that is not there.
 pub(super) fn drop_dependent(draft: &mut Draft, kind: ServiceKind) {
     for (list, choice) in [("functions", "function_call"), ("tools", "")] {

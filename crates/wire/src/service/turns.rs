@@ -180,6 +180,31 @@ pub(super) fn drop_empty_turns(draft: &mut Draft) {
     draft.drop_messages(&empty, "messages");
 }
 
+/// Removes fields from messages of the model.
+pub(super) fn drop_fields(draft: &mut Draft, names: &[&str]) {
+    for at in 0..draft.len() {
+        let Json::Object(fields) = draft.message(at) else { continue };
+        let has = |name: &&&str| fields.with(name, |own| own.is_some());
+        let present: Vec<&str> = names.iter().filter(has).copied().collect();
+        if present.is_empty() || role_of(draft.message(at)) != "assistant" {
+            continue;
+        }
+        if let Json::Object(fields) = draft.edit(at, "messages.reasoning") {
+            present.iter().for_each(|name| drop(fields.remove(name)));
+        }
+    }
+}
+
+/// Sets a field of a prefill to true.
+pub(super) fn mark_prefill(draft: &mut Draft, name: &str) {
+    let Some(at) = draft.len().checked_sub(1) else { return };
+    let message = draft.message(at);
+    let is_prefill = role_of(message) == "assistant" && message.list("tool_calls").is_empty();
+    if is_prefill && !message.is_true(name) {
+        draft.edit(at, "messages.prefix").put(name, true);
+    }
+}
+
 /// Writes an empty text where a message has no content.
 pub(super) fn fill_content(draft: &mut Draft) {
     for at in 0..draft.len() {
