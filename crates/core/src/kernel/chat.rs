@@ -1,7 +1,8 @@
 //! Chats and tool calls for programs that embed a kernel without the server.
 
 use super::assembly::Kernel;
-use super::invocation::{self, CallOutput};
+use super::call_output::CallOutput;
+use super::invocation;
 use super::options::RunOptions;
 use super::turn_stream::{ChatChunks, TurnAnswer, TurnStream};
 use crate::chat::{ChatRequest, IntoMessages};

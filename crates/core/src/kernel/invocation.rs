@@ -2,15 +2,15 @@
 //! a turn pass the same filters as those of its model.
 
 use super::assembly::Kernel;
+use super::call_output::{CallOutput, failure};
 use super::progress::{Journal, Progress};
 use crate::chat::{ModelCall, message, tool_results};
 use crate::context::{HostCall, HostResult, Notice, NoticeKind, ToolCalled, Turn};
 use crate::error::{Error, Rejection, RequestErrorKind};
 use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::text::shortened;
-use crate::tool::{self, Tool, ToolContent, ToolError, ToolResult};
+use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::{What, spans};
-use std::borrow::Cow;
 use tracing::Instrument;
 use valvehouse_json::Json;
 
@@ -36,31 +36,6 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error
             kind: RequestErrorKind::NotFound,
         }
     })
-}
-
-/// The output of a call after the filters.
-pub(super) struct CallOutput {
-    /// The value.
-    pub(super) value: Json,
-    /// The content of the value, if the value is its short form.
-    pub(super) content: Option<Json>,
-}
-
-impl From<Json> for CallOutput {
-    fn from(value: Json) -> Self {
-        Self { value, content: None }
-    }
-}
-
-impl CallOutput {
-    /// Returns the content of the tool's message to the model.
-    fn into_message(self) -> Json {
-        match ToolContent::of(self.content.as_ref().unwrap_or(&self.value)) {
-            Some(content) => content.into_message(),
-            None if self.value.as_str().is_some() => self.value,
-            None => self.value.to_string().into(),
-        }
-    }
 }
 
 /// Calls a tool through the filters of a kernel, which need not own the tool.
@@ -115,24 +90,31 @@ pub(super) async fn invoke(
         Err(error) => CallEnd::Failed(&error.message),
     };
     record(tool, args.clone(), end, turn);
-    let ToolResult { value, content, context } = match result {
+    let result = match result {
         Ok(result) => result,
         Err(error) => {
             let value = failed(&chain, about, args, refusal(tool, error), turn).await?;
             return Ok(value.into());
         }
     };
-    if let Some(context) = context {
-        turn.context().take(&context);
+    if let Some(context) = &result.context {
+        turn.context().take(context);
     }
     if !chain.has(Hook::PostInvocation) {
-        return Ok(CallOutput { value, content });
+        return Ok(result.into());
     }
+    filtered(&chain, result.into(), (about, args), turn).await
+}
+
+/// Runs the filters after the tool.
+async fn filtered(
+    chain: &Chain,
+    output: CallOutput,
+    (about, args): (Json, Json),
+    turn: &Turn,
+) -> Result<CallOutput, Error> {
     // Filters must see the texts that the model receives.
-    let (value, content) = match ToolContent::readable(&value) {
-        Cow::Borrowed(_) => (value, content),
-        Cow::Owned(readable) => (readable, Some(value)),
-    };
+    let CallOutput { value, content } = output.readable();
     let shown = content.as_ref().map(|_| value.deep_clone());
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
@@ -319,7 +301,7 @@ pub(super) async fn answer_call(
         Err(error) => Err(Error::Rejected(Rejection::new(error.to_string()))),
     };
     let outcome = match result {
-        Ok(output) => Ok(with_note(output, changed.as_ref())),
+        Ok(output) => Ok(output.into_message(changed.as_ref())),
         Err(Error::Rejected(rejection)) if !rejection.fatal => Err((rejection.message, rejection.content)),
         Err(Error::Request { message, .. }) => Err((message, None)),
         Err(Error::Paused) => return Err(Error::Paused),
@@ -342,33 +324,9 @@ pub(super) async fn answer_call(
                 call: called(),
                 message: message.clone(),
             });
-            let content = content.as_ref().and_then(ToolContent::of);
-            tool::failure(&message, content.iter().flat_map(ToolContent::media))
+            failure(&message, content.as_ref())
         }
     })
-}
-
-/// Returns the content of a tool message. If a person changed the arguments, the content includes the arguments
-/// used.
-fn with_note(output: CallOutput, arguments: Option<&Json>) -> Json {
-    let Some(arguments) = arguments else { return output.into_message() };
-    let value = output.value.clone();
-    let note = Json::from([
-        ("note", "a person changed the arguments of this call before it ran".into()),
-        ("arguments", arguments.deep_clone()),
-    ]);
-    match output.into_message() {
-        Json::Array(parts) => [vec![message::text_part(&note.to_string())], parts.items()].concat().into(),
-        text => {
-            note.edit("result", if ToolContent::of(&value).is_some() { text } else { value });
-            note.to_string().into()
-        }
-    }
-}
-
-/// Returns the content of a tool message for a failure.
-pub(super) fn error_text(message: &str) -> Json {
-    tool::failure(message, std::iter::empty())
 }
 
 impl Kernel {

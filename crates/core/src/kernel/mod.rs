@@ -21,6 +21,7 @@
 
 mod answer;
 mod assembly;
+mod call_output;
 mod chat;
 mod form;
 mod invocation;

@@ -8,7 +8,7 @@ use super::options::RunOptions;
 use super::outgoing::{AnswerStream, Calls, Client, messages};
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
-use super::{answer, invocation, round};
+use super::{answer, call_output, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Ending, ModelCall, call, delta, message, request, response};
@@ -227,8 +227,9 @@ impl Machine<'_> {
                 invocation::answer_call(kernel, &call, progress, &options.turn, options.journal).await?
             } else {
                 // The client could run this tool only after the turn, but its result is needed within the turn.
-                invocation::error_text(
+                call_output::failure(
                     "cannot run this tool: it runs at the client; call it without tools of the host",
+                    None,
                 )
             };
             if kernel.settings().tool_search && call.name == FIND_TOOLS {

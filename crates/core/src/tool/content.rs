@@ -68,7 +68,9 @@ impl ToolContent {
             return None;
         }
         let mut parts = blocks.iter().map(part).collect::<Option<Vec<_>>>()?;
-        if let Some(structured) = structured.filter(|own| !parts.iter().any(|part| says(part, own))) {
+        let texts: Vec<String> =
+            parts.iter().filter_map(|part| part.text("text").map(String::from)).collect();
+        if let Some(structured) = structured.filter(|own| !is_said(own, &texts)) {
             parts.push(message::text_part(&structured.to_string()));
         }
         Some(Self { parts, is_error })
@@ -131,6 +133,41 @@ impl ToolContent {
     }
 }
 
+impl ToolResult {
+    /// Creates a result of `{content: [block, …], structuredContent?, isError?}` with the blocks of MCP.
+    ///
+    /// The value is the structured content if it contains all texts, the text if there is nothing else, and otherwise
+    /// all of it.
+    ///
+    /// # Errors
+    /// Returns the texts as an error if `isError` is set.
+    pub fn of_content(whole: Json) -> Result<Self, ToolError> {
+        let blocks = whole.list("content");
+        let texts: Option<Vec<String>> = blocks.iter().map(plain_text).collect();
+        let structured = whole.given("structuredContent");
+        if whole.is_true("isError") {
+            let text = ToolContent::of(&whole).map(|content| content.text()).filter(|text| !text.is_empty());
+            let error = ToolError::from(text.unwrap_or_else(|| NO_REASON.into())).answer();
+            let is_text = structured.is_none() && blocks.len() <= 1 && texts.is_some();
+            return Err(ToolError { content: (!is_text).then_some(whole), ..error });
+        }
+        let value = ToolContent::value_of(&whole);
+        let is_text = value.as_str().is_some() && blocks.len() <= 1;
+        let content =
+            texts.filter(|texts| !value.ptr_eq(&whole) && !is_text && !texts.is_empty()).map(|texts| {
+                // Filters read the value, so there is nothing else beside its texts.
+                let block =
+                    |text: &String| Json::from([("type", "text".into()), ("text", text.as_str().into())]);
+                let content = Json::from([("content", texts.iter().map(block).collect::<Vec<_>>().into())]);
+                if let Some(structured) = structured {
+                    content.edit("structuredContent", structured);
+                }
+                content
+            });
+        Ok(Self { content, ..value.into() })
+    }
+}
+
 /// Returns the content of a tool's message for a failure: `{"error": message}` as text, and the other parts.
 pub(crate) fn failure(message: &str, media: impl Iterator<Item = Json>) -> Json {
     let text = Json::from([("error", message.into())]).to_string();
@@ -172,10 +209,17 @@ fn link(block: &Json, uri: &str) -> Json {
     message::text_part(&format!("[Link to a resource: {uri} ({})]", described.join(", ")))
 }
 
-/// Returns `true` if a part is the JSON of a structured content.
-fn says(part: &Json, structured: &Json) -> bool {
-    let text = part.text("text");
-    text.is_some_and(|text| Json::parse(text.as_bytes()).is_ok_and(|own| own == *structured))
+/// Returns `true` if the texts say all of a structured content: one is its JSON, or its only field contains the texts, as
+/// SDKs wrap results that are not objects.
+fn is_said(structured: &Json, texts: &[String]) -> bool {
+    let is_equal = |text: &String| Json::parse(text.as_bytes()).is_ok_and(|own| own == *structured);
+    let wrapped = match structured.entries().as_slice() {
+        [(_, Json::Array(items))] => items.len() == texts.len(),
+        [(_, Json::Object(_))] | [] => false,
+        [_] => texts.len() == 1,
+        _ => false,
+    };
+    texts.iter().any(is_equal) || wrapped && !texts.is_empty() && holds(structured, texts)
 }
 
 /// Returns `true` if a structured content is one of these texts as JSON, or contains each of them within two levels, as a
@@ -202,31 +246,6 @@ fn holds(structured: &Json, texts: &[String]) -> bool {
 
 /// The message of a failure without a text.
 const NO_REASON: &str = "the tool failed without a reason";
-
-/// Creates a tool's result of `{content: [block, …], structuredContent?, isError?}`.
-pub(super) fn result(whole: Json) -> Result<ToolResult, ToolError> {
-    let blocks = whole.list("content");
-    let texts: Option<Vec<String>> = blocks.iter().map(plain_text).collect();
-    let structured = whole.given("structuredContent");
-    if whole.is_true("isError") {
-        let text = ToolContent::of(&whole).map(|content| content.text()).filter(|text| !text.is_empty());
-        let error = ToolError::from(text.unwrap_or_else(|| NO_REASON.into())).answer();
-        let is_text = structured.is_none() && blocks.len() <= 1 && texts.is_some();
-        return Err(ToolError { content: (!is_text).then_some(whole), ..error });
-    }
-    let value = ToolContent::value_of(&whole);
-    let is_text = value.as_str().is_some() && blocks.len() <= 1;
-    let content = texts.filter(|texts| !value.ptr_eq(&whole) && !is_text && !texts.is_empty()).map(|texts| {
-        // Filters read the value, so there is nothing else beside its texts.
-        let block = |text: &String| Json::from([("type", "text".into()), ("text", text.as_str().into())]);
-        let content = Json::from([("content", texts.iter().map(block).collect::<Vec<_>>().into())]);
-        if let Some(structured) = structured {
-            content.edit("structuredContent", structured);
-        }
-        content
-    });
-    Ok(ToolResult { content, ..value.into() })
-}
 
 /// Returns the text of a text block; `None` for other blocks.
 fn plain_text(block: &Json) -> Option<String> {
@@ -262,6 +281,7 @@ mod tests {
         assert_eq!(content(&text("a"), r#","structuredContent":{"n":1}"#), r#""a\n{\"n\":1}""#);
         assert_eq!(content(&text(r#"{ \"n\": 1 }"#), r#","structuredContent":{"n":1}"#), r#""{ \"n\": 1 }""#);
         assert_eq!(content("", r#","structuredContent":{"n":1}"#), r#""{\"n\":1}""#);
+        assert_eq!(content(&text("a"), r#","structuredContent":{"result":"a"}"#), r#""a""#);
         let failed = content(&format!("{},{IMAGE}", text("why")), r#","isError":true"#);
         assert_eq!(failed, format!(r#"[{{"type":"text","text":"{{\"error\":\"why\"}}"}},{SHOWN}]"#));
     }

@@ -1,6 +1,5 @@
 //! The result of a tool call: a value or an error.
 
-use super::content;
 use crate::context::Context;
 use crate::error::Rejection;
 use std::fmt;
@@ -20,17 +19,6 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Creates a result of `{content: [block, …], structuredContent?, isError?}` with the blocks of MCP.
-    ///
-    /// The value is the structured content if it contains all texts, the text if there is nothing else, and otherwise
-    /// all of it.
-    ///
-    /// # Errors
-    /// Returns the texts as an error if `isError` is set.
-    pub fn of_content(content: Json) -> Result<Self, ToolError> {
-        content::result(content)
-    }
-
     /// Converts a result or an error to JSON.
     pub(crate) fn to_json(result: &Result<Self, ToolError>) -> Json {
         match result {

@@ -1,7 +1,8 @@
 //! A user's login to an MCP server, in a browser that is redirected to this computer with a code.
 
-use super::connection::{Connection, lists};
+use super::connection::Connection;
 use super::link::Link;
+use super::lists::lists;
 use super::oauth::{ClientIdentity, Vault, config, plain};
 use crate::error::McpError;
 use futures::future::BoxFuture;

@@ -5,6 +5,7 @@ mod ask;
 mod child;
 mod connection;
 mod link;
+mod lists;
 mod login;
 mod server_scan;
 mod mounts;

@@ -1,7 +1,8 @@
 //! The connections to all configured MCP servers, with a task for each, and their tools in the host.
 
-use super::connection::{Connection, follow, lists};
+use super::connection::{Connection, follow};
 use super::link::Link;
+use super::lists::lists;
 use super::prompt_call;
 use super::server_scan::{ServerOffer, compared, remembered};
 use super::subscriptions::follow_resources;

@@ -1,7 +1,8 @@
 //! A scan of an MCP server: its tools, compared with their approvals.
 
-use super::connection::{Connection, lists};
+use super::connection::Connection;
 use super::link::Link;
+use super::lists::lists;
 use super::names;
 use crate::pins::{Difference, PartKind, Pin, PinStatus, Pins, ToolParts};
 use futures::FutureExt as _;
