@@ -168,7 +168,7 @@ async fn a_list_of_models_does_not_wait_for_a_service_that_hangs() {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         list.len()
     );
-    socket.write_all((head + &list).as_bytes()).await.unwrap();
+    socket.write_all(format!("{head}{list}").as_bytes()).await.unwrap();
     until("the late list is used", async || ids("/v1/models").await.contains(&"late".to_owned())).await;
     let codex = host.get("/v1/models?client_version=0.171.0").await.json();
     assert_eq!(codex["models"], json!([]));
