@@ -37,8 +37,10 @@ fn service(request: &UpstreamRequest) -> Reply {
             "content": [{"type": "tool_use", "id": "c1", "name": "functions__exec", "input": {"input": "ls"}}],
             "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}))
         }
-        "/v1/api/chat" => Reply::json(&json!({"model": "m", "message": {"role": "assistant", "content": "",
-            "tool_calls": [{"id": "c1", "function": {"name": "functions__exec", "arguments": {"input": "ls"}}}]}, "done": true})),
+        path if path.ends_with("/api/chat") => {
+            Reply::json(&json!({"model": "m", "message": {"role": "assistant", "content": "",
+            "tool_calls": [{"id": "c1", "function": {"name": "functions__exec", "arguments": {"input": "ls"}}}]}, "done": true}))
+        }
         _ => Reply::json(
             &json!({"id": "r", "object": "response", "created_at": 1, "status": "completed", "model": "m",
             "output": [{"type": "custom_tool_call", "id": "ct", "call_id": "c1", "namespace": "functions", "name": "exec", "input": "ls"}]}),

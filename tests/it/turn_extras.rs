@@ -1,5 +1,5 @@
-//! What services send with an answer and expect back, such as signatures and thinking: it returns to them although
-//! the protocol of the client, the client itself or a filter loses it.
+//! The extras that services send with an answer and expect back, such as signatures and thinking: they return although
+//! the protocol of the client, the client itself or a filter loses them.
 
 use crate::host::{Answer, TestHost};
 use crate::upstream::{Reply, UpstreamRequest};

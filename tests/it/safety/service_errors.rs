@@ -36,7 +36,7 @@ fn errors() -> [(u16, Value); 7] {
             json!({"error": {"message": "This model's maximum context length is 128000 tokens, SECRETWORD",
                 "type": "invalid_request_error", "code": "context_length_exceeded"}}),
         ),
-        (400, json!({"error": {"message": "no", "type": "SECRETTYPE", "code": "SECRETCODE"}})),
+        (400, json!({"error": {"message": "no", "type": "not a code, SECRETWORD", "param": ["SECRETWORD"]}})),
         (422, json!({"detail": [{"loc": ["body"], "msg": "SECRETWORD"}]})),
         (429, json!({"error": {"message": "wait, SECRETWORD", "type": "rate_limit_error"}})),
         (500, json!({"error": "SECRETWORD"})),
@@ -69,7 +69,7 @@ async fn a_text_filter_sees_the_errors_of_services() {
                     let keeps_code = error["error"]["code"] == "context_length_exceeded" && guard == GUARD;
                     if keeps_code && ["/v1/chat/completions", "/v1/responses"].contains(&path) {
                         assert!(
-                            text.contains("context_length_exceeded") && text.contains("###"),
+                            text.contains("context_length_exceeded") && text.contains("removed the text"),
                             "{case}: {text}"
                         );
                     }

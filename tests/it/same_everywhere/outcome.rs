@@ -110,7 +110,7 @@ impl TurnView {
                     .or_else(|| differs("the calls", &calls(one), &calls(two)))
                     .or_else(|| both("the thoughts", &one.thoughts, &two.thoughts))
                     .or_else(|| if is_merged { None } else { both("the end", &one.finish, &two.finish) })
-                    .or_else(|| both("the usage", &one.usage, &two.usage))
+                    .or_else(|| both("the usage", &counted(one.usage), &counted(two.usage)))
             })
             .or_else(|| differs("the requests of the service", &json!(self.sent), &json!(other.sent)))
             .or_else(|| both("the events", &self.events, &other.events))
@@ -201,4 +201,9 @@ pub(super) fn call_of(name: &Value, arguments: &Value) -> (String, Value) {
         other => other.clone(),
     };
     (name.as_str().unwrap_or_default().to_owned(), arguments)
+}
+
+/// Returns the usage of an answer; that of a service that counts no tokens is an estimate of the input in messages.
+fn counted(usage: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    usage.map(|(input, output)| if output == 0 { (0, 0) } else { (input, output) })
 }

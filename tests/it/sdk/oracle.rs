@@ -54,7 +54,9 @@ pub(super) fn expect(case: &Case) -> ExpectedView {
                 break;
             }
             Ok(choices) => {
-                let calls_on = case.model.tools && !is_last && !choices[0].calls.is_empty();
+                // Tools do not run for an answer that was cut or refused.
+                let may_run = !matches!(choices[0].finish, Some("length" | "content_filter"));
+                let calls_on = case.model.tools && !is_last && !choices[0].calls.is_empty() && may_run;
                 settle(case, &mut out, choices, calls_on);
                 if !calls_on {
                     break;

@@ -17,7 +17,7 @@ enum Form {
     Adaptive,
 }
 
-/// What models accept.
+/// The thinking that models accept.
 struct ModelRow {
     /// Parts of the models' names, with `-` for `.`; `$` is the end of a name.
     names: &'static [&'static str],

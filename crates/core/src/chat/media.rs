@@ -27,7 +27,7 @@ const TEXTS: [&str; 8] = [
     "application/sql",
     "application/x-sh",
 ];
-/// The maximum number of characters of a text in the place of data.
+/// The maximum number of bytes of a text in the place of data.
 const MAX_REPLACEMENT: usize = 200;
 
 /// Converts base64 data of a media type to a part of a chat message: an image, audio, a PDF document, or the text
@@ -37,7 +37,7 @@ pub(crate) fn part(data: &str, media_type: &str, name: Option<&str>) -> Json {
     let data = data_url(data).map_or(data, |(_, data)| data);
     if !is_base64(data) {
         // A filter replaced the data by a text.
-        let text = data.chars().take(MAX_REPLACEMENT).collect::<String>();
+        let text = &data[..data.floor_char_boundary(MAX_REPLACEMENT)];
         return text_part(&format!("[{kind}: {text}]"));
     }
     if IMAGES.contains(&&*kind) {
@@ -59,7 +59,7 @@ pub(crate) fn part(data: &str, media_type: &str, name: Option<&str>) -> Json {
         Some(text) => text_part(&text),
         None => {
             let kind = if kind.is_empty() { "unknown type" } else { &kind };
-            let name = name.map(|name| format!(" `{name}`")).unwrap_or_default();
+            let name = name.map_or_else(String::new, |name| format!(" `{name}`"));
             text_part(&format!("[A file{name} ({kind}) is missing here: models cannot read this type.]"))
         }
     }
@@ -105,7 +105,7 @@ pub fn missing(part: &Json) -> Json {
 /// address is named. Other parts are unchanged.
 pub fn file_text(part: &Json) -> Json {
     let file = part.field("file");
-    let name = file.text("filename").map(|name| format!("{name}:\n")).unwrap_or_default();
+    let name = file.text("filename").map_or_else(String::new, |name| format!("{name}:\n"));
     let data = file.text("file_data");
     if let Some((kind, data)) = data.as_deref().and_then(data_url)
         && let Some(text) = decoded(data, kind)

@@ -113,7 +113,7 @@ impl Writer {
             }
         }
         if !apart.is_empty() {
-            let name = self.names.get(id).map(|name| format!(" of `{name}`")).unwrap_or_default();
+            let name = self.names.get(id).map_or_else(String::new, |name| format!(" of `{name}`"));
             self.apart.push(message::text_part(&format!("From the result{name} ({id}):")));
         }
         self.apart.extend(apart);

@@ -19,6 +19,7 @@ pub struct RunOptions<'a> {
     emitted: Option<EmittedEvents>,
     pub(super) takes_bytes: bool,
     pub(super) leaves_calls: bool,
+    pub(super) calls_last: bool,
     pub(super) max_model_calls: Option<usize>,
     pub(super) journal: Option<&'a dyn Journal>,
 }
@@ -39,6 +40,7 @@ impl<'a> RunOptions<'a> {
             emitted: None,
             takes_bytes: false,
             leaves_calls: false,
+            calls_last: false,
             max_model_calls: None,
             journal: None,
         }
@@ -61,6 +63,13 @@ impl<'a> RunOptions<'a> {
     #[must_use]
     pub fn emitted(self, emitted: impl Into<Option<EmittedEvents>>) -> Self {
         Self { emitted: emitted.into(), ..self }
+    }
+
+    /// Sets whether a stream has its tool calls after all text, also after text that filters append at its end, because
+    /// some clients of chats read no text after calls.
+    #[must_use]
+    pub fn calls_last(self, calls_last: bool) -> Self {
+        Self { calls_last, ..self }
     }
 
     /// Leaves the tool calls in the answer to the caller.

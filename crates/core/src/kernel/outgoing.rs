@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
-/// When the tool calls of an answer are sent.
+/// The time at which the tool calls of an answer are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     /// As they arrive.
@@ -27,8 +27,9 @@ pub(super) enum Calls {
 }
 
 impl Calls {
-    pub(super) fn of(kernel: &Kernel) -> Self {
-        let appends = |hook| kernel.chain().has(hook);
+    /// `are_last` is set for a client that reads no text after calls.
+    pub(super) fn of(kernel: &Kernel, are_last: bool) -> Self {
+        let appends = |hook| are_last && kernel.chain().has(hook);
         match kernel.toolbox().is_empty() && !appends(Hook::Outlet) && !appends(Hook::PostChat) {
             true => Self::Live,
             false => Self::Held,
@@ -39,6 +40,7 @@ impl Calls {
 pub(super) struct AnswerStream {
     client: Option<Client>,
     with_usage: bool,
+    calls: Calls,
     hold: bool,
     form: Form,
     /// The first event, the template for events that filters add.
@@ -72,10 +74,11 @@ struct Progress {
 
 impl AnswerStream {
     /// Creates the stream to a client; `None` for an answer that is not streamed. `with_usage` adds the usage.
-    pub(super) fn new(client: Option<Client>, with_usage: bool) -> Self {
+    pub(super) fn new(client: Option<Client>, with_usage: bool, calls: Calls) -> Self {
         Self {
             client,
             with_usage,
+            calls,
             hold: false,
             form: Form::default(),
             first: None,
@@ -103,9 +106,9 @@ impl AnswerStream {
     }
 
     /// Prepares for the next model call: the end of the last answer is not the end of the stream.
-    pub(super) async fn next_round(&mut self, answer: &Json, calls: Calls) -> Result<(), Error> {
+    pub(super) async fn next_round(&mut self, answer: &Json) -> Result<(), Error> {
         if self.is_live() {
-            self.catch_up(answer, calls).await?;
+            self.catch_up(answer).await?;
         }
         for (index, why) in self.last.iter().flat_map(|chunk| reasons(&chunk.event)).collect::<Vec<_>>() {
             self.sent(index).ended = Some(why);
@@ -144,12 +147,12 @@ impl AnswerStream {
     }
 
     /// Sends an event, or holds it back until the end.
-    pub(super) async fn send(&mut self, mut chunk: StreamChunk, calls: Calls) -> Result<(), Error> {
+    pub(super) async fn send(&mut self, mut chunk: StreamChunk) -> Result<(), Error> {
         if !self.is_live() {
             return Ok(());
         }
         self.streamed = true;
-        let withheld = calls == Calls::Held && self.withhold_calls(&mut chunk);
+        let withheld = self.calls == Calls::Held && self.withhold_calls(&mut chunk);
         let parts = chunk.parts();
         let ends = parts.finish || parts.is_usage_alone();
         let has_content = parts.has_visible_content();
@@ -235,7 +238,7 @@ impl AnswerStream {
     }
 
     /// Sends the parts of an answer that the client has not received.
-    async fn catch_up(&mut self, answer: &Json, calls: Calls) -> Result<(), Error> {
+    async fn catch_up(&mut self, answer: &Json) -> Result<(), Error> {
         if !self.streamed {
             for (_, message) in messages(answer) {
                 anthropic::reseal(&message);
@@ -243,7 +246,7 @@ impl AnswerStream {
             for event in split(answer, self.with_usage) {
                 let mut chunk = StreamChunk::new(event);
                 self.normalize(&mut chunk);
-                self.send(chunk, calls).await?;
+                self.send(chunk).await?;
             }
             return Ok(());
         }
@@ -275,7 +278,8 @@ impl AnswerStream {
             return Ok(());
         }
         self.hold = false;
-        self.catch_up(answer, Calls::Live).await?;
+        self.calls = Calls::Live;
+        self.catch_up(answer).await?;
         self.form.forget_calls();
         for (index, message) in messages(answer) {
             if self.sent(index).calls_held && !ModelCall::all(&message).is_empty() {

@@ -2,7 +2,7 @@
 //! provider, without the fields that belong to this host.
 
 use super::assembly::Kernel;
-use super::outgoing::{AnswerStream, Calls};
+use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
@@ -248,7 +248,7 @@ async fn streamed(
             Ok(chunk) => chunk,
             Err(error) => {
                 for chunk in stream::rest(kernel, head, turn).await {
-                    pass(chunk, &mut collected, kernel, turn, outgoing).await?;
+                    pass(chunk, &mut collected, turn, outgoing).await?;
                 }
                 return Err(error);
             }
@@ -273,19 +273,19 @@ async fn streamed(
                 outgoing.edited();
             }
             for chunk in filtered {
-                pass(chunk, &mut collected, kernel, turn, outgoing).await?;
+                pass(chunk, &mut collected, turn, outgoing).await?;
             }
         } else {
-            pass(chunk, &mut collected, kernel, turn, outgoing).await?;
+            pass(chunk, &mut collected, turn, outgoing).await?;
         }
     }
     for chunk in stream::end(kernel, head, turn).await? {
-        pass(chunk, &mut collected, kernel, turn, outgoing).await?;
+        pass(chunk, &mut collected, turn, outgoing).await?;
     }
     // The end of an answer is preserved even if its last event was dropped.
     ends.retain(|end| !collected.has_ended(event::choice_index(end)));
     for end in ends {
-        pass(StreamChunk::new(end), &mut collected, kernel, turn, outgoing).await?;
+        pass(StreamChunk::new(end), &mut collected, turn, outgoing).await?;
     }
     let answer = collected.finish();
     if reads_answers(kernel) {
@@ -298,7 +298,6 @@ async fn streamed(
 async fn pass(
     mut chunk: StreamChunk,
     collected: &mut AnswerCollector<'_>,
-    kernel: &Kernel,
     turn: &Turn,
     outgoing: &mut AnswerStream,
 ) -> Result<(), Error> {
@@ -310,7 +309,7 @@ async fn pass(
             turn.notify(NoticeKind::LlmToken, || Notice::LlmToken { text: text.into() });
         }
     }
-    outgoing.send(chunk, Calls::of(kernel)).await
+    outgoing.send(chunk).await
 }
 
 /// Runs the post_chat chain on a model's answer.

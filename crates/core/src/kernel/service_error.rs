@@ -6,42 +6,35 @@ use crate::chat::message;
 use crate::context::Turn;
 use crate::error::Error;
 use crate::filter::Hook;
+use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
 /// The maximum number of texts in an error that filters read.
 const MAX_TEXTS: usize = 64;
-/// The maximum length of a code, in bytes.
-const MAX_CODE: usize = 64;
+/// The text in place of one that a filter changed. What filters add to answers does not belong to an error.
+const REMOVED: &str = "a filter of this host removed the text of this error; the host's log has its status";
+/// The keys of codes, which programs read and filters do not.
+const CODES: [&str; 6] = ["type", "code", "status", "param", "reason", "object"];
 
-/// Runs each text of a service's error through the stream chain, as an answer of its own. If a filter refuses one, or
-/// there are too many, only the status is left.
+/// Runs each text of a service's error through the stream chain, as an answer of its own, and removes those that a
+/// filter changes or refuses.
 pub(super) async fn filtered(kernel: &Kernel, error: Error, turn: &Turn) -> Error {
     let has_hooks = || [Hook::Stream, Hook::StreamEnd].into_iter().any(|hook| kernel.chain().has(hook));
     let Error::Answered { provider, status, body, retry_after } = error else { return error };
-    let body = if has_hooks() { seen(kernel, &body, turn, &provider, status).await } else { body };
+    let body = if has_hooks() { seen(kernel, &body, turn).await } else { body };
     Error::Answered { provider, status, body, retry_after }
 }
 
-async fn seen(kernel: &Kernel, body: &Json, turn: &Turn, provider: &str, status: u16) -> Json {
+async fn seen(kernel: &Kernel, body: &Json, turn: &Turn) -> Json {
     let mut texts = Vec::new();
     collect(body, &mut texts);
-    let answer = if texts.len() > MAX_TEXTS {
-        Err(Error::Host(format!("the error has more than {MAX_TEXTS} texts")))
-    } else {
-        stream::whole(kernel, as_answer(&texts), turn).await
+    let answer = match texts.len() {
+        0..=MAX_TEXTS => stream::whole(kernel, as_answer(&texts), turn).await.ok(),
+        _ => None,
     };
-    match answer {
-        Ok(answer) => {
-            let choices = answer.list("choices").into_iter();
-            let mut seen = choices.map(|choice| message::text_of(&choice.field("message")).to_string());
-            rebuilt(body, &mut seen)
-        }
-        Err(error) => {
-            tracing::debug!("the error of provider {provider} is not shown to the client: {error}");
-            let message = format!("provider {provider} answered {status}; the host's log has the reason");
-            Json::from([("error", Json::from([("message", message.into())]))])
-        }
-    }
+    let choices = answer.map(|answer| answer.list("choices")).into_iter().flatten();
+    let mut seen = choices.map(|choice| message::text_of(&choice.field("message")).to_string());
+    rebuilt(body, &mut seen)
 }
 
 fn as_answer(texts: &[String]) -> Json {
@@ -59,30 +52,38 @@ fn collect(value: &Json, texts: &mut Vec<String>) {
     match value {
         Json::Text(text) => texts.push(text.to_string()),
         Json::Array(_) => value.items().iter().for_each(|item| collect(item, texts)),
-        Json::Object(_) => value.entries().iter().for_each(|(_, value)| collect(value, texts)),
+        Json::Object(_) => value
+            .entries()
+            .iter()
+            .filter(|(key, value)| !is_code(key, value))
+            .for_each(|(_, value)| collect(value, texts)),
         _ => {}
     }
 }
 
-/// Returns a copy of an error with the texts that filters returned, in the order of [`collect`]. A code stays as it is
-/// unless a filter removed it.
+/// Returns a copy of an error with the texts that no filter changed, in the order of [`collect`].
 fn rebuilt(value: &Json, seen: &mut impl Iterator<Item = String>) -> Json {
     match value {
-        Json::Text(text) => {
-            let seen = seen.next().unwrap_or_default();
-            if is_code(text) && seen.contains(text.as_str()) { value.clone() } else { seen.into() }
-        }
+        Json::Text(text) => match seen.next() {
+            Some(seen) if seen.contains(text.as_str()) => value.clone(),
+            _ => REMOVED.into(),
+        },
         Json::Array(_) => value.items().iter().map(|item| rebuilt(item, seen)).collect::<Vec<_>>().into(),
         Json::Object(_) => {
-            let entries = value.entries().into_iter();
-            entries.map(|(key, value)| (key, rebuilt(&value, seen))).collect::<Object>().into()
+            let own = |(key, value): (CompactString, Json)| match is_code(&key, &value) {
+                true => (key, value),
+                false => (key, rebuilt(&value, seen)),
+            };
+            value.entries().into_iter().map(own).collect::<Object>().into()
         }
         other => other.clone(),
     }
 }
 
-/// Returns `true` for a code or a type, which programs read.
-fn is_code(text: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
-    text.len() <= MAX_CODE && text.bytes().all(is_sign)
+/// Returns `true` for a code of letters, digits and some signs under a key of one.
+fn is_code(key: &str, value: &Json) -> bool {
+    const MAX_LENGTH: usize = 64;
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-[]".contains(&byte);
+    let is_short = |text: &str| text.len() <= MAX_LENGTH && text.bytes().all(is_sign);
+    CODES.contains(&key) && matches!(value, Json::Text(text) if is_short(text))
 }

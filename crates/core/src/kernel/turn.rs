@@ -62,13 +62,13 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed(NoticeKinds::OF_CALLS);
     let client = options.sender.take().map(|chunks| Client { chunks, events: turn.events().clone() });
     let with_usage = client.is_some() && request::wants_usage(&progress.body);
-    let mut outgoing = AnswerStream::new(client, with_usage);
+    let mut outgoing = AnswerStream::new(client, with_usage, Calls::of(&kernel, options.calls_last));
     // A formatted answer consists of the last model call only.
     outgoing.hold(kernel.settings().hold || (!kernel.toolbox().is_empty() && progress.has_form()));
     let conversation = left_behind(&kernel, &progress, &turn);
     let mut machine = Machine { kernel, progress, outgoing, options };
     let stepped = machine.steps().await;
-    let Machine { kernel, progress, mut outgoing, options } = machine;
+    let Machine { progress, mut outgoing, options, .. } = machine;
     if let Some(conversation) = conversation {
         record_end(&conversation, &stepped, &progress);
     }
@@ -90,7 +90,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             let answer = journal.pause(&turn).await?;
             if progress.iterations > 0 {
                 // The model's text so far precedes the tool calls.
-                outgoing.next_round(&progress.response, Calls::of(&kernel)).await?;
+                outgoing.next_round(&progress.response).await?;
             }
             answer
         }
@@ -238,7 +238,7 @@ impl Machine<'_> {
             progress.push_message(message::tool(&call.id, result))?;
             self.checkpoint().await?;
         }
-        self.outgoing.next_round(&self.progress.response, Calls::of(&self.kernel)).await?;
+        self.outgoing.next_round(&self.progress.response).await?;
         self.progress.next = Next::Model;
         Ok(())
     }

@@ -198,9 +198,9 @@ fn resource(resource: &Object) -> Option<Json> {
     if let Some(text) = text("text") {
         return Some(message::text_part(&text));
     }
-    let uri = text("uri").unwrap_or_default();
+    let uri = text("uri").unwrap_or_else(String::new);
     let name = uri.rsplit('/').next().filter(|name| !name.is_empty());
-    Some(media::part(&text("blob")?, &text("mimeType").unwrap_or_default(), name))
+    Some(media::part(&text("blob")?, &text("mimeType").unwrap_or_else(String::new), name))
 }
 
 fn link(block: &Json, uri: &str) -> Json {

@@ -67,7 +67,7 @@ pub struct App {
     pub response_headers: Arc<HeaderNames>,
     /// The limit of the memory that all requests hold together.
     pub memory: MemoryLimit,
-    /// What services sent with answers and clients do not return.
+    /// The fields that services sent with answers and clients do not return.
     extras: Arc<Extras>,
     /// The counts and durations of requests, by endpoint.
     pub endpoints: EndpointMetricsMap,

@@ -32,7 +32,7 @@ where
 {
     let (to_service, service_input) = duplex(BUFFER);
     let (service_output, from_service) = duplex(BUFFER);
-    let shared = Arc::new(Shared { open: Mutex::default(), output: tokio::sync::Mutex::new(output) });
+    let shared = Arc::new(BatchedOutput { open: Mutex::default(), output: tokio::sync::Mutex::new(output) });
     let reader = shared.clone();
     tokio::spawn(async move {
         if let Err(error) = reader.read(BufReader::new(input), to_service).await {
@@ -43,7 +43,7 @@ where
     StdioClient { input: service_input, output: service_output, writing }
 }
 
-struct Shared<W> {
+struct BatchedOutput<W> {
     open: Mutex<OpenBatches>,
     output: tokio::sync::Mutex<W>,
 }
@@ -61,7 +61,7 @@ struct Batch {
     responses: Vec<Value>,
 }
 
-impl<W: AsyncWrite + Unpin> Shared<W> {
+impl<W: AsyncWrite + Unpin> BatchedOutput<W> {
     /// Passes messages to the service. Only a line with a batch is read as a whole.
     async fn read<R>(&self, mut input: BufReader<R>, mut service: DuplexStream) -> io::Result<()>
     where

@@ -22,7 +22,7 @@ pub struct FormattedProvider {
     on_misfit: OnMisfit,
 }
 
-/// What becomes of an answer that does not match its format after all retries, or was truncated.
+/// The fate of an answer that does not match its format after all retries, or was truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnMisfit {
     /// It is an error. Streams are checked as well, so the answer is requested unstreamed.

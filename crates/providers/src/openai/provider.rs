@@ -48,7 +48,7 @@ impl OpenAi {
     pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Error> {
         let service = Service::new(name, base_url, "https://api.openai.com/v1", client)?;
         let chat = service.endpoint(&["chat", "completions"]);
-        let quirks = Quirks::of("", chat.host_str().unwrap_or_default());
+        let quirks = Quirks::of("", chat.host_str().unwrap_or(""));
         Ok(Self { service, chat: chat.into(), quirks })
     }
 
@@ -56,7 +56,7 @@ impl OpenAi {
     #[must_use]
     pub fn of_kind(mut self, kind: &str) -> Self {
         let chat = self.service.endpoint(&["chat"]);
-        self.quirks = Quirks::of(kind, chat.host_str().unwrap_or_default());
+        self.quirks = Quirks::of(kind, chat.host_str().unwrap_or(""));
         self
     }
 

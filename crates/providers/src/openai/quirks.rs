@@ -1,4 +1,4 @@
-//! What services with OpenAI's chat API expect beyond it, as a table.
+//! The table of what services with OpenAI's chat API expect beyond it.
 
 use compact_str::CompactString;
 use valvehouse_core::chat::message;

@@ -35,7 +35,7 @@ pub struct Upstream {
     metrics: Arc<Service>,
     /// The advice in the error of a service that requires a key if none is configured.
     keyless: Option<String>,
-    /// What services sent with answers and clients do not return.
+    /// The fields that services sent with answers and clients do not return.
     extras: Option<Arc<Extras>>,
     /// The kind whose rules requests are adapted to.
     service: Option<ServiceKind>,

@@ -19,7 +19,7 @@ const MAX_LIMIT: usize = 1000;
 /// Returns a request error for an invalid `limit` and for an unknown id.
 pub(crate) fn page(models: &[Json], query: Option<&str>) -> Result<Json, Error> {
     let given = |name: &str| {
-        let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let pairs = url::form_urlencoded::parse(query.unwrap_or("").as_bytes());
         pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     };
     let place = |name: &'static str| match given(name) {

@@ -63,7 +63,7 @@ pub(super) async fn deployment(
 /// Returns a request with this path, and without the version of Azure's API in its query. The provider's address
 /// contains one if it needs one.
 fn with_path(mut request: Request, path: &str) -> Request {
-    let query = request.uri().query().unwrap_or_default();
+    let query = request.uri().query().unwrap_or("");
     let kept: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("api-version=")).collect();
     let target =
         if kept.concat().is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };

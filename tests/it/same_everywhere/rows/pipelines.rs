@@ -28,7 +28,8 @@ impl Row for Pipelines {
 }
 
 async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
-    let mut events = Vec::new();
+    // The page shows the events of inlets with the chat.
+    let mut of_inlets = Vec::new();
     // Open WebUI calls both hooks of every plugin that has one of them.
     let is_listed = |filter: &&RandomFilter| filter.has(Hook::Inlet) || filter.has(Hook::Outlet);
     let ids: Vec<&String> = case.filters.iter().filter(is_listed).map(|filter| &filter.id).collect();
@@ -39,9 +40,9 @@ async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
     body["metadata"] = json!({"chat_id": "chat", "message_id": message,
         "model": {"id": model, "pipeline": {"type": "pipe", "valves": false}}});
     for id in ids.iter().copied().chain([&model]) {
-        match hook(host, id, "inlet", &body, &user, &mut events).await {
+        match hook(host, id, "inlet", &body, &user, &mut of_inlets).await {
             Ok(changed) => body = changed,
-            Err(refusal) => return refused(refusal, events),
+            Err(refusal) => return refused(refusal, of_inlets),
         }
     }
     // Open WebUI does not forward its metadata, but it sends the user to a pipe.
@@ -49,7 +50,7 @@ async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
     body["user"] = user.clone();
     let mut seen =
         openai::read(&Answer::of(host.request("POST", "/chat/completions").body(body.to_string())).await);
-    events.extend(seen.events.take().unwrap_or_default());
+    let mut events = seen.events.take().unwrap_or_default();
     seen.events = Some(events.clone());
     let Some(answer) = &mut seen.answer else { return seen };
     let mut messages = body["messages"].as_array().cloned().unwrap_or_default();

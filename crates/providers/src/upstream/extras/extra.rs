@@ -1,4 +1,4 @@
-//! What a service sent with one answer, and how it returns to its message.
+//! The extras that a service sent with one answer, and their return to its message.
 
 use std::sync::Arc;
 use valvehouse_core::anthropic::{self, CONTENT_BLOCKS};
@@ -15,9 +15,9 @@ const OF_CALLS: [&str; 5] = ["id", "type", "function", "custom", "index"];
 type Fields = Vec<(String, Json)>;
 
 /// The extras of an answer and the number of a call in it, if they are known.
-pub(super) type Found = Option<(Arc<Extra>, usize)>;
+pub(super) type CallPlace = Option<(Arc<Extra>, usize)>;
 
-/// What a service sent with one answer.
+/// The extras that a service sent with one answer.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     fields: Fields,
@@ -49,7 +49,7 @@ impl Extra {
     }
 
     /// Returns a message with the missing extras; `None` if none is missing. `found` has the extras of each call.
-    pub(super) fn put_on(&self, message: &Json, calls: &[Json], found: &[Found]) -> Option<Json> {
+    pub(super) fn put_on(&self, message: &Json, calls: &[Json], found: &[CallPlace]) -> Option<Json> {
         let mut is_changed = false;
         let mut fields = message.entries();
         let is_signed = self.signed > signed(message);
@@ -97,7 +97,7 @@ pub(super) fn further(call: &Json) -> Fields {
 }
 
 /// Returns a call with its missing fields; the same call if there are none.
-fn with_fields(call: &Json, found: &Found) -> Json {
+fn with_fields(call: &Json, found: &CallPlace) -> Json {
     let missing = found.iter().flat_map(|(extra, at)| extra.calls.get(*at)).flatten();
     let missing: Vec<_> = missing.filter(|(key, _)| call.get(key).is_none_or(|own| own.is_empty())).collect();
     if missing.is_empty() {

@@ -16,7 +16,7 @@ const MAX_ENTRIES: usize = 20_000;
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ExtraCache {
     pub(super) entries: VecDeque<Entry>,
     /// The number of the first entry.
     first: u64,
@@ -46,7 +46,7 @@ pub(super) struct Slot {
     is_ambiguous: bool,
 }
 
-impl Kept {
+impl ExtraCache {
     pub(super) fn find(&self, key: u64) -> Option<(Arc<Extra>, usize)> {
         let slot = self.slots.get(&key).filter(|slot| !slot.is_ambiguous)?;
         let at = usize::try_from(slot.entry.checked_sub(self.first)?).ok()?;

@@ -1,8 +1,7 @@
 //! The memory that the providers of a host share.
 
-use super::extra::{Extra, Found};
-use super::kept::{Entry, Kept, MAX_ENTRY};
-use super::recorder::Recorder;
+use super::extra::{CallPlace, Extra};
+use super::kept::{Entry, ExtraCache, MAX_ENTRY};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -18,7 +17,7 @@ use valvehouse_json::{Json, Object};
 pub struct Extras {
     hashes: RandomState,
     memory: MemoryLimit,
-    pub(super) kept: Mutex<Kept>,
+    pub(super) kept: Mutex<ExtraCache>,
 }
 
 /// A call in a conversation: digests of its owner, of the user's message before it, of its id and of its content.
@@ -43,7 +42,7 @@ impl Extras {
         if !self.kept.lock().owners.contains_key(&owner) {
             return request;
         }
-        let (mut asked, mut is_changed) = (Asked::default(), false);
+        let (mut asked, mut is_changed) = (Question::default(), false);
         let messages = request.body.list("messages").into_iter().map(|message| {
             if asked.is_question(&message) || message::role_of(&message) != "assistant" {
                 return message;
@@ -67,12 +66,7 @@ impl Extras {
         Request { body: body.into(), ..request }
     }
 
-    /// Starts to record the answer to a request.
-    pub(in crate::upstream) fn recorder(self: &Arc<Self>, provider: &str, request: &Request) -> Recorder {
-        Recorder::new(self.clone(), self.owner(provider, request), request.body.field("messages"))
-    }
-
-    fn owner(&self, provider: &str, request: &Request) -> u64 {
+    pub(super) fn owner(&self, provider: &str, request: &Request) -> u64 {
         let client = request.turn.as_ref().and_then(|turn| turn.facts().client_digest());
         self.hashes.hash_one((client, provider, request.body.text_or_empty("model").as_str()))
     }
@@ -118,7 +112,7 @@ impl Extras {
         self.hashes.hash_one((owner, (5, context, length)))
     }
 
-    fn find(&self, call: CallKey) -> Found {
+    fn find(&self, call: CallKey) -> CallPlace {
         let kept = self.kept.lock();
         self.keys(call).into_iter().find_map(|key| kept.find(key))
     }
@@ -170,12 +164,12 @@ fn hash(value: &Json, state: &mut impl Hasher, hashes: &RandomState) {
 
 /// The user's last message at a place of a conversation, with its digest once it is needed.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct Question {
     question: Option<Json>,
     context: Option<u64>,
 }
 
-impl Asked {
+impl Question {
     /// Starts after a message of the user, if any.
     pub(super) fn after(question: Option<Json>) -> Self {
         Self { question, context: None }

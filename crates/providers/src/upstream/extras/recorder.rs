@@ -2,12 +2,13 @@
 
 use super::extra::{Extra, OPAQUE, further};
 use super::kept::MAX_ENTRY;
-use super::memory::{Asked, Extras};
+use super::memory::{Extras, Question};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::{self, REASONING};
 use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::provider::Request;
 use valvehouse_json::{Json, Object};
 
 /// Records the extras of one answer as it arrives. Only choice 0 counts, because no other one continues.
@@ -23,9 +24,16 @@ pub(in crate::upstream) struct Recorder {
     is_over: bool,
 }
 
+impl Extras {
+    /// Starts to record the answer to a request.
+    pub(in crate::upstream) fn recorder(self: &Arc<Self>, provider: &str, request: &Request) -> Recorder {
+        Recorder::new(self.clone(), self.owner(provider, request), request.body.field("messages"))
+    }
+}
+
 impl Recorder {
     /// Starts for an answer to these messages.
-    pub(super) fn new(extras: Arc<Extras>, owner: u64, messages: Json) -> Self {
+    fn new(extras: Arc<Extras>, owner: u64, messages: Json) -> Self {
         Self { extras, owner, messages, fold: None, text: Sha256::new(), length: 0, is_over: false }
     }
 
@@ -46,7 +54,7 @@ impl Recorder {
         let question = self.messages.as_array().and_then(|all| {
             all.with(|messages| messages.iter().rfind(|message| is_question(message)).cloned())
         });
-        let context = Asked::after(question).context(&self.extras);
+        let context = Question::after(question).context(&self.extras);
         let mut keys = Vec::with_capacity(4 * calls.len());
         for (at, call) in calls.iter().enumerate() {
             let key = self.extras.call_key(self.owner, context, call);
