@@ -22,12 +22,14 @@ pub enum ErrorCode {
 use ErrorCode::{ContentPolicy, ContextLength, QuotaExceeded, RateLimited, UpstreamAuth};
 
 /// The codes, types and states of services' errors, in lower case.
-const WORDS: [(&str, ErrorCode); 23] = [
+const WORDS: [(&str, ErrorCode); 24] = [
     ("context_length_exceeded", ContextLength),
     ("context_window_exceeded", ContextLength),
     ("model_context_window_exceeded", ContextLength),
     // llama.cpp.
     ("exceed_context_size_error", ContextLength),
+    // Anthropic, for a body above 32 MB.
+    ("request_too_large", ContextLength),
     ("rate_limit_exceeded", RateLimited),
     ("rate_limit_error", RateLimited),
     ("too_many_requests", RateLimited),
@@ -54,7 +56,7 @@ const WORDS: [(&str, ErrorCode); 23] = [
 
 /// The texts of errors about the length of a conversation, in lower case, for services without a code for it. All parts
 /// of an entry must occur.
-const CONTEXT_TEXTS: [&[&str]; 16] = [
+const CONTEXT_TEXTS: [&[&str]; 24] = [
     // OpenAI, vLLM, DeepSeek, Mistral, OpenRouter.
     &["maximum context length"],
     // OpenAI's Responses, Ollama, llama.cpp, LM Studio, MiniMax.
@@ -74,6 +76,16 @@ const CONTEXT_TEXTS: [&[&str]; 16] = [
     &["reduce the length of the messages"],
     &["exceeded model token limit"],
     &["range of input length should be"],
+    // vLLM: its newer text, and one of a decoder alone.
+    &["input tokens", "context length is only"],
+    &["longer than the maximum model length"],
+    // LM Studio; GitHub's Copilot and Models; Cohere; SiliconFlow; Volcengine.
+    &["trying to keep the first", "context"],
+    &["prompt token count", "exceeds the limit"],
+    &["request body too large", "tokens"],
+    &["too many tokens", "prompt"],
+    &["length of prompt_tokens", "must be less than"],
+    &["input length", "exceeds the maximum length"],
     // Bedrock; Zhipu; Text Generation Inference.
     &["input is too long"],
     &["prompt exceeds max length"],
@@ -149,7 +161,12 @@ impl ErrorCode {
 pub fn message_of(body: &Json) -> Option<String> {
     let of = |value: &Json| {
         let text = |key: &str| value.text(key).filter(|text| !text.is_empty());
-        ["message", "error", "detail"].into_iter().find_map(text).map(String::from)
+        // Validators answer with a list, Mistral with one below its message.
+        let listed = || {
+            let lists = [value.field("detail"), value.at_path("message.detail")];
+            lists.iter().find_map(|list| list.at(0)?.text("msg"))
+        };
+        ["message", "error", "detail"].into_iter().find_map(text).or_else(listed).map(String::from)
     };
     match body {
         Json::Text(text) => (!text.is_empty()).then(|| text.to_string()),

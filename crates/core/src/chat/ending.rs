@@ -104,8 +104,8 @@ const WORDS: [(&str, Ending); 61] = [
 /// Returns the entry of a word in any case. Gemini adds details after a colon: `content_filter: SAFETY`.
 fn known(word: &str) -> Option<&'static (&'static str, Ending)> {
     word.split(':')
-        .map(str::trim)
-        .find_map(|word| WORDS.iter().find(|(own, _)| own.eq_ignore_ascii_case(word)))
+        .map(|word| word.trim().replace(['-', ' '], "_"))
+        .find_map(|word| WORDS.iter().find(|(own, _)| own.eq_ignore_ascii_case(&word)))
 }
 
 impl Ending {

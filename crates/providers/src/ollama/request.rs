@@ -177,6 +177,10 @@ fn format(body: &Json) -> Option<Json> {
     }
 }
 
+/// The part of the names of models that take levels of thinking; Ollama rejects a level for any other model.
+/// Source: "Thinking" of Ollama's documentation, ollama/ollama#12561.
+const TAKES_LEVELS: &str = "gpt-oss";
+
 /// Returns the effort of thinking. Values that Ollama does not support are converted. Without an effort, its models
 /// think if they can.
 fn think(body: &Json) -> Option<Json> {
@@ -187,6 +191,7 @@ fn think(body: &Json) -> Option<Json> {
     let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
     Some(match Effort::of(&effort) {
         Some(effort) if effort.ollama.is_empty() => false.into(),
+        _ if !body.text_or_empty("model").contains(TAKES_LEVELS) => true.into(),
         Some(effort) => effort.ollama.into(),
         None => effort.into(),
     })

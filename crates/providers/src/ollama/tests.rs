@@ -60,7 +60,7 @@ fn response_formats_and_thinking_are_translated_for_ollama() {
         chat_body(schema)
     );
     let object = r#"{"model":"m","messages":[],"reasoning_effort":"minimal","response_format":{"type":"json_object"}}"#;
-    assert!(chat_body(object).ends_with(r#""format":"json","think":"low"}"#), "{}", chat_body(object));
+    assert!(chat_body(object).ends_with(r#""format":"json","think":true}"#), "{}", chat_body(object));
 }
 
 #[test]
