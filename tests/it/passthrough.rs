@@ -140,6 +140,8 @@ async fn impossible_requests_are_rejected_in_the_protocol_of_the_caller_with_adv
         ("/openai/deployments/m/audio/..;/embeddings", 400, "it contains `.`, `..`"),
         ("/openai/deployments/m/audio/%2e.;x=1/embeddings", 400, "it contains `.`, `..`"),
         ("/v1/files/..;x/content", 400, "it contains `.`, `..`"),
+        ("/openai/deployments/m/audio/..%09/chat/completions", 400, "a control character"),
+        ("/v1/files/.%0d./chat/completions", 400, "a control character"),
         ("/v1/embeddings", 400, "is not valid JSON"),
         ("/v1/completions", 400, "`model` must be the name of a model"),
     ] {

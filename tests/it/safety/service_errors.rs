@@ -1,4 +1,5 @@
-//! Errors of services: the text filters of answers see their texts, and clients still get the codes they act on.
+//! Errors of services, and fields of their choices: the text filters of answers see their texts, and clients still get
+//! the codes they act on.
 
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply, chunk};
@@ -82,4 +83,57 @@ async fn a_text_filter_sees_the_errors_of_services() {
     let (status, error) = &errors()[0];
     host.upstream.reply(Reply::json(error).status(*status));
     assert_eq!(&ask(&host, ENDPOINTS[0], false).await.json(), error);
+}
+
+/// Returns fields of a choice that have the word in unusual places.
+fn fields() -> Vec<(&'static str, Value)> {
+    let token = json!({"token": "SECRETWORD", "logprob": -1, "bytes": [120], "top_logprobs": []});
+    vec![
+        ("text", json!("SECRETWORD")),
+        ("delta", json!("SECRETWORD")),
+        ("error", json!("SECRETWORD")),
+        ("end_turn", json!("SECRETWORD")),
+        ("other", json!({"list": ["SECRETWORD"]})),
+        ("logprobs", json!("SECRETWORD")),
+        ("logprobs", json!({"x": "SECRETWORD"})),
+        ("logprobs", json!({"tokens": ["SECRETWORD"], "token_logprobs": [-1]})),
+        ("logprobs", json!({"content": [token], "refusal": null})),
+    ]
+}
+
+#[tokio::test]
+async fn no_field_of_a_choice_passes_a_text_filter() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    for (key, value) in fields() {
+        let mut whole =
+            json!({"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"});
+        whole[key] = value.clone();
+        let mut part =
+            json!({"index": 0, "delta": {"role": "assistant", "content": "hi"}, "finish_reason": null});
+        if key != "delta" {
+            part[key] = value.clone();
+        }
+        let end = json!({"index": 0, "delta": {}, "finish_reason": "stop"});
+        let event = |choice: &Value| {
+            let event = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]});
+            format!("data: {event}\n\n")
+        };
+        let answer =
+            json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [whole]});
+        let stream = format!("{}{}data: [DONE]\n\n", event(&part), event(&end));
+        for streamed in [false, true] {
+            for asked in [false, true] {
+                host.upstream.reply(match streamed {
+                    true => Reply::raw("text/event-stream", stream.clone()),
+                    false => Reply::json(&answer),
+                });
+                for path in ["/v1/chat/completions", "/v1/responses"] {
+                    let answer = ask(&host, path, asked).await;
+                    let text = answer.body();
+                    assert!(answer.status == 200 && text.contains("hi"), "{key} {path}: {text}");
+                    assert!(!text.contains("SECRET"), "{key} {value} {path} {streamed} {asked}: {text}");
+                }
+            }
+        }
+    }
 }

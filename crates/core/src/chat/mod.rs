@@ -16,6 +16,7 @@ pub mod history;
 pub mod items;
 pub mod keys;
 pub mod media;
+pub(crate) mod log_probabilities;
 pub mod message;
 mod messages;
 mod parts;

@@ -1,7 +1,7 @@
 //! The processing of stream events through the stream chain.
 
 use super::assembly::Kernel;
-use crate::chat::{Fold, delta, event, message, window};
+use crate::chat::{Fold, delta, event, log_probabilities, message, window};
 use crate::context::Turn;
 use crate::error::{Error, PluginError, Rejection};
 use crate::filter::{ChainOutcome, FilterEntry, Hook, broken_stream, step};
@@ -50,6 +50,9 @@ pub(super) async fn filtered(
     let whole = parts.len() == 1;
     let mut out = Vec::with_capacity(parts.len());
     for part in parts {
+        if let Some(choice) = part.get("choices").and_then(|choices| choices.at(0)) {
+            log_probabilities::normalize(&choice);
+        }
         let is_long = chunk.raw.len() > event::LONG || chunk.raw.is_empty() && event::is_long(&part);
         turn.set_long_event(is_long);
         if is_long {
@@ -251,6 +254,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     }
     let mut parts = Vec::new();
     for choice in answer.list("choices") {
+        log_probabilities::normalize(&choice);
         let message = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &message);
         // Fields beside the choices, such as sources, are part of the first event, as in a stream.
@@ -302,9 +306,23 @@ impl Part {
         };
         let message = if message.is_null() { message::assistant("") } else { message };
         self.choice.edit("message", message);
+        self.settle_others();
         // The end of an answer is preserved even if its last event was dropped.
         if !why.is_null() {
             self.choice.edit("finish_reason", why);
+        }
+    }
+
+    /// Writes the other fields of the choice back as the first event has them; what it has not is removed.
+    fn settle_others(&self) {
+        const OWN: [&str; 5] = ["index", "message", "delta", "finish_reason", "logprobs"];
+        let first = self.events.first().map(|event| event.at_path("choices.0")).unwrap_or(Json::Null);
+        for (key, _) in self.choice.entries() {
+            match first.get(&key) {
+                _ if OWN[..2].contains(&&*key) || OWN[3..].contains(&&*key) => {}
+                Some(value) if !OWN.contains(&&*key) => self.choice.edit(&key, value),
+                _ => drop(self.choice.remove(&key)),
+            }
         }
     }
 }

@@ -92,12 +92,17 @@ fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<Head
     Ok(allowed)
 }
 
-/// Rejects a path that is not UTF-8 after percent-decoding, because no route can match it.
+/// Rejects a path that is not UTF-8 after percent-decoding, because no route can match it, and one with a control
+/// character, which parsers of addresses remove: `..%09` would be `..` for a service.
 fn is_text(path: &str) -> Result<(), Error> {
-    if path.contains('%') && percent_encoding::percent_decode_str(path).decode_utf8().is_err() {
-        return Err(Error::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None));
+    if !path.contains('%') {
+        return Ok(());
     }
-    Ok(())
+    match percent_encoding::percent_decode_str(path).decode_utf8() {
+        Ok(decoded) if !decoded.contains(char::is_control) => Ok(()),
+        Ok(_) => Err(Error::invalid("cannot use the path: it has a control character", None)),
+        Err(_) => Err(Error::invalid("cannot read the path: it is not UTF-8 once percent-decoded", None)),
+    }
 }
 
 fn are_single(headers: &HeaderMap) -> Result<(), Error> {
