@@ -200,8 +200,9 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
     ];
     for (text, code, words) in cases {
         let report = lints(text);
-        assert!(report.contains(&format!("warning[{code}]")) && report.contains(words), "{text}\n{report}");
-        assert_eq!(report.matches("warning[").count(), 1, "{text}\n{report}");
+        assert!(report.contains(&format!("[{code}]")) && report.contains(words), "{text}\n{report}");
+        let count = report.matches("warning[").count() + report.matches("error[").count();
+        assert_eq!(count, 1, "{text}\n{report}");
         assert!(report.contains("help: "), "{text}\n{report}");
     }
 }
