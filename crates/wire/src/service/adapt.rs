@@ -34,8 +34,11 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
     Ok(draft.finish().map(|(body, fields, renamed)| Adaptation { body, fields, names: Names::new(renamed) }))
 }
 
+/// A test for the rules that a text may be about.
+type RuleTest = fn(&Rule) -> bool;
+
 /// Texts in messages in which a rule may find something to repair, and those rules.
-const NEEDLES: [(&str, fn(&Rule) -> bool); 6] = [
+const NEEDLES: [(&str, RuleTest); 6] = [
     ("\"tool_call", |_| true),
     ("null", |rule| *rule == Rule::Content),
     ("[]", |rule| *rule == Rule::Content),
