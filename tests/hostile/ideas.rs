@@ -343,7 +343,7 @@ fn filters() -> Vec<(&'static str, String, Comes)> {
                 "/*\nrequirements: http\nallow_hosts: {}\n*/\nfn inlet(body) {{ for i in 0..100_000 {{ try {{ http::get(\"http://nowhere.invalid/\"); }} catch {{}} }} body }}",
                 lines(200, |i| format!("*.h{i}.x,"))
             ),
-            Breaks(LIMITS),
+            Ends(LIMITS),
         ),
         (
             "an icon and a title of 200 KB",
