@@ -596,7 +596,7 @@ async fn sources_and_probabilities_of_an_answer_are_in_its_response() {
     let host = host().await;
     let annotation = json!({"type": "url_citation", "url_citation": {"start_index": 0, "end_index": 5, "url": "https://a.example", "title": "A"}});
     let tokens = [
-        json!({"token": "hello", "logprob": -0.5, "bytes": [104], "top_logprobs": []}),
+        json!({"token": "hello", "logprob": -0.5, "bytes": [104, 101, 108, 108, 111], "top_logprobs": []}),
         json!({"token": " é", "logprob": -0.25}),
     ];
     let (cited, probable) = (annotation.clone(), tokens.clone());

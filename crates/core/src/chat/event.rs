@@ -127,9 +127,11 @@ pub fn complete(given: &Json, template: &Json) -> Json {
 
 /// Returns a choice of a complete answer as one event.
 pub fn of_choice(answer: &Json, choice: &Json, message: &Json) -> Json {
+    let has_message = choice.get("message").is_some();
     let choice: Json = choice
         .entries()
         .into_iter()
+        .filter(|(key, _)| !has_message || key != "delta")
         .map(|(key, value)| if key == "message" { ("delta".into(), message.clone()) } else { (key, value) })
         .collect::<Object>()
         .into();
