@@ -7,6 +7,7 @@
 use super::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
 use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
+use super::lint::ModuleFunctions;
 use super::manifest::Manifest;
 use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
@@ -35,6 +36,8 @@ pub(super) struct LinkedModules {
     /// The key orders of map literals in them and in the script.
     pub(super) orders: KeyOrders,
     pub(super) sources: Sources,
+    /// The functions of the modules that the script imports.
+    pub(super) imported: ModuleFunctions,
     /// The modules by the names before `::`, which are aliases in the script and prefixes in modules.
     modules: Vec<(String, Shared<Module>)>,
 }
@@ -69,7 +72,9 @@ pub(super) fn link(
     manifest: &Manifest,
 ) -> (LinkedModules, Vec<Diagnostic>) {
     let mut linker = Linker::new(file, source, Some(manifest));
-    for (alias, index) in linker.imports_of("", file, source, as_written) {
+    let imported = linker.imports_of("", file, source, as_written);
+    linker.linked.imported = linker.functions_of(&imported);
+    for (alias, index) in imported {
         let module = linker.compiled[index].clone();
         linker.linked.modules.push((alias, module));
     }
@@ -108,6 +113,7 @@ impl<'a> Linker<'a> {
             as_written: Vec::new(),
             orders: KeyOrders::default(),
             sources: Sources::new(&script.path, source),
+            imported: ModuleFunctions::new(),
             modules: Vec::new(),
         };
         Self {
@@ -180,6 +186,12 @@ impl<'a> Linker<'a> {
         aliases
     }
 
+    /// Returns the functions of compiled modules by their aliases.
+    fn functions_of(&self, imported: &HashMap<String, usize>) -> ModuleFunctions {
+        let functions = |index: &usize| lint::public_functions(&self.linked.as_written[*index]);
+        imported.iter().map(|(alias, index)| (alias.clone(), Some(functions(index)))).collect()
+    }
+
     /// Returns the index of a compiled module. Returns `None` and records the problem if there is none.
     fn index_of(
         &mut self,
@@ -217,8 +229,7 @@ impl<'a> Linker<'a> {
     /// Compiles a module, after the modules it imports.
     fn module(&mut self, module: &ModuleFile) -> Option<usize> {
         let script = self.script;
-        let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone())
-            .importing(script.imports.clone());
+        let file = SourceFile::new(script.kind, script.id.clone(), &module.path, module.text.clone());
         if let Err(problem) = check_text(&file) {
             self.problems.push(problem);
             return None;
@@ -252,7 +263,6 @@ impl<'a> Linker<'a> {
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
         self.problems.extend(warnings::about(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
-        self.problems.extend(lint::failures(file, source, &parsed.as_written, &module.key));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);
             let of_script = self.script.path.display();
@@ -262,6 +272,8 @@ impl<'a> Linker<'a> {
             }));
         }
         let imported = self.imports_of(&module.key, file, source, &parsed.as_written);
+        let functions = self.functions_of(&imported);
+        self.problems.extend(lint::failures(file, source, &parsed.as_written, functions));
         if diagnostic::has_errors(&self.problems) {
             return Ok(None);
         }

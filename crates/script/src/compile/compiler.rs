@@ -120,8 +120,8 @@ impl Script {
         problems.extend(warnings::about(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
-        problems.extend(lint::failures(file, source, &as_written, ""));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
+        problems.extend(lint::failures(file, source, &as_written, linked.imported.clone()));
         problems.extend(of_modules);
         // A guard without its configured values may accept everything. A check may run without the secrets.
         let (configured, unset) = configured(&manifest.valves, settings, file, is_guard);

@@ -1,7 +1,7 @@
 //! Reports calls that cannot succeed, those that probably cannot, and unused functions.
 
 use super::tree::{self, Node};
-use super::tree::{Body, View};
+use super::tree::{Body, ModuleFunctions, View};
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
@@ -18,10 +18,14 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     [unused(view), wrong(view, false)].concat()
 }
 
-/// Returns the calls that certainly fail when they run: no function has their name and number of arguments. The key is
-/// that of a module; a script has none.
-pub(crate) fn failures(file: &SourceFile, source: &str, as_written: &AST, key: &str) -> Vec<Diagnostic> {
-    let mut found = wrong(&View::of(file, source, as_written, None, key), true);
+/// Returns the calls that certainly fail when they run: no function has their name and number of arguments.
+pub(crate) fn failures(
+    file: &SourceFile,
+    source: &str,
+    as_written: &AST,
+    modules: ModuleFunctions,
+) -> Vec<Diagnostic> {
+    let mut found = wrong(&View::of(file, source, as_written, None, modules), true);
     found.truncate(MAX_PROBLEMS);
     found
 }

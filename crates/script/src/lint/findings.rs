@@ -1,6 +1,6 @@
 //! Collects the findings of all lints for a file.
 
-use super::tree::View;
+use super::tree::{View, modules};
 use super::{
     answers, calls, capabilities, comparisons, flow, loops, properties, quotes, returns, unused_value, valves,
 };
@@ -45,7 +45,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
         _ => source.into(),
     };
     let Ok(ast) = tokens::compile(&engine, &code) else { return Vec::new() };
-    let view = View::of(file, source, &ast, script, key);
+    let view = View::of(file, source, &ast, script, modules(file, &ast, key));
     let families = [
         answers::look,
         calls::look,

@@ -19,3 +19,4 @@ mod properties;
 
 pub(crate) use calls::failures;
 pub(crate) use properties::misspelt_once;
+pub(crate) use tree::{ModuleFunctions, public_functions};

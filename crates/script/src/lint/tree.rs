@@ -196,6 +196,9 @@ pub(super) fn call(node: Node<'_>) -> Option<(&FnCallExpr, bool, Position)> {
     }
 }
 
+/// The functions of imported modules by alias, with their numbers of arguments; `None` if a module cannot be read.
+pub(crate) type ModuleFunctions = BTreeMap<String, Option<BTreeSet<(String, usize)>>>;
+
 /// A file as lints see it.
 pub(super) struct View<'a> {
     pub(super) file: &'a SourceFile,
@@ -204,9 +207,7 @@ pub(super) struct View<'a> {
     pub(super) script: Option<&'a Script>,
     /// The functions, including closures.
     pub(super) functions: Vec<Body>,
-    /// The functions of imported modules by alias, with their numbers of arguments; `None` if a module cannot be
-    /// read.
-    pub(super) modules: BTreeMap<String, Option<BTreeSet<(String, usize)>>>,
+    pub(super) modules: ModuleFunctions,
     /// The words after a dot anywhere in the file.
     pub(super) properties: HashSet<String>,
     /// The string literals in the file.
@@ -239,7 +240,7 @@ impl<'a> View<'a> {
         source: &'a str,
         ast: &AST,
         script: Option<&'a Script>,
-        key: &str,
+        modules: ModuleFunctions,
     ) -> Self {
         let functions = ast.iter_fn_def().map(|function| Body::of(function));
         let mut view = Self {
@@ -247,7 +248,7 @@ impl<'a> View<'a> {
             source,
             script,
             functions: functions.collect(),
-            modules: modules(file, ast, key),
+            modules,
             properties: HashSet::new(),
             texts: HashSet::new(),
             written: HashSet::new(),
@@ -289,7 +290,8 @@ impl<'a> View<'a> {
     }
 }
 
-fn modules(file: &SourceFile, ast: &AST, key: &str) -> BTreeMap<String, Option<BTreeSet<(String, usize)>>> {
+/// Reads the functions of the modules that a file imports. The key is that of a module; a script has none.
+pub(super) fn modules(file: &SourceFile, ast: &AST, key: &str) -> ModuleFunctions {
     let mut modules = BTreeMap::new();
     for statement in ast.statements() {
         let Stmt::Import(import, _) = statement else { continue };
@@ -303,6 +305,11 @@ fn functions_of(module: &ModuleFile) -> Option<BTreeSet<(String, usize)>> {
     let mut engine = engine::new();
     engine.set_optimization_level(OptimizationLevel::None);
     let ast = tokens::compile(&engine, module.text.trim_start_matches('\u{feff}')).ok()?;
+    Some(public_functions(&ast))
+}
+
+/// Returns the functions that a module offers, with their numbers of arguments.
+pub(crate) fn public_functions(ast: &AST) -> BTreeSet<(String, usize)> {
     let public = ast.iter_functions().filter(|function| function.access == FnAccess::Public);
-    Some(public.map(|function| (function.name.to_owned(), function.params.len())).collect())
+    public.map(|function| (function.name.to_owned(), function.params.len())).collect()
 }
