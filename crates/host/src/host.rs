@@ -483,21 +483,21 @@ impl Host {
             if self.refused().is_some() {
                 continue;
             }
+            let before = self.recorded_generation();
             match self.store.save_snapshot(self.applied.load(Relaxed)).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    self.has_no_snapshot.store(false, Relaxed);
-                    self.announce().await;
-                }
+                Ok(true) => self.has_no_snapshot.store(false, Relaxed),
                 Err(error) if self.store.outage().is_none() => {
                     if !self.has_no_snapshot.swap(true, Relaxed) {
                         tracing::warn!(
                             "cannot write the snapshot, without which this host cannot start while its database is unavailable: {error}"
                         );
-                        self.announce().await;
                     }
                 }
-                Err(_) => {}
+                Ok(false) | Err(_) => {}
+            }
+            // A snapshot that differs only in kv entries leaves the generation as it is.
+            if self.recorded_generation() != before {
+                self.announce().await;
             }
         }
     }
