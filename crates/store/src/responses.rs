@@ -31,6 +31,13 @@ pub struct StoredResponse {
     pub seen_ms: i64,
 }
 
+impl StoredResponse {
+    /// Returns the size of its items and its JSON together, in bytes.
+    pub fn size(&self) -> usize {
+        self.items.len() + self.response.len()
+    }
+}
+
 /// A conversation of the Responses API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseConversation {

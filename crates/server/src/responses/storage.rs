@@ -100,13 +100,11 @@ impl Keeper {
 
     async fn stored(&self, response: &Json) -> bool {
         let stored = self.row(response, "");
-        if let Err(error) =
-            check_room(&self.app, &self.asker, stored.items.len() + stored.response.len()).await
-        {
+        if let Err(error) = check_room(&self.app, &self.asker, stored.size()).await {
             tracing::warn!("cannot store the response {}: {error}", stored.id);
             return false;
         }
-        if stored.items.len() + stored.response.len() > MAX_SIZE {
+        if stored.size() > MAX_SIZE {
             tracing::warn!(
                 "cannot store the response {}: it exceeded its limit of {MAX_SIZE} bytes",
                 stored.id
@@ -126,7 +124,7 @@ impl Keeper {
     /// Returns a request error if the response is too large, and the error of the store.
     pub(super) async fn begin(&self, response: &Json) -> Result<(), Error> {
         let stored = self.row(response, &self.app.detached.runner);
-        if stored.items.len() + stored.response.len() > MAX_SIZE {
+        if stored.size() > MAX_SIZE {
             return Err(Error::Request {
                 message: format!(
                     "cannot answer in the background: the conversation exceeded its limit of {MAX_SIZE} bytes"
@@ -136,7 +134,7 @@ impl Keeper {
                 kind: RequestErrorKind::TooLarge,
             });
         }
-        check_room(&self.app, &self.asker, stored.items.len() + stored.response.len()).await?;
+        check_room(&self.app, &self.asker, stored.size()).await?;
         Ok(self.app.host.store().save_response(&stored).await?)
     }
 

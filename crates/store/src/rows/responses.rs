@@ -26,7 +26,7 @@ pub(crate) async fn save(connection: &mut Session, stored: &StoredResponse) -> s
     .bind(&stored.response)
     .bind(&stored.runner)
     .bind(stored.seen_ms)
-    .bind(i64::try_from(stored.items.len() + stored.response.len()).unwrap_or(i64::MAX))
+    .bind(i64::try_from(stored.size()).unwrap_or(i64::MAX))
     .execute(connection)
     .await?;
     Ok(())
