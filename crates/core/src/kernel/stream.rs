@@ -313,15 +313,16 @@ impl Part {
         }
     }
 
-    /// Writes the other fields of the choice back as the first event has them; what it has not is removed.
+    /// Writes the other fields of the choice back as the first event has them; what it has not is removed, and so is a
+    /// delta beside the message.
     fn settle_others(&self) {
-        const OWN: [&str; 5] = ["index", "message", "delta", "finish_reason", "logprobs"];
-        let first = self.events.first().map(|event| event.at_path("choices.0")).unwrap_or(Json::Null);
-        for (key, _) in self.choice.entries() {
-            match first.get(&key) {
-                _ if OWN[..2].contains(&&*key) || OWN[3..].contains(&&*key) => {}
-                Some(value) if !OWN.contains(&&*key) => self.choice.edit(&key, value),
-                _ => drop(self.choice.remove(&key)),
+        const SETTLED: [&str; 4] = ["index", "message", "finish_reason", "logprobs"];
+        let first = self.events.first().map_or(Json::Null, |event| event.at_path("choices.0"));
+        let keys = self.choice.entries().into_iter().map(|(key, _)| key);
+        for key in keys.filter(|key| !SETTLED.contains(&key.as_str())) {
+            match first.get(&key).filter(|_| key != "delta") {
+                Some(value) => self.choice.edit(&key, value),
+                None => drop(self.choice.remove(&key)),
             }
         }
     }
