@@ -90,14 +90,14 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     tokio::spawn(async move {
         match upgrade.await {
             Ok(stream) => {
-                let max = usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024));
-                let max = max.unwrap_or(usize::MAX);
+                let max_bytes = app.config.server.max_body_mb.saturating_mul(1024 * 1024);
+                let max = usize::try_from(max_bytes).unwrap_or(usize::MAX);
                 let config = WebSocketConfig::default()
                     .max_message_size(Some(max))
                     .max_frame_size(Some(max))
                     .read_buffer_size(BUFFER)
                     .write_buffer_size(BUFFER);
-                let stream = CountedIo::new(TokioIo::new(stream), app.memory.clone());
+                let stream = CountedIo::new(TokioIo::new(stream), app.memory.clone(), max_bytes);
                 let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
                 let local = Local::new(app.memory.clone());
                 let socket =
