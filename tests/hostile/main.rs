@@ -17,6 +17,7 @@ mod loading;
 mod natives;
 mod other_places;
 mod random;
+mod stalls;
 mod together;
 mod waits;
 

@@ -74,6 +74,7 @@ pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<Bytes, Error
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| unreadable(&error, max_mb))?;
         if received.bytes + chunk.len() > limit {
+            drop((first, whole, received));
             drain(chunks).await;
             return Err(too_large(max_mb));
         }

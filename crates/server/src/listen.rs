@@ -20,6 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use valvehouse_net::YieldingStream;
 
+/// The maximum size of the head of a request, and of the bytes that a connection reads ahead.
+const MAX_BUFFER: usize = 64 << 10;
 /// The timeout of a request's head, measured from the time at which the connection can receive one.
 const HEAD: Duration = Duration::from_secs(30);
 /// The interval of the pings that detect a dead HTTP/2 connection.
@@ -62,7 +64,7 @@ where
 
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_BUFFER);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(PULSE);
     builder
 }
