@@ -209,6 +209,12 @@ async fn a_key_reaches_the_client_in_no_field_of_an_event() {
     let alternative =
         r#","logprobs":{"content":[{"token":"hello","top_logprobs":[{"token":"sk-0a1b2c3d4"}]}]}"#;
     cases.push(vec![event(r#"{"content":"hello"}"#, alternative)]);
+    // The stop text of a service, in place of a word for the ending.
+    for state in ["finish_reason", "native_finish_reason", "stop_reason", "matched_stop"] {
+        cases.push(vec![event("{}", &format!(r#","{state}":"sk-0a1b2c3d4""#))]);
+        let beside = if state == "finish_reason" { "" } else { r#","finish_reason":"stop""# };
+        cases.push(vec![event("{}", &format!(r#"{beside},"{state}":"my sk-0a1b2c3d4""#))]);
+    }
     // The blocks of a service that clients join.
     cases.push(vec![
         event(r#"{"content":"my sk-0a1"}"#, ""),

@@ -533,7 +533,7 @@ impl Kind {
             _ => {}
         }
         let is_text_source = || key == "data" && of.with("type", |kind| is(kind, "text"));
-        if is_no_text(key) && !is_text_source() {
+        if is_no_text(key) && !is_text_source() && !is_unusual_state(key, value) {
             return is_container(value).then_some(match self {
                 Self::Tools => self,
                 _ => Self::Names,
@@ -647,6 +647,18 @@ fn is_no_text(key: &str) -> bool {
     ) || key.ends_with("_id")
         || key.ends_with("_signature")
         || key.starts_with("encrypted_")
+}
+
+/// Returns `true` for a state whose value is no word of a list, such as the stop text that vLLM writes to
+/// `stop_reason`.
+fn is_unusual_state(key: &str, value: &Json) -> bool {
+    const MAX_WORD: usize = 40;
+    let is_word = |text: &str| {
+        let letters = text.bytes().filter(|byte| !b"_-".contains(byte));
+        text.len() <= MAX_WORD && letters.clone().all(|byte| byte.is_ascii_alphabetic())
+    };
+    matches!(key, "finish_reason" | "native_finish_reason" | "stop_reason" | "status" | "phase")
+        && matches!(value, Json::Text(text) if !is_word(text))
 }
 
 /// Returns `true` for a text in a less usual field that is a medium: a data URL, or long data in base64.
