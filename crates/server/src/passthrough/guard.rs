@@ -295,12 +295,16 @@ fn json_texts(
     Ok(found)
 }
 
-/// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts.
+/// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts:
+/// those named like a text, and those that are text.
 fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
     let is_text = |own: &Field| match own.file_name.as_deref() {
         // Some services read a part with an empty file name as a text.
         None | Some("") => own.name != "model",
-        Some(_) => text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text)),
+        Some(_) => {
+            text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text))
+                || std::str::from_utf8(&sent.begun[own.value.clone()]).is_ok()
+        }
     };
     sent.fields().into_iter().filter(is_text).map(|own| own.value).collect()
 }
