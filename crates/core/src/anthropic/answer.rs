@@ -2,10 +2,10 @@
 
 use super::blocks;
 use super::cite::Citations;
-use super::part::{CONTENT_BLOCKS, others, with_others};
+use super::part::{others, with_others};
 use super::reader::Reader;
 use super::stop_reason;
-use crate::chat::{Fold, response};
+use crate::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
 
 /// Converts an Anthropic message to a `chat.completion`. The result equals what its stream would fold to.

@@ -3,10 +3,10 @@
 //! Anthropic expects the system prompt in a field of its own, alternating roles, and tool results directly
 //! after their calls.
 
-use super::part::{self, ONLY_ANTHROPIC, others};
+use super::part::{self, others};
 use super::{blocks, thinking, tools};
 use crate::chat::effort::Effort;
-use crate::chat::message;
+use crate::chat::{ONLY_ANTHROPIC, message};
 use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};

@@ -1,7 +1,8 @@
 //! The events of Anthropic's stream in their wire format, and the tool calls of a streamed response as they are
 //! assembled from deltas.
 
-use super::part::{ONLY_ANTHROPIC, others, with_others};
+use super::part::{others, with_others};
+use crate::chat::ONLY_ANTHROPIC;
 use crate::chat::delta::{call_name, is_custom};
 use compact_str::CompactString;
 use valvehouse_json::Json;

@@ -3,8 +3,8 @@
 //!
 //! A model's text, thinking and tool calls are in the usual chat fields: `content`, `reasoning_content` and
 //! `tool_calls`. Signatures, citations, server-side searches and the order of the blocks are in the message's
-//! [`CONTENT_BLOCKS`], which repeats no text, so that a redaction cannot miss a copy. Settings that only
-//! Anthropic supports are in the request's [`ONLY_ANTHROPIC`].
+//! [`CONTENT_BLOCKS`](crate::chat::CONTENT_BLOCKS), which repeats no text, so that a redaction cannot miss a copy.
+//! Settings that only Anthropic supports are in the request's [`ONLY_ANTHROPIC`](crate::chat::ONLY_ANTHROPIC).
 
 mod answer;
 mod ask;
@@ -14,7 +14,6 @@ mod stop_reason;
 mod thinking;
 mod events;
 mod part;
-mod plain;
 mod read;
 mod reader;
 mod tools;
@@ -22,9 +21,7 @@ mod writer;
 
 pub use answer::{completion, message};
 pub use ask::{AnthropicRequest, ask};
-pub use blocks::{remember_before, reseal, signed_blocks};
-pub use part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-pub use plain::{left_out, plain};
+pub use blocks::signed_blocks;
 pub use read::read;
 pub use reader::Reader;
 pub use stop_reason::{kind_of_status, status_of};

@@ -190,12 +190,6 @@ impl<'a> DataUrl<'a> {
     }
 }
 
-/// The message field that holds Anthropic's blocks without their text, thinking and calls.
-pub const CONTENT_BLOCKS: &str = "content_blocks";
-
-/// The request field that holds settings only Anthropic supports.
-pub const ONLY_ANTHROPIC: &str = "anthropic";
-
 /// Returns the non-null fields of an object that are not in a list.
 pub(super) fn others(of: &Json, except: &[&str]) -> Vec<(CompactString, Json)> {
     let fields = of.entries();

@@ -1,7 +1,8 @@
 //! Conversion of a request for the Anthropic Messages API to a chat request.
 
-use super::part::{ONLY_ANTHROPIC, others};
+use super::part::others;
 use super::{answer, cite, part, tools};
+use crate::chat::ONLY_ANTHROPIC;
 use crate::chat::response;
 use crate::error::Error;
 use valvehouse_json::{Json, Object};

@@ -3,10 +3,10 @@
 //! Blocks become deltas. A block is remembered if the deltas alone cannot restore it: it has a signature or a
 //! citation, is a server-side tool call, or deviates from the order thinking, text, calls.
 
-use super::blocks::Seal;
-use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC, others, with_others};
+use super::part::{others, with_others};
 use super::{cite, stop_reason};
-use crate::chat::Head;
+use crate::chat::content_blocks::Seal;
+use crate::chat::{CONTENT_BLOCKS, Head, ONLY_ANTHROPIC};
 use valvehouse_json::Json;
 
 /// Converts the events of Anthropic's stream, one by one, to `chat.completion.chunk`s. Pings and errors produce

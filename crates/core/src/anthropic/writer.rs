@@ -1,14 +1,14 @@
 //! Conversion of chat chunks to Anthropic's stream.
 
-use super::blocks::{Seal, is_for, length_on, split_at};
-use super::blocks::{thinking_in, without_index};
+use super::blocks::without_index;
 use super::cite::Citations;
 use super::events::Calls;
 use super::events::Events;
-use super::part::{CONTENT_BLOCKS, others};
+use super::part::others;
 use super::stop_reason;
+use crate::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
 use crate::chat::event::REASONING;
-use crate::chat::{items, message, response};
+use crate::chat::{CONTENT_BLOCKS, items, message, response};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::Json;

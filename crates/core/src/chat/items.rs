@@ -2,7 +2,7 @@
 //! own tools. They are stored unchanged in the blocks of a message and are sent only to providers with the
 //! Responses API.
 
-use crate::anthropic::CONTENT_BLOCKS;
+use super::CONTENT_BLOCKS;
 use valvehouse_json::Json;
 
 /// The type of a block that holds an item.

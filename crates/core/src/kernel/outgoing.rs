@@ -5,9 +5,8 @@
 
 use super::assembly::Kernel;
 use super::form::Form;
-use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
-use crate::chat::{ModelCall, delta, event, message, split};
+use crate::chat::{ModelCall, content_blocks, delta, event, message, split};
 use crate::context::Events;
 use crate::error::Error;
 use crate::filter::Hook;
@@ -241,7 +240,7 @@ impl AnswerStream {
     async fn catch_up(&mut self, answer: &Json) -> Result<(), Error> {
         if !self.streamed {
             for (_, message) in messages(answer) {
-                anthropic::reseal(&message);
+                content_blocks::reseal(&message);
             }
             for event in split(answer, self.with_usage) {
                 let mut chunk = StreamChunk::new(event);

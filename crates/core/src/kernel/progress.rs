@@ -1,9 +1,8 @@
 //! The state of a turn between two steps, from which it can resume in this or another process.
 
 use super::tool_search;
-use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{ChatRequest, ModelCall, message, response};
+use crate::chat::{ChatRequest, ModelCall, content_blocks, message, response};
 use crate::context::Turn;
 use crate::error::Error;
 use futures_util::future::BoxFuture;
@@ -238,7 +237,7 @@ impl Progress {
         if !own.is_empty() {
             // Citations and signatures refer to the text of the last model call.
             let earlier = texts.join(response::TEXT_BREAK) + response::TEXT_BREAK;
-            anthropic::remember_before(&message, &earlier);
+            content_blocks::remember_before(&message, &earlier);
             texts.push(own);
         }
         message::set_text(&message, &texts.join(response::TEXT_BREAK));

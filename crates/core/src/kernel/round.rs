@@ -6,8 +6,7 @@ use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
-use crate::anthropic;
-use crate::chat::{ending, event, message, response, tool_results};
+use crate::chat::{ending, event, message, plain, response, tool_results};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -73,7 +72,7 @@ async fn forward(
 ) -> Result<Option<PassthroughAnswer>, Error> {
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
-    let bytes = tool_results::as_texts(&anthropic::plain(request_body))
+    let bytes = tool_results::as_texts(&plain(request_body))
         .encode_raw()
         .map_err(|error| Error::invalid(error.to_string(), None))?;
     let (model, exchange) = (request_body.text_or_empty("model"), turn.exchange());

@@ -9,9 +9,8 @@ use super::outgoing::{AnswerStream, Calls, Client, messages};
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, call_output, invocation, round};
-use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Ending, ModelCall, call, delta, message, request, response};
+use crate::chat::{Ending, ModelCall, call, content_blocks, delta, message, request, response};
 use crate::context::{FinishedChat, NoticeKinds, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -78,7 +77,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
         }
         (Ok(None), _) => {
             for (_, message) in messages(&progress.response) {
-                if anthropic::reseal(&message) {
+                if content_blocks::reseal(&message) {
                     tracing::info!(
                         "a filter changed signed thinking or cited text; it is sent without signature and citations"
                     );

@@ -1,8 +1,8 @@
 //! Adaptation of a request to its provider: settings that only the API of the client supports are omitted.
 
 use super::contract::{Provider, RESPONSES, Request};
-use crate::anthropic::{self, ONLY_ANTHROPIC};
 use crate::chat::tools::ADDITIONAL_TOOLS;
+use crate::chat::{ONLY_ANTHROPIC, left_out};
 use crate::chat::{items, message};
 use crate::error::Error;
 use valvehouse_json::{Json, Object};
@@ -34,7 +34,7 @@ pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Error> 
         match provider.has_route(COUNT_TOKENS) {
             true => (Vec::new(), None),
             // The provider removes these fields itself.
-            false => (anthropic::left_out(body), None),
+            false => (left_out(body), None),
         }
     } else {
         return Ok(request);

@@ -1,7 +1,8 @@
 //! Requests, both ways.
 
 use super::json;
-use valvehouse_core::anthropic::{AnthropicRequest, ask, plain, read};
+use valvehouse_core::anthropic::{AnthropicRequest, ask, read};
+use valvehouse_core::chat::plain;
 use valvehouse_core::chat::tool_results;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;

@@ -1,8 +1,8 @@
 //! Recorded answers, which are not part of the project: in and out again without a loss.
 
 use super::{assembled, chunks, folded, json, written};
-use valvehouse_core::anthropic::{CONTENT_BLOCKS, completion, message};
-use valvehouse_core::chat::{self, ModelCall, response, split};
+use valvehouse_core::anthropic::{completion, message};
+use valvehouse_core::chat::{self, CONTENT_BLOCKS, ModelCall, response, split};
 use valvehouse_json::Json;
 use valvehouse_testkit::recordings::recorded;
 

@@ -15,7 +15,7 @@ use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
-use valvehouse_core::chat::request;
+use valvehouse_core::chat::{ONLY_ANTHROPIC, request};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -102,7 +102,7 @@ impl Anthropic {
             Shape::Events => {
                 let memory = response.memory();
                 let with_usage = !request.stream || request::wants_usage(&request.body);
-                let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
+                let of_anthropics = request.body.get(ONLY_ANTHROPIC).is_some();
                 let (origin, body) = (self.service.origin.clone(), response.into_stream());
                 let chunks = chunks(origin, body, with_usage, of_anthropics && request.stream);
                 if request.stream {

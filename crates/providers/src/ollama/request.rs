@@ -2,9 +2,8 @@
 
 use compact_str::CompactString;
 use std::collections::HashMap;
-use valvehouse_core::anthropic::{self, ONLY_ANTHROPIC};
 use valvehouse_core::chat::effort::{Effort, effort_of_thinking};
-use valvehouse_core::chat::{ModelCall, media, message, tool_results};
+use valvehouse_core::chat::{ModelCall, ONLY_ANTHROPIC, media, message, plain, tool_results};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -32,7 +31,7 @@ const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "l
 pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
-        ("messages".into(), messages(&anthropic::plain(body))?),
+        ("messages".into(), messages(&plain(body))?),
         ("stream".into(), stream.into()),
     ];
     if body.text("tool_choice").is_none_or(|choice| choice != "none")

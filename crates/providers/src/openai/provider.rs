@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 use valvehouse_config::Secret;
-use valvehouse_core::anthropic;
-use valvehouse_core::chat::{CallStream, call, delta, tool_results};
+use valvehouse_core::chat::{CallStream, call, delta, plain, tool_results};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -204,7 +203,7 @@ impl Provider for OpenAi {
 impl OpenAi {
     /// Encodes the body of a request. The request itself stays unchanged, because it may be retried.
     fn encode(&self, request: &Request) -> Result<Bytes, Error> {
-        let Json::Object(body) = &tool_results::as_texts(&anthropic::plain(&request.body)) else {
+        let Json::Object(body) = &tool_results::as_texts(&plain(&request.body)) else {
             return Err(Error::invalid("the request body must be a JSON object", None));
         };
         let mut entries = body.entries();

@@ -2,7 +2,7 @@
 
 use super::ask::object;
 use crate::origin::Origin;
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::tools::joined;
 use valvehouse_core::chat::{Ending, items};
 use valvehouse_core::error::Error;

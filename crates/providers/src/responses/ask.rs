@@ -2,11 +2,10 @@
 
 use compact_str::CompactString;
 use std::collections::HashSet;
-use valvehouse_core::anthropic;
 use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::tools::{ADDITIONAL_TOOLS, AdditionalTools, Spaces, flat, to_response};
-use valvehouse_core::chat::{history, items, media, message};
+use valvehouse_core::chat::{ONLY_ANTHROPIC, history, items, media, message, plain};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -47,11 +46,11 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     let thinking = request.given("thinking");
-    let thinking = thinking.or_else(|| request.field(anthropic::ONLY_ANTHROPIC).given("thinking"));
+    let thinking = thinking.or_else(|| request.field(ONLY_ANTHROPIC).given("thinking"));
     // Without a summary, the service returns no thinking that a client could show.
     let shows = thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.name != "none");
     let messages = request.list("messages");
-    let request = anthropic::plain(request);
+    let request = plain(request);
     let own_tools = request.list("tools");
     let mut additional = AdditionalTools::new(&own_tools);
     let blocks = own_items(&messages, &mut additional);

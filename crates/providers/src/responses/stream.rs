@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::{HashMap, HashSet, VecDeque};
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::StreamChunk;

@@ -5,7 +5,7 @@ use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
 use std::collections::VecDeque;
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::tools::Spaces;
 use valvehouse_core::chat::{items, message, response};

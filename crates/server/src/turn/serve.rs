@@ -22,7 +22,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::tools::ADDITIONAL_TOOLS;
 use valvehouse_core::chat::{ChatRequest, items, keys};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};

@@ -4,7 +4,7 @@ use super::draft::{Draft, Part};
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use std::collections::{HashMap, HashSet, VecDeque};
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_json::Json;
 
 /// Shortens the ids beyond the limit. With `is_unique`, an id that a later call uses again is replaced there and

@@ -5,7 +5,7 @@ use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use std::collections::{HashMap, HashSet};
-use valvehouse_core::anthropic::ONLY_ANTHROPIC;
+use valvehouse_core::chat::ONLY_ANTHROPIC;
 use valvehouse_core::chat::delta::call_name;
 use valvehouse_json::Json;
 

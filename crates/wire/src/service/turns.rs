@@ -2,7 +2,8 @@
 
 use super::draft::Draft;
 use super::limit::TextLimit;
-use valvehouse_core::anthropic::{CONTENT_BLOCKS, reseal};
+use valvehouse_core::chat::CONTENT_BLOCKS;
+use valvehouse_core::chat::content_blocks::reseal;
 use valvehouse_core::chat::message::role_of;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};

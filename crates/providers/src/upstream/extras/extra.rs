@@ -1,7 +1,8 @@
 //! The extras that a service sent with one answer, and their return to its message.
 
 use std::sync::Arc;
-use valvehouse_core::anthropic::{self, CONTENT_BLOCKS};
+use valvehouse_core::anthropic;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::items;
 use valvehouse_json::{Json, Object};

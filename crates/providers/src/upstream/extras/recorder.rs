@@ -5,7 +5,7 @@ use super::kept::MAX_ENTRY;
 use super::memory::{Extras, Question};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::{self, REASONING};
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::provider::Request;

@@ -1,9 +1,12 @@
 //! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
-use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
-use crate::chat::effort::{Effort, effort_of_thinking, least_effort};
+use super::content_blocks::CONTENT_BLOCKS;
+use super::effort::{Effort, effort_of_thinking, least_effort};
 use crate::text::optional;
 use valvehouse_json::{Json, Object};
+
+/// The request field that holds settings only Anthropic supports.
+pub const ONLY_ANTHROPIC: &str = "anthropic";
 
 /// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks, and with
 /// its thinking as a level that its model knows. Fields that an OpenAI client sent itself are preserved. The given
