@@ -52,8 +52,8 @@ pub use valvehouse_json::{Json, json};
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
-    anthropic, breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider,
-    schema, text, tool, trace, valve,
+    breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider, schema,
+    text, tool, trace, valve,
 };
 pub use valvehouse_host::{self as host, access, admin, app};
 pub use valvehouse_json as json;
@@ -65,6 +65,7 @@ pub use valvehouse_script::{self as script, crash};
 pub use valvehouse_server as server;
 pub use valvehouse_store::{self as store, seal};
 pub use valvehouse_tokens as tokens;
+pub use valvehouse_wire as wire;
 
 pub mod cli;
 

@@ -10,7 +10,6 @@ pub mod text;
 pub mod error_code;
 pub mod error;
 pub mod chat;
-pub mod anthropic;
 pub mod limits;
 pub mod schema;
 pub mod valve;

@@ -3,10 +3,10 @@
 
 use super::{MARK, SECRET, Shape};
 use crate::kernel::{asking, json, stream};
-use valvehouse::anthropic::{Reader, Writer};
 use valvehouse::json::Json;
 use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
+use valvehouse::wire::messages::stream::{Reader, Writer};
 
 /// Returns the events of a response with these blocks, their texts in pieces of `length` characters.
 pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {

@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
-use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
-use valvehouse_core::chat::{ONLY_ANTHROPIC, request};
+use valvehouse_core::chat::ONLY_ANTHROPIC;
+use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -24,6 +24,8 @@ use valvehouse_core::provider::{
 use valvehouse_json::Json;
 use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Client, HttpCall, Response};
+use valvehouse_wire::messages::request::{self, MessagesRequest};
+use valvehouse_wire::messages::{answer, status_of, stream};
 
 /// The supported version of the API.
 const VERSION: &str = "2023-06-01";
@@ -31,7 +33,7 @@ const VERSION: &str = "2023-06-01";
 /// A service with Anthropic's Messages API.
 ///
 /// Thinking, citations and searches are preserved by the conversion to OpenAI's format and back: see
-/// [`valvehouse_core::anthropic`].
+/// [`valvehouse_wire::messages`].
 #[derive(Clone)]
 pub struct Anthropic {
     service: Service,
@@ -87,7 +89,7 @@ impl Anthropic {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let AnthropicRequest { body, beta, left_out } = anthropic::ask(&request.body, request.stream)?;
+        let MessagesRequest { body, beta, left_out } = request::write(&request.body, request.stream)?;
         if let Some(turn) = &request.turn {
             left_out.iter().for_each(|name| turn.leave_out(self.name(), name));
         }
@@ -101,7 +103,7 @@ impl Anthropic {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let memory = response.memory();
-                let with_usage = !request.stream || request::wants_usage(&request.body);
+                let with_usage = !request.stream || wants_usage(&request.body);
                 let of_anthropics = request.body.get(ONLY_ANTHROPIC).is_some();
                 let (origin, body) = (self.service.origin.clone(), response.into_stream());
                 let chunks = chunks(origin, body, with_usage, of_anthropics && request.stream);
@@ -118,7 +120,7 @@ impl Anthropic {
         let message = self.service.parse(&response.whole().await?)?;
         if message.get("content").is_some_and(|content| content.as_array().is_some()) {
             message.list("content").iter().try_for_each(|block| check_call(&self.service.origin, block))?;
-            return Ok(anthropic::completion(&message));
+            return Ok(answer::read(&message));
         }
         if is_error(&message) {
             return Err(in_band(&self.service.origin, &message));
@@ -218,7 +220,7 @@ pub(super) fn chunks(
         origin,
         body,
         parser: Parser::default(),
-        message: anthropic::Reader::default().with_usage(with_usage).with_first_usage(with_first_usage),
+        message: stream::Reader::default().with_usage(with_usage).with_first_usage(with_first_usage),
         ready: VecDeque::new(),
         input: Input::Open,
     };
@@ -229,7 +231,7 @@ struct Reader {
     origin: Origin,
     body: BoxStream<'static, Result<Bytes, Error>>,
     parser: Parser,
-    message: anthropic::Reader,
+    message: stream::Reader,
     ready: VecDeque<Json>,
     input: Input,
 }

@@ -11,13 +11,13 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use valvehouse_core::anthropic;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::COUNT_TOKENS;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_tokens::{BESIDE, Counter};
+use valvehouse_wire::messages::request;
 
 /// Returns `true` if the provider of a model counts tokens, which providers with Anthropic's API do.
 pub(super) fn has_counter(ready: &Ready, snapshot: &Snapshot) -> bool {
@@ -47,7 +47,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         if chat_request.get("max_tokens").is_none() {
             chat_request.set("max_tokens", 1_i64).map_err(|error| Error::Host(error.to_string()))?;
         }
-        let chat = anthropic::read(&chat_request, None)?;
+        let chat = request::read(&chat_request, None)?;
         let tokens = estimate(chat).await?;
         Ok(json_response(StatusCode::OK, &Json::from([("input_tokens", tokens.into())])))
     };

@@ -13,13 +13,14 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use valvehouse_core::anthropic::{self, Writer};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_wire::messages::stream::Writer;
+use valvehouse_wire::messages::{answer, request};
 
 /// Answers a chat request.
 pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -35,7 +36,7 @@ impl Endpoint for Messages {
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Message), Error> {
         let beta = beta(&call.parts.headers);
-        let chat = anthropic::read(&call.parse(bytes)?, beta.as_deref())?;
+        let chat = request::read(&call.parse(bytes)?, beta.as_deref())?;
         Ok((ChatRequest::new(chat)?, Message::default()))
     }
 
@@ -80,7 +81,7 @@ impl Encoder for Message {
 
     async fn encode(self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
-        Ok(anthropic::message(&answer))
+        Ok(answer::write(&answer))
     }
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {

@@ -2,10 +2,10 @@
 
 use crate::reply;
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::anthropic::kind_of_status;
 use valvehouse_core::error::Error;
 use valvehouse_core::error_code::{self, ErrorCode, anthropic_context_text};
 use valvehouse_json::Json;
+use valvehouse_wire::messages::kind_of_status;
 
 pub(crate) struct AnthropicError(pub(crate) Error);
 

@@ -1,11 +1,11 @@
 //! The extras that a service sent with one answer, and their return to its message.
 
 use std::sync::Arc;
-use valvehouse_core::anthropic;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::items;
 use valvehouse_json::{Json, Object};
+use valvehouse_wire::messages;
 
 /// The fields of a message besides its thinking that services expect back: those of Gemini and of OpenRouter.
 pub(super) const OPAQUE: [&str; 2] = ["extra_content", "reasoning_details"];
@@ -115,7 +115,7 @@ pub(super) fn signed(message: &Json) -> usize {
     }
     let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
     let items = items::of(message);
-    anthropic::signed_blocks(message) + items.iter().filter(|(_, item)| is_reasoning(item)).count()
+    messages::signed_blocks(message) + items.iter().filter(|(_, item)| is_reasoning(item)).count()
 }
 
 /// Returns `true` for a block of thinking.

@@ -4,10 +4,10 @@ use super::Extras;
 use super::extra::{merged, signed};
 use super::kept::{MAX_BYTES, MAX_ENTRY};
 use std::sync::Arc;
-use valvehouse_core::anthropic;
 use valvehouse_core::context::MemoryLimit;
 use valvehouse_core::provider::Request;
 use valvehouse_json::Json;
+use valvehouse_wire::messages::answer;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
@@ -80,7 +80,7 @@ fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
         r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"Hm."},
         {"type":"thinking","thinking":" again","signature":"t"},{"type":"tool_use","id":"c","name":"f","input":{"b":2,"a":1}}]}"#,
     );
-    let sent = anthropic::completion(&service);
+    let sent = answer::read(&service);
     let extras = Arc::new(Extras::default());
     extras.recorder("p", &request(&question("q"))).whole(&sent);
     let message = sent.at_path("choices.0.message").deep_clone();

@@ -1,9 +1,8 @@
-//! Conversion of stop reasons and token counts between the Anthropic and the OpenAI format, and Anthropic's
-//! error types with their HTTP statuses.
+//! Conversion of stop reasons and token counts between the Anthropic and the OpenAI format.
 
 use super::part::{others, with_others};
-use crate::chat::Ending;
-use crate::chat::ending::matched_stop;
+use valvehouse_core::chat::Ending;
+use valvehouse_core::chat::ending::matched_stop;
 use valvehouse_json::Json;
 
 /// The stop reasons of the Anthropic API. Reasons of other providers are translated.
@@ -118,29 +117,4 @@ pub(super) fn update(counts: &Json, later: &Json) {
     for (key, value) in others(later, &[]) {
         counts.put(&key, value);
     }
-}
-
-/// Anthropic's error types with their HTTP statuses.
-const KINDS: [(&str, u16); 10] = [
-    ("invalid_request_error", 400),
-    ("authentication_error", 401),
-    ("billing_error", 402),
-    ("permission_error", 403),
-    ("not_found_error", 404),
-    ("request_too_large", 413),
-    ("rate_limit_error", 429),
-    ("api_error", 500),
-    ("timeout_error", 504),
-    ("overloaded_error", 529),
-];
-
-/// Returns the HTTP status of an Anthropic error type. An error within a stream has no other status.
-pub fn status_of(kind: &str) -> Option<u16> {
-    KINDS.iter().find(|(own, _)| *own == kind).map(|(_, status)| *status)
-}
-
-/// Returns the Anthropic error type of an HTTP status.
-pub fn kind_of_status(status: u16) -> &'static str {
-    let own = KINDS.iter().find(|(_, own)| *own == status);
-    own.map_or(if status < 500 { "invalid_request_error" } else { "api_error" }, |(kind, _)| kind)
 }

@@ -1,10 +1,10 @@
 //! Conversion of a request for the Anthropic Messages API to a chat request.
 
-use super::part::others;
-use super::{answer, cite, part, tools};
-use crate::chat::ONLY_ANTHROPIC;
-use crate::chat::response;
-use crate::error::Error;
+use crate::messages::part::others;
+use crate::messages::{answer, cite, part, tools};
+use valvehouse_core::chat::ONLY_ANTHROPIC;
+use valvehouse_core::chat::response;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// Fields that are copied unchanged: they mean the same in both formats or belong to the host.
@@ -213,7 +213,7 @@ fn assistant(content: &Json) -> Json {
         return message("assistant", text.clone().into());
     }
     let answer = Json::from([("content", cite::without_foreign(content))]);
-    let chat_message = response::message_of(&answer::completion(&answer));
+    let chat_message = response::message_of(&answer::read(&answer));
     // The blocks hold the citations; chat requests have no annotations.
     chat_message.remove("annotations");
     chat_message

@@ -2,9 +2,10 @@
 
 use super::{assembled, chunks, folded, json, written};
 use proptest::prelude::*;
-use valvehouse_core::anthropic::{ask, completion, message, read};
 use valvehouse_core::chat::{response, split};
 use valvehouse_json::Json;
+use valvehouse_wire::messages::answer;
+use valvehouse_wire::messages::request::{read, write};
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z é\\n\"]{1,12}", "\\PC{1,6}"]
@@ -212,8 +213,8 @@ proptest! {
 
     #[test]
     fn an_answer_survives_a_round_trip(original in answer(), size in 1..7_usize) {
-        let whole = completion(&original);
-        let back = message(&whole);
+        let whole = answer::read(&original);
+        let back = answer::write(&whole);
         prop_assert_eq!(content(&back), content(&original));
         prop_assert_eq!(back.at_path("usage"), original.at_path("usage"));
         // Calls end with the reason of calls.
@@ -231,7 +232,7 @@ proptest! {
 
     #[test]
     fn a_withheld_answer_arrives_complete(original in answer()) {
-        let held = assembled(&written(&split(&completion(&original), true)));
+        let held = assembled(&written(&split(&answer::read(&original), true)));
         // Thoughts come first then and calls last: what they parted may be one text.
         let of = |message: &Json, kinds: &[&str]| -> Vec<Json> {
             let blocks = message.at_path("content").items().into_iter();
@@ -256,7 +257,7 @@ proptest! {
             }
         }
         let original = Json::from([("model", "m".into()), ("max_tokens", 5_i64.into()), ("messages", messages.into())]);
-        let back = ask(&read(&original, None).unwrap(), false).unwrap().body;
+        let back = write(&read(&original, None).unwrap(), false).unwrap().body;
         let answers = |request: &Json| -> Vec<Json> {
             let messages = request.at_path("messages").items();
             messages.iter().filter(|message| message.text("role").unwrap() == "assistant").map(content).collect()
@@ -288,9 +289,9 @@ proptest! {
     #[test]
     fn a_chat_request_keeps_its_meaning_in_a_round_trip(messages in conversation()) {
         let request = Json::from([("model", "m".into()), ("max_tokens", 5_i64.into()), ("messages", messages.into())]);
-        let there = ask(&request, false).unwrap().body;
+        let there = write(&request, false).unwrap().body;
         let back = read(&there, None).unwrap();
-        prop_assert_eq!(ask(&back, false).unwrap().body, there);
+        prop_assert_eq!(write(&back, false).unwrap().body, there);
         let texts = |request: &Json, system: bool| -> String {
             let messages = request.at_path("messages").items().into_iter();
             let is_system = |message: &Json| matches!(&*message.text("role").unwrap(), "system" | "developer");

@@ -3,13 +3,13 @@
 use super::blocks;
 use super::cite::Citations;
 use super::part::{others, with_others};
-use super::reader::Reader;
 use super::stop_reason;
-use crate::chat::{CONTENT_BLOCKS, Fold, response};
+use super::stream::Reader;
+use valvehouse_core::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
 
 /// Converts an Anthropic message to a `chat.completion`. The result equals what its stream would fold to.
-pub fn completion(message: &Json) -> Json {
+pub fn read(message: &Json) -> Json {
     let mut reader = Reader::default().with_usage(message.get("usage").is_some());
     let mut fold = Fold::default();
     for event in events(message) {
@@ -54,7 +54,7 @@ fn cite(message: &Json, blocks: &[Json]) {
 
 /// Converts the first choice of a `chat.completion` to an Anthropic message. An Anthropic message cannot hold
 /// further choices.
-pub fn message(completion: &Json) -> Json {
+pub fn write(completion: &Json) -> Json {
     let choice = Json::from(response::first_choice(completion));
     let chat_message = choice.field("message");
     let blocks = blocks::of_message(&chat_message);

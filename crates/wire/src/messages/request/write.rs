@@ -3,12 +3,13 @@
 //! Anthropic expects the system prompt in a field of its own, alternating roles, and tool results directly
 //! after their calls.
 
-use super::part::{self, others};
-use super::{blocks, thinking, tools};
-use crate::chat::effort::Effort;
-use crate::chat::{ONLY_ANTHROPIC, message};
-use crate::error::Error;
+use super::thinking;
+use crate::messages::part::{self, others};
+use crate::messages::{blocks, tools};
 use compact_str::CompactString;
+use valvehouse_core::chat::effort::Effort;
+use valvehouse_core::chat::{ONLY_ANTHROPIC, message};
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The `max_tokens` of a request that names no limit; Anthropic requires one.
@@ -20,7 +21,7 @@ const ANY_OBJECT: &str =
 
 /// A request for the Anthropic Messages API.
 #[derive(Debug, Clone)]
-pub struct AnthropicRequest {
+pub struct MessagesRequest {
     /// The body of `POST /v1/messages`.
     pub body: Json,
     /// The value of the `anthropic-beta` header, if any.
@@ -77,7 +78,7 @@ const KNOWN: [&str; 39] = [
 /// # Errors
 /// Returns a request error that names the field if the request has a setting that Anthropic does not support
 /// and whose absence would change the response.
-pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
+pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
     refuse_what_cannot_be(request)?;
     let body = Json::object();
     // The object is new, and its values are new or copied, so the write cannot fail.
@@ -131,7 +132,7 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Error> {
     }
     set("stream", stream.into());
     let left_out = if thinks { Vec::new() } else { vec!["thinking"] };
-    Ok(AnthropicRequest { body, beta: beta(request, &only), left_out })
+    Ok(MessagesRequest { body, beta: beta(request, &only), left_out })
 }
 
 /// Rejects fields that would change the response and that Anthropic does not support.
@@ -278,7 +279,7 @@ fn beta(request: &Json, only: &Json) -> Option<String> {
 
 /// The conversation in Anthropic's format.
 #[derive(Default)]
-pub(super) struct Talk {
+struct Talk {
     /// Set if system messages stay at their position in the conversation.
     keeps_places: bool,
     system: Vec<Json>,
@@ -293,7 +294,7 @@ struct Side {
 }
 
 impl Talk {
-    pub(super) fn read(messages: &[Json], keeps_places: bool) -> Result<Self, Error> {
+    fn read(messages: &[Json], keeps_places: bool) -> Result<Self, Error> {
         let mut talk = Self { keeps_places, ..Self::default() };
         for (at, message) in messages.iter().enumerate() {
             talk.add(message, at)?;
@@ -346,7 +347,7 @@ impl Talk {
     }
 
     /// Returns the messages with alternating roles and with tool results first, as Anthropic requires.
-    pub(super) fn messages(self) -> Vec<Json> {
+    fn messages(self) -> Vec<Json> {
         let message = |side: Side| {
             let content = [side.results, side.others].concat();
             // A single plain text stays a string.
@@ -363,7 +364,7 @@ impl Talk {
 
     /// Returns the system prompt: a string if it is one plain text, otherwise blocks, which can carry cache
     /// marks.
-    pub(super) fn system(&self) -> Option<Json> {
+    fn system(&self) -> Option<Json> {
         let is_plain =
             |block: &Json| block.as_object().is_some_and(|block| block.len() == 2 && block.contains("text"));
         if self.system.is_empty() {
@@ -379,7 +380,7 @@ impl Talk {
 
 /// Returns `true` if tool calls since the last user message lack their signed thinking, because a client or a
 /// filter removed it. Anthropic rejects thinking in this case, but still answers.
-pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
+fn has_forgotten_thoughts(messages: &[Json]) -> bool {
     let kinds = |message: &Json| -> Vec<CompactString> {
         let blocks = message.list("content");
         blocks.iter().filter_map(|block| block.text("type")).collect()

@@ -1,6 +1,6 @@
 //! The thinking that a request asks of Anthropic's models, and the form in which each of them accepts it.
 
-use crate::chat::effort::{DEFAULT_EFFORT, EFFORTS, Effort};
+use valvehouse_core::chat::effort::{DEFAULT_EFFORT, EFFORTS, Effort};
 use valvehouse_json::Json;
 
 /// The least thinking budget, in tokens.

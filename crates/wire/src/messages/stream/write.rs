@@ -1,16 +1,16 @@
 //! Conversion of chat chunks to Anthropic's stream.
 
-use super::blocks::without_index;
-use super::cite::Citations;
 use super::events::Calls;
 use super::events::Events;
-use super::part::others;
-use super::stop_reason;
-use crate::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
-use crate::chat::event::REASONING;
-use crate::chat::{CONTENT_BLOCKS, items, message, response};
+use crate::messages::blocks::without_index;
+use crate::messages::cite::Citations;
+use crate::messages::part::others;
+use crate::messages::stop_reason;
 use compact_str::CompactString;
 use std::collections::VecDeque;
+use valvehouse_core::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
+use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::{CONTENT_BLOCKS, items, message, response};
 use valvehouse_json::Json;
 
 /// The standard fields of a chunk.
@@ -20,7 +20,7 @@ const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "us
 /// stopped one at a time, and one end. The event name is the `type` of the event.
 ///
 /// ```
-/// use valvehouse_core::anthropic::Writer;
+/// use valvehouse_wire::messages::stream::Writer;
 /// use valvehouse_json::Json;
 /// let chunk = r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
 /// let mut writer = Writer::default();

@@ -1,9 +1,10 @@
 //! Streams as services really send them, and as clients need them.
 
 use super::{assembled, chunks, folded, json, written};
-use valvehouse_core::anthropic::{Reader, message};
 use valvehouse_core::chat::{Head, ModelCall, event, response, split};
 use valvehouse_json::Json;
+use valvehouse_wire::messages::answer;
+use valvehouse_wire::messages::stream::{Reader, Writer};
 
 const START: &str = r#"{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"claude","content":[],"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}"#;
 const STOP: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7}}"#;
@@ -32,7 +33,7 @@ fn usage_adds_up_and_the_last_report_counts() {
         answer.at_path("usage").to_string(),
         r#"{"prompt_tokens":7,"completion_tokens":7,"total_tokens":14,"cache_read_input_tokens":4,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":0}}"#
     );
-    let counts = message(&answer).at_path("usage");
+    let counts = answer::write(&answer).at_path("usage");
     assert_eq!(
         counts.to_string(),
         r#"{"input_tokens":3,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7}"#
@@ -96,7 +97,7 @@ fn unknown_blocks_are_kept_unchanged() {
     let lines = [START, &odd, &more, r#"{"type":"content_block_stop","index":0}"#, STOP];
     let answer = folded(&chunks(&events(&lines)));
     assert_eq!(
-        message(&answer).at_path("content").to_string(),
+        answer::write(&answer).at_path("content").to_string(),
         r#"[{"type":"compaction","content":"so far"}]"#
     );
 }
@@ -115,7 +116,7 @@ fn stop_reasons_are_reported_in_both_formats() {
         let stop = STOP.replace("end_turn", native).replace("null", "\"x\"");
         let answer = folded(&chunks(&events(&[START, &stop])));
         assert_eq!(response::finish_reason_of(&answer).unwrap(), finish);
-        let back = message(&answer);
+        let back = answer::write(&answer);
         assert_eq!(
             (&*back.text("stop_reason").unwrap(), back.at_path("stop_sequence")),
             (native, "x".into())
@@ -125,7 +126,7 @@ fn stop_reasons_are_reported_in_both_formats() {
         [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("eos", "end_turn")]
     {
         let answer = Head::new("m").completion(json(r#"{"role":"assistant","content":"a"}"#), finish);
-        assert_eq!(message(&answer).text("stop_reason").unwrap(), native);
+        assert_eq!(answer::write(&answer).text("stop_reason").unwrap(), native);
     }
     // The stream ends without a finish reason.
     let open = written(&[Head::new("m").chunk(json(r#"{"content":"a"}"#), None)]);
@@ -170,7 +171,7 @@ fn a_complete_call_is_sent_before_the_next_one_starts() {
     let call = |index: usize, text: &str| {
         head.chunk(json(&format!(r#"{{"tool_calls":[{{"index":{index},"id":"c{index}","function":{{"name":"t","arguments":"{text}"}}}}]}}"#)), None)
     };
-    let mut writer = valvehouse_core::anthropic::Writer::default();
+    let mut writer = Writer::default();
     writer.write(&call(0, "{}"));
     let names: Vec<_> = writer.write(&call(1, "{")).iter().map(|event| event.text("type").unwrap()).collect();
     assert_eq!(names, ["content_block_stop", "content_block_start", "content_block_delta"]);
@@ -213,7 +214,7 @@ fn a_client_receives_the_text_as_changed_by_a_filter() {
     }
     assert_eq!(texts(&assembled(&written(&chunks))), ["[hidden]", "server_tool_use", "after"]);
     let answer = folded(&chunks);
-    assert_eq!(texts(&message(&answer)), ["[hidden]after", "server_tool_use"]);
+    assert_eq!(texts(&answer::write(&answer)), ["[hidden]after", "server_tool_use"]);
     let held = assembled(&written(&split(&answer, true)));
     assert_eq!(texts(&held).concat().replace("server_tool_use", ""), "[hidden]after");
 }

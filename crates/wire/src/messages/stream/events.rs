@@ -1,10 +1,10 @@
 //! The events of Anthropic's stream in their wire format, and the tool calls of a streamed response as they are
 //! assembled from deltas.
 
-use super::part::{others, with_others};
-use crate::chat::ONLY_ANTHROPIC;
-use crate::chat::delta::{call_name, is_custom};
+use crate::messages::part::{others, with_others};
 use compact_str::CompactString;
+use valvehouse_core::chat::ONLY_ANTHROPIC;
+use valvehouse_core::chat::delta::{call_name, is_custom};
 use valvehouse_json::Json;
 
 /// Events that wait to be sent, and the number of completed blocks.

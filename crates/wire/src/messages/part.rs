@@ -1,10 +1,10 @@
 //! Parts of a message's content (texts, images, documents), and fields that are passed on without translation.
 
-use crate::chat::media::missing;
-use crate::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
+use valvehouse_core::chat::media::missing;
+use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// Converts a chat content, a text or a list of parts, to blocks. `place` is its path in error messages.

@@ -3,17 +3,17 @@
 //! Blocks become deltas. A block is remembered if the deltas alone cannot restore it: it has a signature or a
 //! citation, is a server-side tool call, or deviates from the order thinking, text, calls.
 
-use super::part::{others, with_others};
-use super::{cite, stop_reason};
-use crate::chat::content_blocks::Seal;
-use crate::chat::{CONTENT_BLOCKS, Head, ONLY_ANTHROPIC};
+use crate::messages::part::{others, with_others};
+use crate::messages::{cite, stop_reason};
+use valvehouse_core::chat::content_blocks::Seal;
+use valvehouse_core::chat::{CONTENT_BLOCKS, Head, ONLY_ANTHROPIC};
 use valvehouse_json::Json;
 
 /// Converts the events of Anthropic's stream, one by one, to `chat.completion.chunk`s. Pings and errors produce
 /// no chunk; the caller handles errors first.
 ///
 /// ```
-/// use valvehouse_core::anthropic::Reader;
+/// use valvehouse_wire::messages::stream::Reader;
 /// use valvehouse_json::Json;
 /// let event = |text: &str| Json::parse(text.as_bytes()).unwrap();
 /// let mut reader = Reader::default();

@@ -1,11 +1,11 @@
 //! The blocks of an assistant message in their original order: thinking, text and tool calls.
 
 use super::part::{self, others, with_others};
-use crate::chat::content_blocks::{BlockTexts, CONTENT_BLOCKS, SEAL};
-use crate::chat::delta::is_custom;
-use crate::chat::{ModelCall, items};
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
+use valvehouse_core::chat::content_blocks::{BlockTexts, CONTENT_BLOCKS, SEAL};
+use valvehouse_core::chat::delta::is_custom;
+use valvehouse_core::chat::{ModelCall, items};
 use valvehouse_json::Json;
 
 /// Returns all blocks of an assistant message. A text that was changed since the model wrote it has its current

@@ -8,9 +8,9 @@ mod recorded;
 mod streaming;
 mod whatever;
 
-use valvehouse_core::anthropic::{Reader, Writer};
 use valvehouse_core::chat::Fold;
 use valvehouse_json::Json;
+use valvehouse_wire::messages::stream::{Reader, Writer};
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in {text}"))

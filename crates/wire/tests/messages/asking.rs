@@ -1,15 +1,16 @@
 //! Requests, both ways.
 
 use super::json;
-use valvehouse_core::anthropic::{AnthropicRequest, ask, read};
 use valvehouse_core::chat::plain;
 use valvehouse_core::chat::tool_results;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
+use valvehouse_wire::messages::answer;
+use valvehouse_wire::messages::request::{MessagesRequest, read, write};
 
 /// A chat request of these fields beside the model.
-fn converted_request(fields: &str) -> Result<AnthropicRequest, Error> {
-    ask(&json(&format!(r#"{{"model":"claude",{fields}}}"#)), false)
+fn converted_request(fields: &str) -> Result<MessagesRequest, Error> {
+    write(&json(&format!(r#"{{"model":"claude",{fields}}}"#)), false)
 }
 
 fn body(fields: &str) -> Json {
@@ -17,7 +18,7 @@ fn body(fields: &str) -> Json {
 }
 
 /// With a message of the user, so that only the other fields matter.
-fn with(fields: &str) -> Result<AnthropicRequest, Error> {
+fn with(fields: &str) -> Result<MessagesRequest, Error> {
     converted_request(&format!(r#""messages":[{{"role":"user","content":"hi"}}],{fields}"#))
 }
 
@@ -95,7 +96,7 @@ fn images_and_documents_are_translated_both_ways() {
     assert_eq!(parts.at_path("1.cache_control.type"), Json::from("ephemeral"));
     assert_eq!(parts.at_path("2.file.file_data"), Json::from("data:application/pdf;base64,BBBB"));
     assert_eq!(parts.at_path("3.source.data"), Json::from("hi"));
-    assert_eq!(ask(&back, false).unwrap().body.at_path("messages").to_string(), there);
+    assert_eq!(write(&back, false).unwrap().body.at_path("messages").to_string(), there);
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn settings_are_translated() {
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},
         "thinking":{"type":"adaptive"},"anthropic":{"beta":["b1"],"container":"c"},"betas":["b0"],
         "tools":[{"type":"function","function":{"name":"t","description":"d","strict":true}},{"type":"web_search_20250305","name":"web_search"}]"#;
-    let AnthropicRequest { body, beta, .. } = with(settings).unwrap();
+    let MessagesRequest { body, beta, .. } = with(settings).unwrap();
     body.remove("messages");
     assert_eq!(
         body.to_string(),
@@ -216,7 +217,7 @@ const FULL: &str = r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text
 fn an_anthropic_request_survives_a_round_trip() {
     let original = json(FULL);
     let chat = read(&original, Some("b1, b2")).unwrap();
-    let AnthropicRequest { body, beta, .. } = ask(&chat, false).unwrap();
+    let MessagesRequest { body, beta, .. } = write(&chat, false).unwrap();
     assert_eq!(beta.as_deref(), Some("b1,b2"));
     body.remove("stream");
     assert_eq!(body, original);
@@ -263,10 +264,10 @@ fn thinking_blocks_are_sent_back_unchanged_or_dropped() {
         let answer = json(
             r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"A","citations":[{"url":"u"}]}]}"#,
         );
-        let message = valvehouse_core::anthropic::completion(&answer).at_path("choices.0.message");
+        let message = answer::read(&answer).at_path("choices.0.message");
         edit(&message);
         let request = Json::from([("model", "m".into()), ("messages", vec![message].into())]);
-        ask(&request, false).unwrap().body.at_path("messages.0.content").to_string()
+        write(&request, false).unwrap().body.at_path("messages.0.content").to_string()
     };
     let text = r#"{"type":"text","text":"A","citations":[{"url":"u"}]}"#;
     assert_eq!(

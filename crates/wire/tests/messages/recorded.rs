@@ -1,10 +1,10 @@
 //! Recorded answers, which are not part of the project: in and out again without a loss.
 
 use super::{assembled, chunks, folded, json, written};
-use valvehouse_core::anthropic::{completion, message};
 use valvehouse_core::chat::{self, CONTENT_BLOCKS, ModelCall, response, split};
 use valvehouse_json::Json;
 use valvehouse_testkit::recordings::recorded;
+use valvehouse_wire::messages::answer;
 
 fn events(name: &str) -> Option<Vec<Json>> {
     let text = recorded(name)?;
@@ -48,8 +48,8 @@ fn recorded_answers_survive_a_round_trip() {
     for name in ["text", "text-tools", "thinking"] {
         let Some(text) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let original = json(&text);
-        let answer = completion(&original);
-        assert_eq!(meaning(&message(&answer)), meaning(&original), "{name}");
+        let answer = answer::read(&original);
+        assert_eq!(meaning(&answer::write(&answer)), meaning(&original), "{name}");
         // The same chunks reach a client of either kind.
         let chunks = split(&answer, true);
         assert_eq!(folded(&chunks), answer, "{name}");
@@ -80,9 +80,9 @@ fn recorded_streams_survive_a_round_trip() {
         }
         assert_eq!(meaning(&assembled(&written(&chunks))), meaning(&original), "{name}");
         let answer = folded(&chunks);
-        assert_eq!(meaning(&message(&answer)), meaning(&original), "{name}");
+        assert_eq!(meaning(&answer::write(&answer)), meaning(&original), "{name}");
         // The same answer, had it come whole, and had it been kept back and then streamed.
-        let whole = completion(&original);
+        let whole = answer::read(&original);
         assert_eq!(without_spaces(&whole), without_spaces(&answer), "{name}");
         let held = split(&answer, true);
         assert_eq!(meaning(&assembled(&written(&held))), meaning(&original), "{name}");

@@ -1,7 +1,7 @@
 //! Conversion of tools and `tool_choice` between the Anthropic and the OpenAI format.
 
 use super::part::{others, with_others};
-use crate::error::Error;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// Converts a tool to Anthropic's format. Tools that Anthropic runs itself are copied.

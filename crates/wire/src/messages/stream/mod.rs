@@ -1,0 +1,8 @@
+//! Streamed answers of the Messages API, as events.
+
+mod events;
+mod read;
+mod write;
+
+pub use read::Reader;
+pub use write::Writer;
