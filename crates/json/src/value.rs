@@ -118,6 +118,11 @@ impl Json {
         Self::Array(Array::default())
     }
 
+    /// Creates an object of these fields, in this order.
+    pub fn from_fields<K: Into<CompactString>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
+        fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+    }
+
     /// Returns the value of a key; `None` if the key is missing or this is not an object.
     pub fn get(&self, key: &str) -> Option<Self> {
         match self {

@@ -3,11 +3,13 @@
 //! Requests and answers have the format of OpenAI's chat API, as [`Json`](valvehouse_json::Json). A service
 //! with another protocol is converted in its own module.
 
+mod answer_stream;
 mod anthropic;
 mod custom_tools;
 mod demo;
 mod fallback;
 mod formatted;
+mod framing;
 mod mask;
 mod ollama;
 mod openai;

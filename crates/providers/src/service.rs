@@ -1,25 +1,21 @@
 //! A service over HTTP, for every protocol: its address, credentials and errors.
 
-use super::origin::{Origin, is_time, unwrapped};
+use super::answer_stream::chunks;
+use super::origin::{Origin, Shape, is_time, shape_of};
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::{self, BoxStream};
 use std::fmt;
 use std::time::Duration;
 use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::StreamChunk;
+use valvehouse_core::provider::{Answer, whole_within};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response, shown};
+use valvehouse_wire::{AnswerError, StreamReader, unwrapped};
 
 /// The timeout of a list of models.
 pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
-
-/// The maximum wait for the end of a body after the last event of an answer. A connection is only reused if
-/// it was read to its end.
-const AFTER_LAST: Duration = Duration::from_millis(100);
 
 /// The header whose values are merged with those in the body.
 pub(super) const BETA: &str = "anthropic-beta";
@@ -139,10 +135,38 @@ impl Service {
         })
     }
 
-    /// Returns the error for an answer without a required field.
-    pub(super) fn lacks(&self, answer: &Json, key: &str) -> Error {
-        let start = self.origin.excerpt(answer.to_string().as_bytes());
-        self.origin.error_quoting(&format!("returned a response without `{key}`"), &start)
+    /// Reads the answer to a chat request, which may be complete although a stream was requested, and the reverse.
+    /// `instead_of` names the answer in the error for another kind of body.
+    pub(super) async fn answer<R: StreamReader>(
+        &self,
+        mut response: Response,
+        is_streamed: bool,
+        reader: R,
+        whole: fn(&Json) -> Result<Json, AnswerError>,
+        instead_of: &str,
+    ) -> Result<Answer, Error> {
+        match shape_of(&mut response).await? {
+            Shape::Json => self.whole(response, whole).await.map(Answer::Whole),
+            Shape::Events => {
+                let memory = response.memory();
+                let chunks = chunks(self.origin.clone(), response.into_stream(), reader);
+                if is_streamed {
+                    return Ok(Answer::Stream(chunks));
+                }
+                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
+            }
+            Shape::Other => Err(self.unexpected(response, instead_of).await),
+        }
+    }
+
+    /// Reads a complete answer.
+    pub(super) async fn whole(
+        &self,
+        response: Response,
+        read: impl FnOnce(&Json) -> Result<Json, AnswerError>,
+    ) -> Result<Json, Error> {
+        let answer = self.parse(&response.whole().await?)?;
+        read(&answer).map_err(|error| self.origin.unreadable(error))
     }
 
     /// Returns the error for an answer of an unexpected kind.
@@ -169,29 +193,4 @@ pub(super) fn encoded(body: &Json) -> Result<Bytes, Error> {
     body.encode_raw()
         .map(Bytes::from)
         .map_err(|error| Error::invalid(format!("the request is {error}"), None))
-}
-
-/// Reads the rest of a body after the last event of an answer.
-pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Error>>) {
-    let rest = async { while let Some(Ok(_)) = body.next().await {} };
-    // After the timeout, the connection is closed instead of reused.
-    let _ = tokio::time::timeout(AFTER_LAST, rest).await;
-}
-
-/// A reader of a streamed answer.
-pub(super) trait Reads: Send + 'static {
-    /// Returns the next chunk; `None` after the last.
-    fn next(&mut self) -> impl Future<Output = Option<Result<StreamChunk, Error>>> + Send;
-}
-
-/// Returns all chunks of a reader as a stream. An error is the last item.
-pub(super) fn read<R: Reads>(reader: R) -> BoxStream<'static, Result<StreamChunk, Error>> {
-    stream::unfold(Some(reader), |reader| async {
-        let mut reader = reader?;
-        match reader.next().await? {
-            Ok(chunk) => Some((Ok(chunk), Some(reader))),
-            Err(error) => Some((Err(error), None)),
-        }
-    })
-    .boxed()
 }

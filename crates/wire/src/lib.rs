@@ -6,5 +6,13 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod answer_error;
 pub mod messages;
+pub mod ollama;
+pub mod openai;
+pub mod responses;
 pub mod service;
+mod stream_reader;
+
+pub use answer_error::{AnswerError, is_error, settled, status_in, unwrapped};
+pub use stream_reader::{ServiceEvent, StreamReader};

@@ -8,6 +8,9 @@ use valvehouse_json::Json;
 /// The type of a block that holds an item.
 pub const ITEM: &str = "response_item";
 
+/// The type of an input item with tools for the rest of the conversation.
+pub const ADDITIONAL_TOOLS: &str = "additional_tools";
+
 /// Wraps an item in a block; `calls` is the number of tool calls before the item in its answer.
 pub fn block(item: Json, calls: usize) -> Json {
     Json::from([("type", ITEM.into()), ("item", item), ("calls", calls.into())])

@@ -26,7 +26,6 @@ pub mod request;
 pub mod response;
 pub mod split;
 pub mod tool_results;
-pub mod tools;
 pub mod window;
 
 pub use call::ModelCall;

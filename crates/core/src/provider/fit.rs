@@ -1,7 +1,7 @@
 //! Adaptation of a request to its provider: settings that only the API of the client supports are omitted.
 
 use super::contract::{Provider, RESPONSES, Request};
-use crate::chat::tools::ADDITIONAL_TOOLS;
+use crate::chat::items::ADDITIONAL_TOOLS;
 use crate::chat::{ONLY_ANTHROPIC, left_out};
 use crate::chat::{items, message};
 use crate::error::Error;

@@ -1,16 +1,8 @@
-//! The provider for Anthropic's Messages API, which converts requests and answers.
-//!
-//! A streamed answer is converted to chunks of a chat. The reader reports errors among the events and detects
-//! an incomplete end.
+//! The provider for Anthropic's Messages API.
 
-use crate::origin::{Origin, Shape, is_error, shape_of};
 use crate::relay;
-use crate::service::{BETA, LIST_TIME, Reads, Service, drain, encoded, read};
-use bytes::Bytes;
-use futures::StreamExt;
+use crate::service::{BETA, LIST_TIME, Service, encoded};
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
-use std::collections::VecDeque;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
@@ -18,14 +10,12 @@ use valvehouse_core::chat::ONLY_ANTHROPIC;
 use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{
-    Answer, Provider, RelayRequest, RelayResponse, Request, StreamChunk, whole_within,
-};
+use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
-use valvehouse_net::sse::{Parser, SseEvent};
 use valvehouse_net::{Client, HttpCall, Response};
+use valvehouse_wire::messages::answer;
 use valvehouse_wire::messages::request::{self, MessagesRequest};
-use valvehouse_wire::messages::{answer, status_of, stream};
+use valvehouse_wire::messages::stream::Reader;
 
 /// The supported version of the API.
 const VERSION: &str = "2023-06-01";
@@ -98,34 +88,12 @@ impl Anthropic {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let beta = betas(beta, exchange);
         let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
-        let mut response = self.send(call, exchange).await?;
-        match shape_of(&mut response).await? {
-            Shape::Json => self.whole(response).await.map(Answer::Whole),
-            Shape::Events => {
-                let memory = response.memory();
-                let with_usage = !request.stream || wants_usage(&request.body);
-                let of_anthropics = request.body.get(ONLY_ANTHROPIC).is_some();
-                let (origin, body) = (self.service.origin.clone(), response.into_stream());
-                let chunks = chunks(origin, body, with_usage, of_anthropics && request.stream);
-                if request.stream {
-                    return Ok(Answer::Stream(chunks));
-                }
-                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
-            }
-            Shape::Other => Err(self.service.unexpected(response, "a message; check base_url").await),
-        }
-    }
-
-    async fn whole(&self, response: Response) -> Result<Json, Error> {
-        let message = self.service.parse(&response.whole().await?)?;
-        if message.get("content").is_some_and(|content| content.as_array().is_some()) {
-            message.list("content").iter().try_for_each(|block| check_call(&self.service.origin, block))?;
-            return Ok(answer::read(&message));
-        }
-        if is_error(&message) {
-            return Err(in_band(&self.service.origin, &message));
-        }
-        Err(self.service.lacks(&message, "content"))
+        let response = self.send(call, exchange).await?;
+        let with_usage = !request.stream || wants_usage(&request.body);
+        let of_anthropics = request.body.get(ONLY_ANTHROPIC).is_some();
+        let reader =
+            Reader::default().with_usage(with_usage).with_first_usage(of_anthropics && request.stream);
+        self.service.answer(response, request.stream, reader, answer::read, "a message; check base_url").await
     }
 
     async fn list(&self) -> Result<Vec<Json>, Error> {
@@ -206,124 +174,5 @@ impl Provider for Anthropic {
             let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
             relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
-    }
-}
-
-/// Converts the events of a streamed answer to chunks. An error is the last item.
-pub(super) fn chunks(
-    origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Error>>,
-    with_usage: bool,
-    with_first_usage: bool,
-) -> BoxStream<'static, Result<StreamChunk, Error>> {
-    let reader = Reader {
-        origin,
-        body,
-        parser: Parser::default(),
-        message: stream::Reader::default().with_usage(with_usage).with_first_usage(with_first_usage),
-        ready: VecDeque::new(),
-        input: Input::Open,
-    };
-    read(reader)
-}
-
-struct Reader {
-    origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Error>>,
-    parser: Parser,
-    message: stream::Reader,
-    ready: VecDeque<Json>,
-    input: Input,
-}
-
-#[derive(PartialEq)]
-enum Input {
-    Open,
-    /// The message has ended.
-    Stopped,
-    Ended,
-}
-
-impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
-        loop {
-            if let Some(chunk) = self.ready.pop_front() {
-                return Some(Ok(StreamChunk::new(chunk)));
-            }
-            if self.input == Input::Stopped && self.message.is_complete() {
-                drain(&mut self.body).await;
-                return None;
-            }
-            match self.parser.next() {
-                Some(Ok(event)) => {
-                    if let Err(error) = self.read(&event) {
-                        return Some(Err(error));
-                    }
-                }
-                Some(Err(error)) => {
-                    return Some(Err(self
-                        .origin
-                        .error(&format!("sent a stream that cannot be read: {error}"))));
-                }
-                None if self.input != Input::Open => return self.end().map(Err),
-                None => match self.body.next().await {
-                    Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(error)) if self.message.is_complete() => {
-                        tracing::debug!("ignored data after the end of a response: {error}");
-                        return None;
-                    }
-                    Some(Err(error)) => return Some(Err(error)),
-                    None => {
-                        self.input = Input::Ended;
-                        self.parser.finish();
-                    }
-                },
-            }
-        }
-    }
-}
-
-impl Reader {
-    fn read(&mut self, event: &SseEvent) -> Result<(), Error> {
-        // Some services end a stream as OpenAI does.
-        if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
-            return Ok(());
-        }
-        let json = self.origin.parse_part("an event", &event.data, self.input == Input::Ended)?;
-        if event.name.as_deref() == Some("error") || is_error(&json) {
-            return Err(in_band(&self.origin, &json));
-        }
-        if json.text("type").is_some_and(|kind| kind == "message_stop") {
-            self.input = Input::Stopped;
-        }
-        check_call(&self.origin, &json.field("content_block"))?;
-        self.ready.extend(self.message.read(&json));
-        Ok(())
-    }
-
-    /// Returns the error of a stream that ended too early. A message with a stop reason is complete, even
-    /// without a `message_stop`.
-    fn end(&self) -> Option<Error> {
-        let cut = || self.origin.cut("the stream ended without a stop_reason");
-        (!self.message.is_complete()).then(cut)
-    }
-}
-
-/// Checks the name of the tool in a block that calls one.
-fn check_call(origin: &Origin, block: &Json) -> Result<(), Error> {
-    match block.text("type").is_some_and(|kind| kind == "tool_use") {
-        true => origin.check_name(block),
-        false => Ok(()),
-    }
-}
-
-/// Returns the error in the body of a successful response. The status is that of the error's type.
-pub(super) fn in_band(origin: &Origin, event: &Json) -> Error {
-    let kind = event.at_path("error.type");
-    match (origin.in_band(event), kind.as_str().and_then(status_of)) {
-        (Error::Answered { provider, body, retry_after, .. }, Some(status)) => {
-            Error::Answered { provider, status, body, retry_after }
-        }
-        (error, _) => error,
     }
 }

@@ -1,9 +1,6 @@
-//! Ollama's own API, which supports more than its OpenAI-compatible API: thinking, options and complete
-//! arguments.
+//! Services with Ollama's own API.
 
-mod answer;
 mod provider;
-mod request;
 #[cfg(test)]
 mod tests;
 

@@ -1,20 +1,19 @@
 //! The provider for Ollama's API.
 
-use super::answer::AnswerReader;
-use super::{answer, request};
-use crate::origin::is_error;
+use crate::answer_stream::chunks_of_lines;
 use crate::relay;
 use crate::service::{LIST_TIME, Service, encoded};
 use futures::future::BoxFuture;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
-use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
+use valvehouse_wire::ollama::answer::Reader;
+use valvehouse_wire::ollama::request;
 
 /// A service with Ollama's own API.
 #[derive(Clone)]
@@ -50,9 +49,9 @@ impl Ollama {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let chat_body = request::chat(&request.body, request.stream)?;
-        let call = HttpCall::post(self.endpoint("chat"), encoded(&chat_body)?)
-            .header("content-type", "application/json");
+        let body = request::write(&request.body, request.stream)?;
+        let call =
+            HttpCall::post(self.endpoint("chat"), encoded(&body)?).header("content-type", "application/json");
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let response = self.send(call, exchange).await?;
         if response.media_type() == "text/html" {
@@ -61,24 +60,12 @@ impl Ollama {
             let what = "returned a web page instead of a chat response; check base_url";
             return Err(self.service.origin.error_quoting(what, &start));
         }
-        let model = request.body.text_or_empty("model");
-        let reading = AnswerReader::new(model, wants_usage(&request.body));
+        let reader = Reader::new(&request.body);
         if request.stream {
-            let body = response.into_stream();
-            return Ok(Answer::Stream(answer::chunks(self.service.origin.clone(), reading, body)));
+            let chunks = chunks_of_lines(self.service.origin.clone(), response.into_stream(), reader);
+            return Ok(Answer::Stream(chunks));
         }
-        let answer = self.service.parse(&response.whole().await?)?;
-        if is_error(&answer) {
-            return Err(self.service.origin.in_band(&answer));
-        }
-        if answer.get("message").is_none() {
-            return Err(self.service.lacks(&answer, "message"));
-        }
-        if answer.get("done").is_some_and(|done| done.as_bool() == Some(false)) {
-            return Err(self.service.origin.cut("it has `done: false`"));
-        }
-        answer::check_calls(&self.service.origin, &answer)?;
-        Ok(Answer::Whole(reading.whole(&answer)))
+        self.service.whole(response, |answer| reader.whole(answer)).await.map(Answer::Whole)
     }
 
     async fn list(&self) -> Result<Vec<Json>, Error> {

@@ -1,10 +1,10 @@
 //! Recognition of answers by their content instead of their media type, and passthrough of answers in the
 //! requested format.
 
-use super::provider;
+use crate::answer_stream::chunks;
 use crate::mask::{hidden, without};
 use crate::openai::provider::OpenAi;
-use crate::origin::{Shape, guess, is_error};
+use crate::origin::{Shape, guess};
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
@@ -13,6 +13,9 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole_within};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
+use valvehouse_wire::openai::answer;
+use valvehouse_wire::openai::stream::Reader;
+use valvehouse_wire::{AnswerError, is_error};
 
 const EVENTS: &str = "text/event-stream";
 
@@ -58,13 +61,13 @@ impl OpenAi {
                 (named, PassthroughBody::Whole(without(whole, self.service.origin.key.as_ref())))
             }
             (Shape::Json, true) => {
-                let answer = self.with_choices(response).await?;
+                let answer = self.service.whole(response, answer::read_choices).await?;
                 (Some(EVENTS.to_owned()), PassthroughBody::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
                 let memory = response.memory();
-                let chunks = response.into_stream();
-                let chunks = provider::chunks(self.service.origin.clone(), chunks, CallStream::default());
+                let reader = Reader::new(CallStream::default());
+                let chunks = chunks(self.service.origin.clone(), response.into_stream(), reader);
                 let answer = whole_within(chunks, memory.as_deref()).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
@@ -88,11 +91,13 @@ impl OpenAi {
         static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"choices\""));
         if CHOICES.find(&body).is_none() {
             let answer = self.service.parse(&body)?;
-            if is_error(&answer) {
-                return Err(self.service.origin.in_band(&answer));
-            }
-            if answer.as_object().is_none() {
-                return Err(self.service.lacks(&answer, "choices"));
+            let error = match is_error(&answer) {
+                true => Some(AnswerError::Sent(answer)),
+                false if answer.is_object() => None,
+                false => Some(AnswerError::Lacks("choices", answer)),
+            };
+            if let Some(error) = error {
+                return Err(self.service.origin.unreadable(error));
             }
         }
         // Without a `Content-Length`, only the end of the JSON shows if it is complete.

@@ -2,7 +2,6 @@
 
 mod answer;
 mod provider;
-mod quirks;
 #[cfg(test)]
 mod tests;
 

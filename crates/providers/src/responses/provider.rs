@@ -1,19 +1,17 @@
 //! The provider for the Responses API. Chats are converted; all other routes are those of OpenAI's chat API.
 
-use super::{answer, ask, stream};
 use crate::openai::OpenAi;
-use crate::origin::{Shape, is_error, shape_of};
 use crate::service::{Service, encoded};
 use futures::future::BoxFuture;
 use std::fmt;
 use valvehouse_config::Secret;
-use valvehouse_core::chat::request;
+use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{
-    Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request, whole_within,
-};
+use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
-use valvehouse_net::{Address, Client, HttpCall, Response};
+use valvehouse_net::{Address, Client, HttpCall};
+use valvehouse_wire::responses::stream::Reader;
+use valvehouse_wire::responses::{answer, request};
 
 /// A service with OpenAI's Responses API. It stores nothing, because the host sends the whole
 /// conversation.
@@ -55,35 +53,13 @@ impl OpenAiResponses {
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
-        let body = ask::ask(&request.body, request.stream)?;
+        let body = request::write(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.responses.clone(), encoded(&body)?).json(accept);
-        let mut response = self.openai.send(call, exchange).await?;
-        match shape_of(&mut response).await? {
-            Shape::Json => self.whole(response).await.map(Answer::Whole),
-            Shape::Events => {
-                let memory = response.memory();
-                let with_usage = !request.stream || request::wants_usage(&request.body);
-                let chunks =
-                    stream::chunks(self.service().origin.clone(), response.into_stream(), with_usage);
-                if request.stream {
-                    return Ok(Answer::Stream(chunks));
-                }
-                whole_within(chunks, memory.as_deref()).await.map(Answer::Whole)
-            }
-            Shape::Other => Err(self.service().unexpected(response, "a response; check base_url").await),
-        }
-    }
-
-    async fn whole(&self, response: Response) -> Result<Json, Error> {
-        let response = self.service().parse(&response.whole().await?)?;
-        if response.get("output").is_some_and(|output| output.as_array().is_some()) {
-            return answer::completion(&response, &self.service().origin);
-        }
-        if is_error(&response) {
-            return Err(answer::failed(&response, &self.service().origin));
-        }
-        Err(self.service().lacks(&response, "output"))
+        let response = self.openai.send(call, exchange).await?;
+        let reader = Reader::default().with_usage(!request.stream || wants_usage(&request.body));
+        let expected = "a response; check base_url";
+        self.service().answer(response, request.stream, reader, answer::read, expected).await
     }
 }
 

@@ -298,7 +298,11 @@ fn a_result_has_images_and_files_and_names_the_rest() {
         {"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}"#;
     let call = r#"{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
     let messages = format!(r#"{call},{{"role":"tool","tool_call_id":"c","content":[{parts}]}}"#);
-    let sent = super::ask::ask(&json(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)), false).unwrap();
+    let sent = valvehouse_wire::responses::request::write(
+        &json(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)),
+        false,
+    )
+    .unwrap();
     let output = sent.at_path("input.1.output");
     let kinds: Vec<_> = output.items().iter().map(|part| part.text("type").unwrap()).collect();
     assert_eq!(kinds, ["input_text", "input_image", "input_file", "input_text"], "{output}");

@@ -1,10 +1,8 @@
 //! The routes of Ollama's API.
 
-use super::answer::Writer;
 use super::embed::{embed, embeddings};
 use super::models;
 use super::rejection::{OllamaError, body};
-use super::request::{self, Kind};
 use crate::handler::post;
 use crate::headers::named;
 use crate::reply::json_response;
@@ -22,6 +20,8 @@ use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_wire::ollama::answer::Writer;
+use valvehouse_wire::ollama::request::{self, Kind};
 
 /// Returns the routes.
 pub(crate) fn routes() -> Router<Arc<App>> {

@@ -1,6 +1,5 @@
 //! The models and the version, over Ollama's API.
 
-use super::answer::Writer;
 use crate::auth;
 use crate::body::parsed_within;
 use crate::handler::{get, post};
@@ -18,6 +17,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
+use valvehouse_wire::ollama::answer::Writer;
 
 /// The version of Ollama whose API is served, with levels of thinking. Clients require a minimum: VS Code 0.6.4
 /// (`OllamaLMProvider`, `MINIMUM_OLLAMA_VERSION`).

@@ -3,10 +3,8 @@
 
 use super::endpoint::Responses;
 use super::endpoint::{code_of, message_of};
-use super::resource::End;
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
-use super::writer::Writer;
 use crate::body::{ReceivedBytes, parsed};
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Endpoint as _};
@@ -28,6 +26,8 @@ use valvehouse_host::app::{App, QueueSlot, StopReason, Ticket};
 use valvehouse_json::Json;
 use valvehouse_net::sse;
 use valvehouse_store::{StoredResponse, now};
+use valvehouse_wire::responses::answer::End;
+use valvehouse_wire::responses::stream::Writer;
 
 /// The maximum run time of a response.
 const MAX_TIME: Duration = Duration::from_secs(3600);
@@ -162,7 +162,7 @@ pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse
     if !latest.runner.is_empty() {
         // Another host runs the response. Its next heartbeat reports the takeover.
         let response = storage::response_of(&latest)?;
-        super::object::put(&response, "status", "cancelled");
+        response.put("status", "cancelled");
         let store = app.host.store();
         store.change_response(id, &latest.runner, &response.to_string(), None, true).await?;
         latest = storage::find(app, parts, id).await?;

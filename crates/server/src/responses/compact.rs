@@ -1,10 +1,5 @@
 //! `POST /v1/responses/compact`: compacts a conversation to the user's messages and a summary of the rest.
 
-use super::input::{self, sealed};
-use super::object::new_id;
-use super::object::{object, put};
-use super::request;
-use super::resource::{now, usage};
 use super::storage;
 use crate::first_choice;
 use crate::reply::OpenAiError;
@@ -13,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-use valvehouse_core::chat::tools::joined;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
+use valvehouse_wire::responses::{joined, new_id, now, request, usage};
 
 /// The instruction to write the summary.
 const ASK: &str = "The conversation above will be replaced by a summary that you write now, for yourself: you will go on \
@@ -53,9 +48,9 @@ impl Endpoint for Compactions {
         call.count(&before)?;
         storage::resolve(app, headers, &sent, &before).await?;
         let same = SAME.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
-        let items = input::items(&sent.field("input"))?;
+        let items = request::items(&sent.field("input"))?;
         let tools = tools_of(before.iter().chain(&items));
-        let whole = object(same.chain([("tools", tools.into()), ("tool_choice", "none".into())]));
+        let whole = Json::from_fields(same.chain([("tools", tools.into()), ("tool_choice", "none".into())]));
         let request = request::read(whole, before)?;
         if let Some(messages) = request.chat.field("messages").as_array() {
             let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
@@ -115,12 +110,12 @@ impl Encoder for Compaction {
         let item = [
             ("id", new_id("cmp").into()),
             ("type", "compaction".into()),
-            ("encrypted_content", sealed(&summary, None).into()),
+            ("encrypted_content", request::sealed(&summary, None).into()),
         ];
         let kept = self.kept.iter().map(|item| {
             let item = item.deep_clone();
 
-            put(&item, "status", "completed");
+            item.put("status", "completed");
             item
         });
         let output: Vec<Json> = kept.chain([Json::from(item)]).collect();
@@ -130,7 +125,7 @@ impl Encoder for Compaction {
             ("object", "response.compaction".into()),
             ("created_at", now().into()),
             ("output", output.into()),
-            ("usage", usage(&counted)),
+            ("usage", usage::write(&counted)),
         ]))
     }
 

@@ -1,9 +1,7 @@
 //! `/v1/conversations`: stored items that responses can continue.
 
-use super::input;
-use super::object::new_id;
-use super::object::{limit_of, page_of};
-use super::object::{object, read_stored};
+use super::pages::read_stored;
+use super::pages::{limit_of, page_of};
 use super::room::check_room;
 use crate::auth;
 use crate::extract::{self, Id, Words};
@@ -18,6 +16,8 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem, now};
+use valvehouse_wire::responses::new_id;
+use valvehouse_wire::responses::request::items;
 
 /// The time for which a conversation is stored after its last change.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -210,7 +210,7 @@ fn expiry() -> i64 {
 }
 
 fn shown(conversation: &ResponseConversation) -> Result<Json, Error> {
-    Ok(object([
+    Ok(Json::from_fields([
         ("id", conversation.id.as_str().into()),
         ("object", "conversation".into()),
         ("created_at", (conversation.created_ms / 1000).into()),
@@ -224,7 +224,7 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Error> {
     if given.as_str().is_some() {
         return Err(Error::invalid("invalid items: expected a list of items", Some("items")));
     }
-    let items = input::items(&given).map_err(|error| match error {
+    let items = items(&given).map_err(|error| match error {
         Error::Request { message, code, kind, .. } => {
             Error::Request { message: message.replace("input", "items"), param: Some("items"), code, kind }
         }

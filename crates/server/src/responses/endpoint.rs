@@ -2,10 +2,8 @@
 //!
 //! On a WebSocket, the latest response can be continued without being stored.
 
-use super::resource::Resource;
+use super::conversations;
 use super::storage::{self, Keeper};
-use super::writer::Writer;
-use super::{conversations, request};
 use crate::reply::{self, OpenAiError};
 use crate::turn::emitted_event::RenderedText;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -23,6 +21,9 @@ use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_wire::responses::answer::Resource;
+use valvehouse_wire::responses::request;
+use valvehouse_wire::responses::stream::Writer;
 
 /// Returns the events of a request with `generate: false`, for which no model is called.
 ///

@@ -3,7 +3,7 @@
 use super::background;
 use super::compact::Compactions;
 use super::endpoint::{Answer, Responses};
-use super::object::{limit_of, page_of};
+use super::pages::{limit_of, page_of};
 use super::storage;
 use crate::extract::{Id, Words};
 use crate::headers::named;

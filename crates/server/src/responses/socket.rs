@@ -3,7 +3,6 @@
 use super::counted_io::CountedIo;
 use super::endpoint::Local;
 use super::endpoint::warmed_up;
-use super::object::{object, put};
 use crate::auth;
 use crate::body::ReceivedBytes;
 use crate::middleware::checks;
@@ -352,7 +351,7 @@ impl Socket {
         let error = body.and_then(|body| body.get("error")).unwrap_or_else(Json::object);
         if error.text("code").is_none() {
             let kind = error.text("type").unwrap_or_else(|| "server_error".into());
-            put(&error, "code", kind);
+            error.put("code", kind);
         }
         self.send(&envelope(status, &error)).await
     }
@@ -421,7 +420,7 @@ fn error(code: &str, message: &str) -> Json {
         ("message", message.into()),
         ("param", Json::Null),
     ];
-    object(fields)
+    Json::from_fields(fields)
 }
 
 fn envelope(status: u16, error: &Json) -> Json {

@@ -10,10 +10,10 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
+use valvehouse_wire::responses::request::ResponsesRequest;
 
 use super::conversations;
-use super::object::{put, read_stored};
-use super::request::ResponsesRequest;
+use super::pages::read_stored;
 use super::room::check_room;
 use crate::auth;
 
@@ -183,7 +183,7 @@ pub(super) fn is_lost(seen_ms: i64) -> bool {
 /// Marks a response as failed because its runner is gone.
 async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Error> {
     let response = response_of(stored)?;
-    put(&response, "status", "failed");
+    response.put("status", "failed");
     let error = [
         ("code", "server_error".into()),
         (
@@ -191,7 +191,7 @@ async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Error> {
             "the host of this response stopped before it was finished; send the request again".into(),
         ),
     ];
-    put(&response, "error", Json::from(error));
+    response.put("error", Json::from(error));
     let store = app.host.store();
     store.change_response(&stored.id, &stored.runner, &response.to_string(), None, true).await?;
     Ok(())

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::tools::ADDITIONAL_TOOLS;
+use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
 use valvehouse_core::chat::{ChatRequest, items, keys};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;

@@ -1,15 +1,31 @@
 //! Conversion of complete (not streamed) responses between the Anthropic and the OpenAI format.
 
-use super::blocks;
+use super::blocks::{self, check_call};
 use super::cite::Citations;
 use super::part::{others, with_others};
 use super::stop_reason;
 use super::stream::Reader;
+use crate::answer_error::{AnswerError, is_error};
 use valvehouse_core::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
 
+/// Reads a service's answer.
+///
+/// # Errors
+/// Returns an error if the service sent one, or if a call has no name.
+pub fn read(message: &Json) -> Result<Json, AnswerError> {
+    if message.get("content").is_some_and(|content| content.is_array()) {
+        message.list("content").iter().try_for_each(check_call)?;
+        return Ok(completion(message));
+    }
+    match is_error(message) {
+        true => Err(AnswerError::Sent(message.clone())),
+        false => Err(AnswerError::Lacks("content", message.clone())),
+    }
+}
+
 /// Converts an Anthropic message to a `chat.completion`. The result equals what its stream would fold to.
-pub fn read(message: &Json) -> Json {
+pub fn completion(message: &Json) -> Json {
     let mut reader = Reader::default().with_usage(message.get("usage").is_some());
     let mut fold = Fold::default();
     for event in events(message) {

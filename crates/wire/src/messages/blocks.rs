@@ -1,8 +1,10 @@
 //! The blocks of an assistant message in their original order: thinking, text and tool calls.
 
 use super::part::{self, others, with_others};
+use crate::answer_error::check_name;
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
+use valvehouse_core::chat::call::BadCall;
 use valvehouse_core::chat::content_blocks::{BlockTexts, CONTENT_BLOCKS, SEAL};
 use valvehouse_core::chat::delta::is_custom;
 use valvehouse_core::chat::{ModelCall, items};
@@ -29,6 +31,11 @@ pub fn signed_blocks(message: &Json) -> usize {
         kind => kind == "redacted_thinking",
     };
     of_message(message).iter().filter(|block| is_signed(block)).count()
+}
+
+/// Checks the name of the tool in a block that calls one.
+pub(super) fn check_call(block: &Json) -> Result<(), BadCall> {
+    if block.text("type").is_some_and(|kind| kind == "tool_use") { check_name(block) } else { Ok(()) }
 }
 
 /// Returns a block without a text of its own, as the provider sent it.

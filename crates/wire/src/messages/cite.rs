@@ -78,8 +78,10 @@ pub(super) fn without_foreign(content: &Json) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reader, completion, message, read};
     use super::*;
+    use crate::messages::answer::{completion, write};
+    use crate::messages::request::read;
+    use crate::messages::stream::Reader;
 
     const CITED: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"It is cold.","annotations":[
         {"type":"url_citation","url_citation":{"url":"https://x.example","title":"X","start_index":0,"end_index":2}}]},
@@ -99,13 +101,13 @@ mod tests {
             {"start_index":5,"end_index":10,"url":"https://x.example","title":"X"}}]"#;
         assert_eq!(chat_message.field("annotations"), json(expected));
         // Anthropic's own citation is there once.
-        let back = message(&completion(&json(blocks)));
+        let back = write(&completion(&json(blocks)));
         assert_eq!(back.at_path("content.1.citations"), json(blocks).at_path("content.1.citations"));
     }
 
     #[test]
     fn citations_of_other_services_are_shown_but_not_sent_to_anthropic() {
-        let answer = message(&json(CITED));
+        let answer = write(&json(CITED));
         assert_eq!(
             answer.at_path("content.0.citations.0.url").as_str(),
             Some("https://x.example"),

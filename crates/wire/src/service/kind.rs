@@ -58,23 +58,6 @@ pub enum ServiceKind {
 
 use ServiceKind::*;
 
-/// The ends of hosts and the kinds of the services there.
-const HOSTS: [(&str, ServiceKind); 13] = [
-    ("api.openai.com", OpenAi),
-    (".azure.com", Azure),
-    ("generativelanguage.googleapis.com", Gemini),
-    (".mistral.ai", Mistral),
-    (".deepseek.com", DeepSeek),
-    (".moonshot.ai", Moonshot),
-    (".moonshot.cn", Moonshot),
-    (".groq.com", Groq),
-    ("openrouter.ai", OpenRouter),
-    (".x.ai", Xai),
-    (".z.ai", Zhipu),
-    (".bigmodel.cn", Zhipu),
-    (".amazonaws.com", Bedrock),
-];
-
 impl ServiceKind {
     /// Every kind, by its name.
     pub const ALL: [(&'static str, Self); 19] = [
@@ -99,25 +82,6 @@ impl ServiceKind {
         ("compatible", Compatible),
     ];
 
-    /// Returns the kind of a service from its protocol, its host and its kind in the configuration. The host of
-    /// a known service takes precedence over the configured kind.
-    pub fn of(protocol: Protocol, host: &str, kind: &str) -> Self {
-        let at_host = HOSTS.iter().find(|(end, _)| is_at(host, end)).map(|(_, kind)| *kind);
-        match (protocol, at_host) {
-            (Protocol::Responses, _) => Responses,
-            (Protocol::Ollama, _) => Ollama,
-            (Protocol::Messages, Some(Bedrock)) => Bedrock,
-            (Protocol::Messages, _) => Anthropic,
-            (Protocol::Chat, Some(kind)) if kind != Bedrock => kind,
-            (Protocol::Chat, _) => match kind {
-                "zai" => Zhipu,
-                // Ollama's form of OpenAI's API.
-                "anthropic" | "ollama" => Compatible,
-                kind => Self::from_name(kind).unwrap_or(Compatible),
-            },
-        }
-    }
-
     /// Returns the kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
@@ -132,9 +96,4 @@ impl ServiceKind {
     pub(super) fn is_messages(self) -> bool {
         matches!(self, Anthropic | Bedrock)
     }
-}
-
-/// Returns `true` for a host, or one below it if the end starts with a dot.
-fn is_at(host: &str, end: &str) -> bool {
-    host == end.trim_start_matches('.') || (end.starts_with('.') && host.ends_with(end))
 }

@@ -6,6 +6,7 @@
 //! before it is sent; [`Adaptation::names`] restores the client's tool names in the answer.
 
 mod kind;
+mod known;
 mod limit;
 mod draft;
 mod rule;
@@ -21,6 +22,7 @@ mod adapt;
 
 pub use adapt::{Adaptation, adapt, may_apply};
 pub use kind::{Protocol, ServiceKind};
+pub use known::KnownService;
 pub use names::Names;
 pub use table::{Row, markdown, rows};
 

@@ -421,6 +421,8 @@ fn a_service_is_recognized_by_its_host_and_its_kind() {
         (Chat, "api.mistral.ai", "openai", ServiceKind::Mistral),
         (Chat, "notmistral.ai", "openai", ServiceKind::OpenAi),
         (Chat, "api.z.ai", "zai", ServiceKind::Zhipu),
+        (Chat, "eu.api.openai.com", "openai", ServiceKind::OpenAi),
+        (Chat, "openrouter.ai", "deepseek", ServiceKind::OpenRouter),
         (Chat, "api.cerebras.ai", "cerebras", ServiceKind::Compatible),
         (Responses, "api.openai.com", "openai", ServiceKind::Responses),
         (Messages, "api.anthropic.com", "anthropic", ServiceKind::Anthropic),

@@ -264,7 +264,7 @@ fn thinking_blocks_are_sent_back_unchanged_or_dropped() {
         let answer = json(
             r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"A","citations":[{"url":"u"}]}]}"#,
         );
-        let message = answer::read(&answer).at_path("choices.0.message");
+        let message = answer::completion(&answer).at_path("choices.0.message");
         edit(&message);
         let request = Json::from([("model", "m".into()), ("messages", vec![message].into())]);
         write(&request, false).unwrap().body.at_path("messages.0.content").to_string()

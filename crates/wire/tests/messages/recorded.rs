@@ -48,7 +48,7 @@ fn recorded_answers_survive_a_round_trip() {
     for name in ["text", "text-tools", "thinking"] {
         let Some(text) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let original = json(&text);
-        let answer = answer::read(&original);
+        let answer = answer::completion(&original);
         assert_eq!(meaning(&answer::write(&answer)), meaning(&original), "{name}");
         // The same chunks reach a client of either kind.
         let chunks = split(&answer, true);
@@ -82,7 +82,7 @@ fn recorded_streams_survive_a_round_trip() {
         let answer = folded(&chunks);
         assert_eq!(meaning(&answer::write(&answer)), meaning(&original), "{name}");
         // The same answer, had it come whole, and had it been kept back and then streamed.
-        let whole = answer::read(&original);
+        let whole = answer::completion(&original);
         assert_eq!(without_spaces(&whole), without_spaces(&answer), "{name}");
         let held = split(&answer, true);
         assert_eq!(meaning(&assembled(&written(&held))), meaning(&original), "{name}");

@@ -3,6 +3,7 @@
 use super::{assembled, chunks, folded, json, written};
 use valvehouse_core::chat::{Head, ModelCall, event, response, split};
 use valvehouse_json::Json;
+use valvehouse_wire::StreamReader;
 use valvehouse_wire::messages::answer;
 use valvehouse_wire::messages::stream::{Reader, Writer};
 

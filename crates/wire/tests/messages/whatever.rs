@@ -213,7 +213,7 @@ proptest! {
 
     #[test]
     fn an_answer_survives_a_round_trip(original in answer(), size in 1..7_usize) {
-        let whole = answer::read(&original);
+        let whole = answer::completion(&original);
         let back = answer::write(&whole);
         prop_assert_eq!(content(&back), content(&original));
         prop_assert_eq!(back.at_path("usage"), original.at_path("usage"));
@@ -232,7 +232,7 @@ proptest! {
 
     #[test]
     fn a_withheld_answer_arrives_complete(original in answer()) {
-        let held = assembled(&written(&split(&answer::read(&original), true)));
+        let held = assembled(&written(&split(&answer::completion(&original), true)));
         // Thoughts come first then and calls last: what they parted may be one text.
         let of = |message: &Json, kinds: &[&str]| -> Vec<Json> {
             let blocks = message.at_path("content").items().into_iter();

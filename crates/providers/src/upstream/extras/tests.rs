@@ -80,7 +80,7 @@ fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
         r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"Hm."},
         {"type":"thinking","thinking":" again","signature":"t"},{"type":"tool_use","id":"c","name":"f","input":{"b":2,"a":1}}]}"#,
     );
-    let sent = answer::read(&service);
+    let sent = answer::completion(&service);
     let extras = Arc::new(Extras::default());
     extras.recorder("p", &request(&question("q"))).whole(&sent);
     let message = sent.at_path("choices.0.message").deep_clone();

@@ -213,7 +213,7 @@ fn assistant(content: &Json) -> Json {
         return message("assistant", text.clone().into());
     }
     let answer = Json::from([("content", cite::without_foreign(content))]);
-    let chat_message = response::message_of(&answer::read(&answer));
+    let chat_message = response::message_of(&answer::completion(&answer));
     // The blocks hold the citations; chat requests have no annotations.
     chat_message.remove("annotations");
     chat_message

@@ -3,10 +3,15 @@
 //! Blocks become deltas. A block is remembered if the deltas alone cannot restore it: it has a signature or a
 //! citation, is a server-side tool call, or deviates from the order thinking, text, calls.
 
+use crate::answer_error::{AnswerError, is_error};
+use crate::messages::blocks::check_call;
 use crate::messages::part::{others, with_others};
 use crate::messages::{cite, stop_reason};
+use crate::stream_reader::{ServiceEvent, StreamReader};
+use std::collections::VecDeque;
 use valvehouse_core::chat::content_blocks::Seal;
 use valvehouse_core::chat::{CONTENT_BLOCKS, Head, ONLY_ANTHROPIC};
+use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
 
 /// Converts the events of Anthropic's stream, one by one, to `chat.completion.chunk`s. Pings and errors produce
@@ -30,6 +35,8 @@ pub struct Reader {
     blocks: DeltaConverter,
     counts: Option<Json>,
     ended: bool,
+    /// Set once `message_stop` was received.
+    stopped: bool,
 }
 
 impl Reader {
@@ -69,11 +76,6 @@ impl Reader {
             "message_delta" => self.end(event),
             _ => Vec::new(),
         }
-    }
-
-    /// Returns `true` if the stop reason has arrived; later events carry no content.
-    pub fn is_complete(&self) -> bool {
-        self.ended
     }
 
     /// Handles `message_start`. A repeated `message_start` continues the same message.
@@ -145,6 +147,36 @@ impl Reader {
     /// Returns the head of the message, a new one if the provider sent no `message_start`.
     fn head(&mut self) -> Head {
         self.head.get_or_insert_with(|| Head::new("")).clone()
+    }
+}
+
+impl StreamReader for Reader {
+    fn read_event(
+        &mut self,
+        event: ServiceEvent,
+        out: &mut VecDeque<StreamChunk>,
+    ) -> Result<(), AnswerError> {
+        let ServiceEvent { name, json, .. } = event;
+        if name.as_deref() == Some("error") || is_error(&json) {
+            return Err(AnswerError::Sent(json));
+        }
+        self.stopped |= json.text("type").is_some_and(|kind| kind == "message_stop");
+        check_call(&json.field("content_block"))?;
+        out.extend(self.read(&json).into_iter().map(StreamChunk::new));
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    /// A message with a stop reason is complete, even without a `message_stop`.
+    fn end(&self) -> Option<AnswerError> {
+        (!self.ended).then(|| AnswerError::Cut("the stream ended without a stop_reason".into()))
     }
 }
 

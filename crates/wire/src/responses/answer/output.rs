@@ -1,13 +1,12 @@
 //! The items of a response's output.
 
-use super::input::sealed;
-use super::object::{object, put};
 use super::resource::Resource;
-use valvehouse_core::chat::tools::Spaces;
+use crate::responses::request::sealed;
+use crate::responses::tools::Spaces;
 use valvehouse_json::Json;
 
 /// Returns a reasoning item.
-pub(super) fn reasoning(
+pub(in crate::responses) fn reasoning(
     id: &str,
     text: &str,
     blocks: Option<&Json>,
@@ -27,12 +26,12 @@ pub(super) fn reasoning(
     ];
     let encrypted = (resource.with_encrypted && status != "in_progress")
         .then(|| ("encrypted_content", sealed(text, blocks).into()));
-    object(item.into_iter().chain(encrypted))
+    Json::from_fields(item.into_iter().chain(encrypted))
 }
 
 /// Returns a reasoning item that its provider encrypted: the provider's content, with the text after the
 /// filters.
-pub(super) fn encrypted_reasoning(
+pub(in crate::responses) fn encrypted_reasoning(
     id: &str,
     text: &str,
     sent: &Json,
@@ -48,13 +47,13 @@ pub(super) fn encrypted_reasoning(
     own
 }
 
-pub(super) fn reasoning_part(text: &str, is_summary: bool) -> Json {
+pub(in crate::responses) fn reasoning_part(text: &str, is_summary: bool) -> Json {
     let kind = if is_summary { "summary_text" } else { "reasoning_text" };
     Json::from([("type", kind.into()), ("text", text.into())])
 }
 
 /// Returns a message of the model.
-pub(super) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
+pub(in crate::responses) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
     Json::from([
         ("id", id.into()),
         ("type", "message".into()),
@@ -65,7 +64,7 @@ pub(super) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
 }
 
 /// Returns the text part of a message, with its sources and log probabilities.
-pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> Json {
+pub(in crate::responses) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> Json {
     Json::from([
         ("type", "output_text".into()),
         ("text", text.into()),
@@ -75,35 +74,33 @@ pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> 
 }
 
 /// Returns a source of a text without the nested object that chats use.
-pub(super) fn annotation(given: &Json) -> Json {
+pub(in crate::responses) fn annotation(given: &Json) -> Json {
     let kind = given.text_or_empty("type");
     let Some(Json::Object(inner)) = given.get(&kind) else { return given.deep_clone() };
-    let fields: Vec<(compact_str::CompactString, Json)> =
-        inner.entries().into_iter().map(|(key, value)| (key, value.deep_clone())).collect();
-    let kind = [("type".into(), kind.into())];
-    kind.into_iter().chain(fields).collect::<valvehouse_json::Object>().into()
+    let fields = inner.entries().into_iter().map(|(key, value)| (key, value.deep_clone()));
+    Json::from_fields([("type".into(), kind.into())].into_iter().chain(fields))
 }
 
 /// Returns the log probability of a token, with all fields that clients read.
-pub(super) fn logprob(given: &Json) -> Json {
+pub(in crate::responses) fn logprob(given: &Json) -> Json {
     let given = given.deep_clone();
     let token = given.text_or_empty("token");
     if given.get("bytes").is_none_or(|bytes| bytes.is_null()) {
         let bytes: Vec<Json> = token.bytes().map(|byte| i64::from(byte).into()).collect();
-        put(&given, "bytes", bytes);
+        given.put("bytes", bytes);
     }
     if given.get("top_logprobs").is_none_or(|top| top.is_null()) {
-        put(&given, "top_logprobs", Json::array());
+        given.put("top_logprobs", Json::array());
     }
     given
 }
 
-pub(super) fn refusal_part(text: &str) -> Json {
+pub(in crate::responses) fn refusal_part(text: &str) -> Json {
     Json::from([("type", "refusal".into()), ("refusal", text.into())])
 }
 
 /// Returns a call of a function or of a custom tool, with the arguments or input received so far.
-pub(super) fn call(
+pub(in crate::responses) fn call(
     id: &str,
     call_id: &str,
     name: &str,
@@ -123,5 +120,5 @@ pub(super) fn call(
         ("name", name.into()),
         (key, given.into()),
     ];
-    object(item.into_iter().chain(space.map(|(space, _)| ("namespace", space.as_str().into()))))
+    Json::from_fields(item.into_iter().chain(space.map(|(space, _)| ("namespace", space.as_str().into()))))
 }

@@ -1,15 +1,14 @@
 //! Conversion of conversation items to chat messages.
 
-use super::object::new_id;
-use super::object::object;
 use super::tools::Tools;
+use crate::responses::id::new_id;
+use crate::responses::tools::joined;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::items;
-use valvehouse_core::chat::tools::joined;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -22,7 +21,7 @@ const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n
 ///
 /// # Errors
 /// Returns a request error if the input is neither a text nor a list of objects.
-pub(super) fn items(input: &Json) -> Result<Vec<Json>, Error> {
+pub fn items(input: &Json) -> Result<Vec<Json>, Error> {
     match input {
         Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
         Json::Array(items) => {
@@ -253,7 +252,7 @@ impl Turn {
         if !turn.calls.is_empty() {
             fields.push(("tool_calls", turn.calls.into()));
         }
-        out.push(object(fields));
+        out.push(Json::from_fields(fields));
     }
 }
 
@@ -298,12 +297,12 @@ fn part(part: &Json) -> Json {
         Some("input_image") => {
             let mut image = vec![("url", part.field("image_url"))];
             image.extend(field("detail").map(|detail| ("detail", detail)));
-            Json::from([("type", "image_url".into()), ("image_url", object(image))])
+            Json::from([("type", "image_url".into()), ("image_url", Json::from_fields(image))])
         }
         Some("input_file") => {
             let file = ["file_id", "file_data", "filename", "file_url"];
             let file = file.into_iter().filter_map(|key| Some((key, field(key)?)));
-            Json::from([("type", "file".into()), ("file", object(file))])
+            Json::from([("type", "file".into()), ("file", Json::from_fields(file))])
         }
         _ => part.deep_clone(),
     }
@@ -338,7 +337,7 @@ fn check_content(content: &Json, place: &str) -> Result<(), Error> {
 
 /// Encodes thoughts with the signed blocks of their provider, or a summary, for a client that stores its own
 /// state.
-pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
+pub fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
     let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().into())]);
     format!("{OWN}{}", URL_SAFE_NO_PAD.encode(packed.to_string()))
 }

@@ -1,13 +1,14 @@
 //! Answers in Ollama's format, complete or line by line.
 
-use super::request::Kind;
+use crate::ollama::request::Kind;
 use compact_str::CompactString;
 use std::time::Instant;
 use valvehouse_core::chat::{Ending, Fold, ModelCall, event, message, response};
 use valvehouse_json::{Json, Object};
 
-/// Writes one answer.
-pub(super) struct Writer {
+/// Writes one answer, complete or line by line.
+#[derive(Debug)]
+pub struct Writer {
     kind: Kind,
     model: CompactString,
     began: Instant,
@@ -17,13 +18,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(kind: Kind, model: CompactString) -> Self {
+    /// Starts an answer of a route for a model.
+    pub fn new(kind: Kind, model: CompactString) -> Self {
         let fold = Fold::default();
         Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
     }
 
     /// Returns the line for a chunk if it contains text. Tool calls are sent complete, before the end.
-    pub(super) fn write(&mut self, chunk: &Json) -> Option<Json> {
+    pub fn write(&mut self, chunk: &Json) -> Option<Json> {
         self.fold.push(chunk);
         // An answer of Ollama's API has one choice.
         let Some(choice) = response::first_choice(chunk) else {
@@ -44,12 +46,12 @@ impl Writer {
 
     /// Returns `true` if all chunks so far belong to choices other than the first. They cannot become an
     /// answer.
-    pub(super) fn lacks_first_choice(&self) -> bool {
+    pub fn lacks_first_choice(&self) -> bool {
         self.has_others && !self.has_first
     }
 
     /// Returns the lines of the end.
-    pub(super) fn end(mut self) -> Vec<Json> {
+    pub fn end(mut self) -> Vec<Json> {
         let answer = std::mem::take(&mut self.fold).finish();
         let calls = calls(&message_of(&answer));
         let calls =
@@ -59,7 +61,7 @@ impl Writer {
     }
 
     /// Returns a complete answer.
-    pub(super) fn whole(&self, answer: &Json) -> Json {
+    pub fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
         let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(&own));
@@ -67,7 +69,7 @@ impl Writer {
     }
 
     /// Returns the answer to a request that only loads a model.
-    pub(super) fn loaded(&self) -> Json {
+    pub fn loaded(&self) -> Json {
         let why = vec![("done_reason".into(), "load".into())];
         self.line(self.message_fields("", "", Vec::new()), why, true)
     }

@@ -1,20 +1,8 @@
-//! Helpers for JSON objects, ids and pages of items.
+//! Pages of items, and items as stored.
 
 use crate::extract::Words;
 use valvehouse_core::error::Error;
-use valvehouse_json::{Json, Object};
-
-/// Creates an object with these fields, in this order.
-pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
-    fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into()
-}
-
-/// Sets a field of a new object, which accepts any value.
-pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
-    if object.set(key, value).is_err() {
-        tracing::error!("cannot set the field `{key}`: the value is read-only");
-    }
-}
+use valvehouse_json::Json;
 
 /// Parses stored JSON.
 ///
@@ -23,11 +11,6 @@ pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
 pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Error> {
     let damaged = |error| Error::Host(format!("cannot read {of} from the store: {error}; delete it"));
     Json::parse(text.as_bytes()).map_err(damaged)
-}
-
-/// Creates an unguessable id such as `resp_…` or `msg_…`.
-pub(super) fn new_id(prefix: &str) -> String {
-    format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Returns the maximum number of items of a page: 1 to 100, by default 20.

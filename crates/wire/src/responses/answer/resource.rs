@@ -1,15 +1,13 @@
 //! The response object: its status, items, usage and the settings of its request.
 
-use super::object::new_id;
-use super::object::{object, put};
-use super::request::ResponsesRequest;
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::responses::id::{new_id, now};
+use crate::responses::request::ResponsesRequest;
 use valvehouse_core::chat::Ending;
 use valvehouse_json::Json;
 
 /// The fields of a response that stay the same in all its events.
 #[derive(Clone)]
-pub(super) struct Resource {
+pub struct Resource {
     /// `resp_…`.
     id: String,
     created_at: i64,
@@ -17,13 +15,13 @@ pub(super) struct Resource {
     settings: Vec<(&'static str, Json)>,
     model: Json,
     /// Set if reasoning items contain the provider's encrypted content.
-    pub(super) with_encrypted: bool,
+    pub(in crate::responses) with_encrypted: bool,
     /// Set if the request asks for a summary of the reasoning.
-    pub(super) with_summary: bool,
+    pub(in crate::responses) with_summary: bool,
 }
 
 /// The state of a response.
-pub(super) enum End {
+pub enum End {
     /// The response waits in the background.
     Queued,
     /// The response is in progress.
@@ -37,7 +35,8 @@ pub(super) enum End {
 }
 
 impl Resource {
-    pub(super) fn new(request: &ResponsesRequest) -> Self {
+    /// Creates the response to a request, with a new id.
+    pub fn new(request: &ResponsesRequest) -> Self {
         let sent = &request.sent;
         let or = |key: &str, default: Json| sent.given(key).map_or(default, |value| value.deep_clone());
         let format = sent.at_path("text.format");
@@ -90,12 +89,12 @@ impl Resource {
     }
 
     /// Returns the id.
-    pub(super) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Returns the response with these items.
-    pub(super) fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
+    pub fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
         let (status, error, incomplete) = match end {
             End::Queued => ("queued", Json::Null, Json::Null),
             End::InProgress => ("in_progress", Json::Null, Json::Null),
@@ -119,7 +118,7 @@ impl Resource {
             ("output", output.to_vec().into()),
             ("usage", usage.clone()),
         ];
-        object(own.into_iter().chain(self.settings.iter().cloned()))
+        Json::from_fields(own.into_iter().chain(self.settings.iter().cloned()))
     }
 }
 
@@ -129,42 +128,16 @@ fn tool(tool: &Json) -> Json {
     if tool.text("type").is_some_and(|kind| kind == "function") {
         let absent =
             ["description", "parameters", "strict"].into_iter().filter(|key| tool.get(key).is_none());
-        absent.for_each(|key| put(&tool, key, Json::Null));
+        absent.for_each(|key| tool.put(key, Json::Null));
     }
     tool
 }
 
 /// Converts a `finish_reason` to the reason for an incomplete response; `None` if the response is complete.
-pub(super) fn incomplete_reason(finish: &str) -> Option<&'static str> {
+pub(in crate::responses) fn incomplete_reason(finish: &str) -> Option<&'static str> {
     match Ending::of(finish) {
         Ending::Length => Some("max_output_tokens"),
         Ending::ContentFilter => Some("content_filter"),
         _ => None,
     }
-}
-
-/// Converts the token counts of a chat to those of a response.
-pub(super) fn usage(chat: &Json) -> Json {
-    if chat.as_object().is_none() {
-        return Json::Null;
-    }
-    let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
-    let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
-    let cached = Json::from([("cached_tokens", count("prompt_tokens_details.cached_tokens").into())]);
-    let reasoning = count("completion_tokens_details.reasoning_tokens");
-    Json::from([
-        ("input_tokens", input.into()),
-        ("input_tokens_details", cached),
-        ("output_tokens", output.into()),
-        ("output_tokens_details", Json::from([("reasoning_tokens", reasoning.into())])),
-        (
-            "total_tokens",
-            chat.get("total_tokens").and_then(|all| all.as_i64()).unwrap_or(input + output).into(),
-        ),
-    ])
-}
-
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -1,9 +1,8 @@
 //! Conversion of a Responses API request to a chat request.
 
 use super::input;
-use super::object::object;
 use super::tools::Tools;
-use valvehouse_core::chat::tools::Spaces;
+use crate::responses::tools::Spaces;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -54,19 +53,19 @@ const SAID: [&str; 19] = [
 const HOST_METADATA: [&str; 6] = ["chat_id", "message_id", "features", "files", "filter_ids", "variables"];
 
 /// A converted request.
-pub(super) struct ResponsesRequest {
+pub struct ResponsesRequest {
     /// The chat request.
-    pub(super) chat: Json,
+    pub chat: Json,
     /// The original request.
-    pub(super) sent: Json,
+    pub sent: Json,
     /// The items of the conversation, ending with those of this request. A text is a message.
-    pub(super) conversation: Vec<Json>,
+    pub conversation: Vec<Json>,
     /// The id of the stored conversation that the request continues.
-    pub(super) conversation_id: Option<String>,
+    pub conversation_id: Option<String>,
     /// The number of items before those of this request.
-    pub(super) earlier: usize,
+    pub earlier: usize,
     /// The functions of namespaces, by their names in the chat.
-    pub(super) spaces: Spaces,
+    pub spaces: Spaces,
 }
 
 /// Returns the fields without an equivalent in chats, for a provider that is called over this API.
@@ -81,7 +80,7 @@ fn wishes(sent: &Json) -> Json {
 ///
 /// # Errors
 /// Returns a request error that names the field if an item or a tool is invalid.
-pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
+pub fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     let items = input::items(&sent.field("input"))?;
     let earlier = before.len();
     let mut conversation = before;
@@ -117,7 +116,14 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Er
     }
     let spaces = tools.spaces().clone();
     let conversation_id = sent.given("conversation").and_then(|given| conversation_id(&given));
-    Ok(ResponsesRequest { chat: object(fields), sent, conversation, conversation_id, earlier, spaces })
+    Ok(ResponsesRequest {
+        chat: Json::from_fields(fields),
+        sent,
+        conversation,
+        conversation_id,
+        earlier,
+        spaces,
+    })
 }
 
 /// A field with one type: its name, the expectation in the error message, and the check.
@@ -157,7 +163,7 @@ fn is_number(value: &Json) -> bool {
 ///
 /// # Errors
 /// Returns a request error that names the field if one is missing, has another type or is not supported.
-pub(super) fn check(sent: &Json) -> Result<(), Error> {
+pub fn check(sent: &Json) -> Result<(), Error> {
     let invalid = |field: &'static str, expected: &str| {
         Err(Error::invalid(format!("invalid {field}: expected {expected}"), Some(field)))
     };
@@ -213,7 +219,7 @@ pub(super) fn check(sent: &Json) -> Result<(), Error> {
 }
 
 /// Returns the id in the field `conversation`, which is a text or an object with an `id`.
-pub(super) fn conversation_id(given: &Json) -> Option<String> {
+pub fn conversation_id(given: &Json) -> Option<String> {
     let id = given.as_str().map(str::to_owned).or_else(|| given.text("id").map(String::from));
     id.filter(|id| !id.is_empty())
 }
@@ -225,7 +231,7 @@ fn response_format(sent: &Json) -> Option<Json> {
         "json_schema" => {
             let keys = ["name", "description", "schema", "strict"];
             let schema = keys.into_iter().filter_map(|key| Some((key, format.given(key)?.deep_clone())));
-            Some(Json::from([("type", "json_schema".into()), ("json_schema", object(schema))]))
+            Some(Json::from([("type", "json_schema".into()), ("json_schema", Json::from_fields(schema))]))
         }
         "json_object" => Some(Json::from([("type", "json_object".into())])),
         _ => None,
@@ -236,6 +242,6 @@ fn response_format(sent: &Json) -> Option<Json> {
 fn host_metadata(sent: &Json) -> Option<Json> {
     let metadata = sent.get("metadata")?;
     let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.deep_clone())));
-    let own = object(own);
+    let own = Json::from_fields(own);
     (!own.is_empty()).then_some(own)
 }

@@ -1,48 +1,20 @@
-//! Conversion of the events of a response to chunks of a chat. The reader reports errors among the events and
-//! detects an incomplete end.
+//! Conversion of the events of a response to chunks of a chat.
 
-use super::answer;
-use super::ask::object;
-use crate::origin::{Origin, is_error};
-use crate::service::{Reads, drain, read};
-use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use crate::answer_error::{AnswerError, check_name, is_error};
+use crate::responses::{answer, usage};
+use crate::stream_reader::{ServiceEvent, StreamReader};
 use std::collections::{HashMap, HashSet, VecDeque};
-use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::items;
-use valvehouse_core::error::Error;
+use valvehouse_core::chat::{CONTENT_BLOCKS, items};
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
-use valvehouse_net::sse::{Parser, SseEvent};
 
-/// Converts the events of a streamed answer to chunks. An error is the last item.
-pub(super) fn chunks(
-    origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Error>>,
-    with_usage: bool,
-) -> BoxStream<'static, Result<StreamChunk, Error>> {
-    let response = Response { with_usage, ..Response::default() };
-    read(Reader { origin, body, parser: Parser::default(), response, is_ended: false, is_failed: false })
-}
-
-struct Reader {
-    origin: Origin,
-    body: BoxStream<'static, Result<Bytes, Error>>,
-    parser: Parser,
-    response: Response,
-    is_ended: bool,
-    /// Set once the response failed without a reason, which may follow in an `error` event.
-    is_failed: bool,
-}
-
-/// The response received so far.
-#[derive(Default)]
-struct Response {
+/// Converts the events of a response to chunks of a chat.
+#[derive(Debug, Default)]
+pub struct Reader {
     with_usage: bool,
     /// The response object of the first event, which contains the id.
     head: Json,
-    ready: VecDeque<Json>,
+    ready: Vec<Json>,
     /// The positions of the items whose content arrived in chunks.
     streamed_items: HashSet<i64>,
     /// The number of each call, by the position of its item.
@@ -50,76 +22,57 @@ struct Response {
     /// The position of the latest thoughts.
     thought: Option<(i64, i64)>,
     is_over: bool,
+    /// Set once the response failed without a reason, which may follow in an `error` event.
+    is_failed: bool,
 }
 
-impl Reads for Reader {
-    async fn next(&mut self) -> Option<Result<StreamChunk, Error>> {
-        loop {
-            if let Some(chunk) = self.response.ready.pop_front() {
-                return Some(Ok(StreamChunk::new(chunk)));
+impl StreamReader for Reader {
+    fn read_event(
+        &mut self,
+        event: ServiceEvent,
+        out: &mut VecDeque<StreamChunk>,
+    ) -> Result<(), AnswerError> {
+        let json = event.json;
+        match &*json.text_or_empty("type") {
+            "error" | "" => return Err(answer::failed(&json)),
+            "response.failed" | "response.cancelled" => match answer::error_in(&json) {
+                Some(_) => return Err(answer::failed(&json)),
+                None => self.is_failed = true,
+            },
+            _ if self.is_failed => {}
+            kind if !kind.starts_with("response.") && is_error(&json) => return Err(answer::failed(&json)),
+            kind => {
+                if kind == "response.output_item.done" && is_call(&json.field("item")) {
+                    check_name(&json.field("item"))?;
+                }
+                self.read(kind, &json);
+                out.extend(self.ready.drain(..).map(StreamChunk::new));
             }
-            if self.response.is_over {
-                drain(&mut self.body).await;
-                return None;
-            }
-            match self.parser.next() {
-                Some(Ok(event)) => {
-                    if let Err(error) = self.read(&event) {
-                        return Some(Err(error));
-                    }
-                }
-                Some(Err(error)) => {
-                    return Some(Err(self
-                        .origin
-                        .error(&format!("sent a stream that cannot be read: {error}"))));
-                }
-                None if self.is_ended && self.is_failed => {
-                    return Some(Err(answer::failed(&Json::Null, &self.origin)));
-                }
-                None if self.is_ended => {
-                    return Some(Err(self.origin.cut("the stream ended before response.completed")));
-                }
-                None => match self.body.next().await {
-                    Some(Ok(bytes)) => self.parser.push(&bytes),
-                    Some(Err(error)) => return Some(Err(error)),
-                    None => {
-                        self.is_ended = true;
-                        self.parser.finish();
-                    }
-                },
-            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn end(&self) -> Option<AnswerError> {
+        match (self.is_over, self.is_failed) {
+            (true, _) => None,
+            (false, true) => Some(answer::failed(&Json::Null)),
+            (false, false) => Some(AnswerError::Cut("the stream ended before response.completed".into())),
         }
     }
 }
 
 impl Reader {
-    fn read(&mut self, event: &SseEvent) -> Result<(), Error> {
-        if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
-            return Ok(());
-        }
-        let json = self.origin.parse_part("an event", &event.data, self.is_ended)?;
-        match &*json.text_or_empty("type") {
-            "error" | "" => return Err(answer::failed(&json, &self.origin)),
-            "response.failed" | "response.cancelled" => match answer::error_in(&json) {
-                Some(_) => return Err(answer::failed(&json, &self.origin)),
-                None => self.is_failed = true,
-            },
-            _ if self.is_failed => {}
-            kind if !kind.starts_with("response.") && is_error(&json) => {
-                return Err(answer::failed(&json, &self.origin));
-            }
-            kind => {
-                if kind == "response.output_item.done" && is_call(&json.field("item")) {
-                    self.origin.check_name(&json.field("item"))?;
-                }
-                self.response.read(kind, &json);
-            }
-        }
-        Ok(())
+    /// Appends a final chunk with the usage, if `is_enabled`.
+    #[must_use]
+    pub fn with_usage(mut self, is_enabled: bool) -> Self {
+        self.with_usage = is_enabled;
+        self
     }
-}
 
-impl Response {
     fn read(&mut self, kind: &str, event: &Json) {
         let place = event.get("output_index").and_then(|place| place.as_i64()).unwrap_or(0);
         let delta = || event.field("delta");
@@ -132,7 +85,7 @@ impl Response {
                 self.streamed_items.insert(place);
                 let logprobs = event.list("logprobs");
                 self.delta([("content", delta())]);
-                if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.back()) {
+                if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.last()) {
                     // The object is new, so it accepts any value.
                     chunk.at_path("choices.0").edit("logprobs", Json::from([("content", logprobs.into())]));
                 }
@@ -245,10 +198,10 @@ impl Response {
         }
         let reason = answer::finish_reason(response, !self.calls.is_empty());
         self.chunk(Json::object(), reason.into());
-        if let Some(usage) = answer::usage(response).filter(|_| self.with_usage) {
+        if let Some(usage) = usage::read(response).filter(|_| self.with_usage) {
             let mut fields = answer::head(&self.head, "chat.completion.chunk");
             fields.extend([("choices", Json::array()), ("usage", usage)]);
-            self.ready.push_back(object(fields));
+            self.ready.push(Json::from_fields(fields));
         }
     }
 
@@ -260,7 +213,7 @@ impl Response {
         let choice = [("index", CHOICE.into()), ("delta", delta), ("finish_reason", reason)];
         let mut fields = answer::head(&self.head, "chat.completion.chunk");
         fields.push(("choices", vec![Json::from(choice)].into()));
-        self.ready.push_back(object(fields));
+        self.ready.push(Json::from_fields(fields));
     }
 }
 

@@ -27,8 +27,11 @@ const OPTIONS: [(&str, &str); 12] = [
 /// Fields of Ollama's API, which are sent unchanged.
 const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"];
 
-/// Returns the body of `POST /api/chat`.
-pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Error> {
+/// Writes the body of `POST /api/chat`.
+///
+/// # Errors
+/// Returns a request error that names a part of a message that Ollama does not support.
+pub fn write(body: &Json, stream: bool) -> Result<Json, Error> {
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
         ("messages".into(), messages(&plain(body))?),

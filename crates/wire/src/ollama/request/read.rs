@@ -23,24 +23,27 @@ const OPTIONS: [(&str, &str); 11] = [
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// `/api/chat`
     Chat,
+    /// `/api/generate`
     Generate,
 }
 
 /// A converted request.
-pub(super) struct OllamaRequest {
+#[derive(Debug)]
+pub struct OllamaRequest {
     /// The chat request.
-    pub(super) body: Json,
+    pub body: Json,
     /// Set if the request has no messages and only asks to load the model.
-    pub(super) is_empty: bool,
+    pub is_empty: bool,
 }
 
 /// Converts a request.
 ///
 /// # Errors
 /// Returns a request error that names the invalid field.
-pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
+pub fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
         return Err(Error::invalid("missing `model`: name the model", Some("model")));
     };

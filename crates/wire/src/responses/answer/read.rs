@@ -1,21 +1,32 @@
 //! Conversion of a response to the answer of a chat.
 
-use super::ask::object;
-use crate::origin::Origin;
+use crate::answer_error::{AnswerError, check_name, is_error, status_in};
+use crate::responses::tools::joined;
+use crate::responses::usage;
 use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::tools::joined;
 use valvehouse_core::chat::{Ending, items};
-use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
-/// Converts a complete response.
+/// Reads a service's answer.
 ///
 /// # Errors
-/// Returns the error of a failed response.
-pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error> {
+/// Returns the error of a failed response, and an error for a response that is not complete.
+pub fn read(response: &Json) -> Result<Json, AnswerError> {
+    if response.get("output").is_some_and(|output| output.is_array()) {
+        return completion(response);
+    }
+    match is_error(response) {
+        true => Err(failed(response)),
+        false => Err(AnswerError::Lacks("output", response.clone())),
+    }
+}
+
+fn completion(response: &Json) -> Result<Json, AnswerError> {
     match response.text("status").as_deref() {
-        Some(status) if Ending::of(status).is_failure() => return Err(failed(response, origin)),
-        Some("queued" | "in_progress") => return Err(origin.cut("its status is not `completed`")),
+        Some(status) if Ending::of(status).is_failure() => return Err(failed(response)),
+        Some("queued" | "in_progress") => {
+            return Err(AnswerError::Cut("its status is not `completed`".into()));
+        }
         _ => {}
     }
     let message = Json::from([("role", "assistant".into()), ("content", Json::Null)]);
@@ -34,7 +45,7 @@ pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error
                 }
             }
             "function_call" | "custom_tool_call" => {
-                origin.check_name(&item)?;
+                check_name(&item)?;
                 calls.push(call(&item));
             }
             "reasoning" => {
@@ -72,12 +83,12 @@ pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Error
     ]);
     let mut fields = head(response, "chat.completion");
     fields.push(("choices", vec![choice].into()));
-    fields.extend(usage(response).map(|usage| ("usage", usage)));
-    Ok(object(fields))
+    fields.extend(usage::read(response).map(|usage| ("usage", usage)));
+    Ok(Json::from_fields(fields))
 }
 
 /// Returns the fields that identify an answer.
-pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Json)> {
+pub(in crate::responses) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Json)> {
     let mut head = vec![
         ("id", response.field("id")),
         ("object", kind.into()),
@@ -89,7 +100,7 @@ pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Js
 }
 
 /// Returns the finish reason of a chat.
-pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
+pub(in crate::responses) fn finish_reason(response: &Json, calls: bool) -> &'static str {
     let reason = response.at_path("incomplete_details.reason").as_str().map(Ending::of);
     match response.text("status").as_deref() {
         // Without a known reason, a limit cut the answer.
@@ -101,25 +112,8 @@ pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
     .finish_reason()
 }
 
-/// Converts the token counts to the format of chats.
-pub(super) fn usage(response: &Json) -> Option<Json> {
-    let usage = response.given("usage")?;
-    let count = |path: &str| usage.at_path(path).as_i64().unwrap_or(0);
-    let (input, output) = (count("input_tokens"), count("output_tokens"));
-    let cached = Json::from([("cached_tokens", count("input_tokens_details.cached_tokens").into())]);
-    let reasoning =
-        Json::from([("reasoning_tokens", count("output_tokens_details.reasoning_tokens").into())]);
-    Some(Json::from([
-        ("prompt_tokens", input.into()),
-        ("completion_tokens", output.into()),
-        ("total_tokens", usage.get("total_tokens").unwrap_or_else(|| (input + output).into())),
-        ("prompt_tokens_details", cached),
-        ("completion_tokens_details", reasoning),
-    ]))
-}
-
 /// Returns the visible thoughts of an item as one text; `None` if there are none.
-pub(super) fn shown(item: &Json) -> Option<String> {
+pub(in crate::responses) fn shown(item: &Json) -> Option<String> {
     let thoughts = thought(item).join("\n\n");
     (!thoughts.is_empty()).then_some(thoughts)
 }
@@ -136,7 +130,7 @@ fn thought(item: &Json) -> Vec<String> {
 
 /// Returns a reasoning item without its texts, which filters read as the thoughts of the message; `None` if
 /// it has no encrypted content.
-pub(super) fn opaque(item: &Json) -> Option<Json> {
+pub(in crate::responses) fn opaque(item: &Json) -> Option<Json> {
     item.given("encrypted_content")?;
     let none: Vec<Json> = Vec::new();
     let kept = item.entries().into_iter().filter_map(|(key, value)| match key.as_str() {
@@ -150,7 +144,7 @@ pub(super) fn opaque(item: &Json) -> Option<Json> {
 }
 
 /// Returns the name of a called tool in the chat.
-pub(super) fn name_of(item: &Json) -> Json {
+pub(in crate::responses) fn name_of(item: &Json) -> Json {
     match item.text("namespace").filter(|space| !space.is_empty()) {
         Some(space) => joined(&space, &item.text_or_empty("name")).into(),
         None => item.field("name"),
@@ -166,7 +160,7 @@ fn call(item: &Json) -> Json {
 }
 
 /// Converts the source of a text: chats nest it in an object named by its type.
-pub(super) fn annotation(given: &Json) -> Json {
+pub(in crate::responses) fn annotation(given: &Json) -> Json {
     let kind = given.text_or_empty("type");
     let fields = given.entries().into_iter().filter(|(key, _)| key != "type");
     Json::from([("type", kind.clone().into()), (&*kind, Json::from(fields.collect::<Object>()))])
@@ -174,7 +168,7 @@ pub(super) fn annotation(given: &Json) -> Json {
 
 /// Returns the error in a failed response or in an event; `None` if it has none. In an `error` event, the code and the
 /// message are beside the type.
-pub(super) fn error_in(event: &Json) -> Option<Json> {
+pub(in crate::responses) fn error_in(event: &Json) -> Option<Json> {
     let nested = event.at_path("response.error");
     event.given("error").or((!nested.is_null()).then_some(nested)).or_else(|| {
         ["code", "message"].into_iter().find_map(|key| event.given(key))?;
@@ -185,20 +179,19 @@ pub(super) fn error_in(event: &Json) -> Option<Json> {
 }
 
 /// Returns the error of a failed response or of an event.
-pub(super) fn failed(event: &Json, origin: &Origin) -> Error {
+pub(in crate::responses) fn failed(event: &Json) -> AnswerError {
     let error = error_in(event).unwrap_or_else(|| {
-        let message = format!("the response of provider {} failed without a reason", origin.provider);
+        let message = "the response of the service failed without a reason";
         Json::from([("code", "server_error".into()), ("message", message.into())])
     });
-    let failure = origin.in_band(&Json::from([("error", error)]));
-    if let Error::Answered { status, body, .. } = &failure
-        && let error @ Json::Object(_) = body.field("error")
+    let sent = Json::from([("error", error.deep_clone())]);
+    if let error @ Json::Object(_) = sent.field("error")
         && error.given("type").is_none()
     {
         // Errors of responses only have a code, but clients of chats read the type.
-        error.put("type", kind_of(*status));
+        error.put("type", kind_of(status_in(&sent)));
     }
-    failure
+    AnswerError::Sent(sent)
 }
 
 /// Returns the error type of chats for a status.

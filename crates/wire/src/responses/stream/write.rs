@@ -1,19 +1,18 @@
 //! Conversion of the chunks of a chat to the events of a response.
 
-use super::object::new_id;
-use super::object::object;
-use super::output;
-use super::resource::{End, Resource, incomplete_reason, usage};
+use crate::responses::answer::{End, Resource, incomplete_reason, output};
+use crate::responses::id::new_id;
+use crate::responses::tools::Spaces;
+use crate::responses::usage;
 use std::collections::VecDeque;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::tools::Spaces;
 use valvehouse_core::chat::{items, message, response};
 use valvehouse_json::Json;
 
 /// Converts the chunks of a chat to events: `response.created`, the items with their parts, and a last event
 /// that contains the whole response. An item keeps its id and its index from its first event to its last.
-pub(super) struct Writer {
+pub struct Writer {
     resource: Resource,
     spaces: Spaces,
     sequence: u64,
@@ -96,7 +95,8 @@ enum Kind {
 }
 
 impl Writer {
-    pub(super) fn new(resource: Resource, spaces: Spaces) -> Self {
+    /// Starts a response; `spaces` are the functions of the namespaces of its request.
+    pub fn new(resource: Resource, spaces: Spaces) -> Self {
         Self {
             resource,
             spaces,
@@ -118,13 +118,13 @@ impl Writer {
     }
 
     /// Returns the events of a response that is queued in the background.
-    pub(super) fn queue(&mut self) -> Vec<Json> {
+    pub fn queue(&mut self) -> Vec<Json> {
         self.stage = Stage::Queued;
         ["response.created", "response.queued"].map(|name| self.stated(name, &End::Queued)).into()
     }
 
     /// Returns the events of a response that starts.
-    pub(super) fn started(&mut self) -> Vec<Json> {
+    pub fn started(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         events
@@ -132,30 +132,30 @@ impl Writer {
 
     /// Continues the events of another writer of the same response. `sequence` is the number of the next
     /// event.
-    pub(super) fn go_on(&mut self, sequence: u64) {
+    pub fn go_on(&mut self, sequence: u64) {
         self.stage = Stage::Begun;
         self.sequence = sequence;
     }
 
     /// Returns the response with items that another writer produced.
-    pub(super) fn standing(&self, items: &[Json], end: &End) -> Json {
+    pub fn standing(&self, items: &[Json], end: &End) -> Json {
         self.resource.with(items, &self.usage, end)
     }
 
     /// Returns the resource of the response.
-    pub(super) fn resource(&self) -> &Resource {
+    pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
     /// Stores the log probabilities of a complete answer.
-    pub(super) fn expect_logprobs(&mut self, choice: &Json) {
+    pub fn expect_logprobs(&mut self, choice: &Json) {
         self.logprobs = logprobs_of(choice);
         self.has_logprobs = true;
     }
 
     /// Stores the thoughts of a complete answer if its provider encrypted them. They are written with the
     /// first reasoning item.
-    pub(super) fn expect_thoughts(&mut self, choice: &Json) {
+    pub fn expect_thoughts(&mut self, choice: &Json) {
         let message = choice.field("message");
         let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
         if items::of(&message).iter().any(|(_, item)| is_reasoning(item)) {
@@ -165,11 +165,11 @@ impl Writer {
     }
 
     /// Converts a chunk to events.
-    pub(super) fn write(&mut self, chunk: &Json) -> Vec<Json> {
+    pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         if let Some(given) = chunk.get("usage").filter(|usage| !usage.is_null()) {
-            self.usage = usage(&given);
+            self.usage = usage::write(&given);
         }
         // A response has one choice.
         let Some(choice) = response::first_choice(chunk) else {
@@ -215,12 +215,12 @@ impl Writer {
 
     /// Returns `true` if all chunks so far belong to choices other than the first. They cannot become a
     /// response.
-    pub(super) fn lacks_first_choice(&self) -> bool {
+    pub fn lacks_first_choice(&self) -> bool {
         self.has_others && !self.has_first
     }
 
     /// Returns the events of the end. The last one contains the whole response.
-    pub(super) fn end(&mut self) -> Vec<Json> {
+    pub fn end(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         let (status, name) = match incomplete_reason(&self.finish) {
@@ -236,7 +236,7 @@ impl Writer {
 
     /// Returns the events of an error during the answer: `error`, then `response.failed` with the items so
     /// far.
-    pub(super) fn fail(&mut self, code: &str, message: &str) -> Vec<Json> {
+    pub fn fail(&mut self, code: &str, message: &str) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         self.close_all("incomplete", &mut events);
@@ -249,7 +249,7 @@ impl Writer {
     }
 
     /// Returns the events of an error, with items that another writer produced.
-    pub(super) fn fail_with(&mut self, code: &str, message: &str, items: &[Json]) -> Vec<Json> {
+    pub fn fail_with(&mut self, code: &str, message: &str, items: &[Json]) -> Vec<Json> {
         let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
         let event = self.event("error", error);
         let error = Json::from([("code", code.into()), ("message", message.into())]);
@@ -258,7 +258,7 @@ impl Writer {
     }
 
     /// Returns the events for an event that a plugin emitted.
-    pub(super) fn emitted(&mut self, event: Json) -> Vec<Json> {
+    pub fn emitted(&mut self, event: Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
         events.push(self.event("valvehouse:event", vec![("event", event)]));
@@ -292,7 +292,7 @@ impl Writer {
     fn event(&mut self, name: &str, fields: Vec<(&str, Json)>) -> Json {
         let own = [("type", name.into()), ("sequence_number", self.sequence.into())];
         self.sequence += 1;
-        object(own.into_iter().chain(fields))
+        Json::from_fields(own.into_iter().chain(fields))
     }
 
     /// Returns an event about an item, with `output_index` and `item_id`.

@@ -1,10 +1,11 @@
 //! Conversion of a chat request to the Responses API.
 
+use crate::responses::tools::{AdditionalTools, Spaces, flat, to_response};
 use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::tools::{ADDITIONAL_TOOLS, AdditionalTools, Spaces, flat, to_response};
+use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
 use valvehouse_core::chat::{ONLY_ANTHROPIC, history, items, media, message, plain};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
@@ -43,7 +44,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// # Errors
 /// Returns a request error that names a field that would change the answer and that this API does not
 /// support.
-pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Error> {
+pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     let thinking = request.given("thinking");
     let thinking = thinking.or_else(|| request.field(ONLY_ANTHROPIC).given("thinking"));
@@ -251,7 +252,7 @@ fn assistant_items(
             None => fields.push(("name", called.field("name"))),
         }
         fields.push((key, input));
-        out.push(object(fields));
+        out.push(Json::from_fields(fields));
     }
     before(usize::MAX, out);
 }
@@ -274,7 +275,7 @@ fn part(part: &Json) -> Json {
             let url = image.given("url").unwrap_or_else(|| image.clone());
             let fields = [("type", "input_image".into()), ("image_url", url)];
             let detail = image.given("detail").map(|detail| ("detail", detail));
-            object(fields.into_iter().chain(detail))
+            Json::from_fields(fields.into_iter().chain(detail))
         }
         "file" => {
             let file = part.entries().into_iter().filter(|(key, _)| key == "file");
@@ -295,7 +296,7 @@ fn text(request: &Json) -> Option<Json> {
     });
     let fields = [("format", format), ("verbosity", request.given("verbosity"))];
     let fields: Vec<_> = fields.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-    (!fields.is_empty()).then(|| object(fields))
+    (!fields.is_empty()).then(|| Json::from_fields(fields))
 }
 
 /// Returns the client's reasoning settings, with the effort of the chat request.
@@ -306,8 +307,4 @@ fn reasoning(request: &Json, wish: Option<Json>) -> Option<Json> {
     let others = wish.map(|wish| wish.entries()).into_iter().flatten().filter(|(key, _)| key != "effort");
     let reasoning: Object = effort.into_iter().chain(others).collect();
     (!reasoning.is_empty()).then(|| reasoning.into())
-}
-
-pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
-    fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into()
 }

@@ -1,12 +1,9 @@
-//! The tools of the Responses API and their form in chats. Input items of the type [`ADDITIONAL_TOOLS`] have tools
+//! The tools of the Responses API and their form in chats. Input items of the type `additional_tools` have tools
 //! too: they are tools of the request, and go back to their place for a service with this API.
 
-use super::delta::call_name;
 use std::collections::{HashMap, HashSet};
+use valvehouse_core::chat::delta::call_name;
 use valvehouse_json::{Json, Object};
-
-/// The type of an input item with tools for the rest of the conversation.
-pub const ADDITIONAL_TOOLS: &str = "additional_tools";
 
 /// The namespace and the name of each function in a namespace, by its name in the chat.
 pub type Spaces = HashMap<String, (String, String)>;
@@ -18,12 +15,12 @@ pub fn joined(space: &str, name: &str) -> String {
 }
 
 /// Returns `true` for a function or a custom tool. Other tools are run by their service.
-pub fn is_called(tool: &Json) -> bool {
+pub(super) fn is_called(tool: &Json) -> bool {
     matches!(&*tool.text_or_empty("type"), "function" | "custom")
 }
 
 /// Converts a function or a custom tool to the chat format, under its name in the chat.
-pub fn to_chat(tool: &Json, name: &str) -> Json {
+pub(super) fn to_chat(tool: &Json, name: &str) -> Json {
     let kind = tool.text_or_empty("type");
     let mut fields: Vec<(&str, Json)> = vec![("name", name.into())];
     if kind == "custom" {
@@ -48,7 +45,7 @@ fn grammar(format: &Json) -> Json {
 }
 
 /// Converts a tool of a chat to the Responses API by removing the nesting in an object named by its type.
-pub fn to_response(tool: &Json) -> Json {
+pub(super) fn to_response(tool: &Json) -> Json {
     let flat = flat(tool);
     let grammar = flat.at_path("format.grammar");
     if let Json::Object(grammar) = &grammar {
@@ -65,15 +62,15 @@ pub fn to_response(tool: &Json) -> Json {
 }
 
 /// Converts `{type, TYPE: {…}}` to `{type, …}`. Any other value stays unchanged.
-pub fn flat(nested: &Json) -> Json {
+pub(super) fn flat(nested: &Json) -> Json {
     let kind = nested.text_or_empty("type");
     let Some(Json::Object(inner)) = nested.get(&kind) else { return nested.clone() };
     let kind = [("type".into(), kind.into())];
     kind.into_iter().chain(inner.entries()).collect::<Object>().into()
 }
 
-/// The tools of a request while its [`ADDITIONAL_TOOLS`] items are written for their service.
-pub struct AdditionalTools<'a> {
+/// The tools of a request while its `additional_tools` items are written for their service.
+pub(super) struct AdditionalTools<'a> {
     tools: &'a [Json],
     /// The positions of the tools that an item has.
     placed: HashSet<usize>,
@@ -82,12 +79,12 @@ pub struct AdditionalTools<'a> {
 
 impl<'a> AdditionalTools<'a> {
     /// Starts with the tools of a request, which its filters have seen.
-    pub fn new(tools: &'a [Json]) -> Self {
+    pub(super) fn new(tools: &'a [Json]) -> Self {
         Self { tools, placed: HashSet::new(), spaces: Spaces::new() }
     }
 
     /// Returns an item with those of its tools that the request still has, as they are now; `None` if none is left.
-    pub fn item(&mut self, item: &Json) -> Option<Json> {
+    pub(super) fn item(&mut self, item: &Json) -> Option<Json> {
         let tools: Vec<Json> = item.list("tools").iter().filter_map(|tool| self.tool(tool, None)).collect();
         (!tools.is_empty()).then(|| with_tools(item, tools))
     }
@@ -123,7 +120,7 @@ impl<'a> AdditionalTools<'a> {
     }
 
     /// Returns the tools that no item has, and the functions of the items' namespaces.
-    pub fn finish(self) -> (Vec<Json>, Spaces) {
+    pub(super) fn finish(self) -> (Vec<Json>, Spaces) {
         let rest = self.tools.iter().enumerate().filter(|(at, _)| !self.placed.contains(at));
         (rest.map(|(_, tool)| tool.clone()).collect(), self.spaces)
     }

@@ -1,8 +1,9 @@
 //! Conversion of a request's tools and tool choice to the chat format.
 
+use crate::responses::tools::{self, Spaces, joined};
 use std::collections::HashSet;
 use valvehouse_core::chat::delta::call_name;
-use valvehouse_core::chat::tools::{self, ADDITIONAL_TOOLS, Spaces, joined};
+use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 

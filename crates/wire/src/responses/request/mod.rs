@@ -1,0 +1,10 @@
+//! Requests of the Responses API.
+
+mod input;
+mod read;
+mod tools;
+mod write;
+
+pub use input::{items, sealed};
+pub use read::{ResponsesRequest, check, conversation_id, read};
+pub use write::write;

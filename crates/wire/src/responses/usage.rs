@@ -1,0 +1,41 @@
+//! Token counts.
+
+use valvehouse_json::Json;
+
+/// Reads the token counts of a response, in the format of chats.
+pub fn read(response: &Json) -> Option<Json> {
+    let usage = response.given("usage")?;
+    let count = |path: &str| usage.at_path(path).as_i64().unwrap_or(0);
+    let (input, output) = (count("input_tokens"), count("output_tokens"));
+    let cached = Json::from([("cached_tokens", count("input_tokens_details.cached_tokens").into())]);
+    let reasoning =
+        Json::from([("reasoning_tokens", count("output_tokens_details.reasoning_tokens").into())]);
+    Some(Json::from([
+        ("prompt_tokens", input.into()),
+        ("completion_tokens", output.into()),
+        ("total_tokens", usage.get("total_tokens").unwrap_or_else(|| (input + output).into())),
+        ("prompt_tokens_details", cached),
+        ("completion_tokens_details", reasoning),
+    ]))
+}
+
+/// Converts the token counts of a chat to those of a response.
+pub fn write(chat: &Json) -> Json {
+    if chat.as_object().is_none() {
+        return Json::Null;
+    }
+    let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
+    let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
+    let cached = Json::from([("cached_tokens", count("prompt_tokens_details.cached_tokens").into())]);
+    let reasoning = count("completion_tokens_details.reasoning_tokens");
+    Json::from([
+        ("input_tokens", input.into()),
+        ("input_tokens_details", cached),
+        ("output_tokens", output.into()),
+        ("output_tokens_details", Json::from([("reasoning_tokens", reasoning.into())])),
+        (
+            "total_tokens",
+            chat.get("total_tokens").and_then(|all| all.as_i64()).unwrap_or(input + output).into(),
+        ),
+    ])
+}
