@@ -22,6 +22,13 @@ struct Message {
     is_copied: bool,
 }
 
+/// A message in a new order.
+pub(super) enum Slot {
+    /// The message that is at this place.
+    Old(usize),
+    New(Json),
+}
+
 /// The part of a message in a conversation with tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -125,19 +132,30 @@ impl Draft {
         message.value.clone()
     }
 
-    /// Removes the messages at these places.
-    pub(super) fn drop_messages(&mut self, places: &[usize], changed: &'static str) {
-        if places.is_empty() {
+    /// Arranges the messages in another order. Those that are not in it are removed.
+    pub(super) fn arrange(&mut self, slots: Vec<Slot>, changed: &'static str) {
+        let is_same = |(at, slot): (usize, &Slot)| matches!(slot, Slot::Old(old) if *old == at);
+        if slots.len() == self.messages.len() && slots.iter().enumerate().all(is_same) {
             return;
         }
-        let mut at = 0;
-        self.messages.retain(|_| {
-            at += 1;
-            !places.contains(&(at - 1))
-        });
+        let mut old: Vec<Option<Message>> =
+            std::mem::take(&mut self.messages).into_iter().map(Some).collect();
+        self.messages = slots
+            .into_iter()
+            .filter_map(|slot| match slot {
+                Slot::Old(at) => old[at].take(),
+                Slot::New(value) => Some(Message { value, is_copied: true }),
+            })
+            .collect();
         self.are_messages_changed = true;
         self.tool_parts = None;
         self.note(changed);
+    }
+
+    /// Removes the messages at these places, which are in ascending order.
+    pub(super) fn drop_messages(&mut self, places: &[usize], changed: &'static str) {
+        let is_left = |at: &usize| places.binary_search(at).is_err();
+        self.arrange((0..self.len()).filter(is_left).map(Slot::Old).collect(), changed);
     }
 
     /// Returns the request, `None` if nothing was changed.

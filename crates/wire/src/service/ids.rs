@@ -45,7 +45,8 @@ pub(super) fn shorten(draft: &mut Draft, limit: &TextLimit, is_unique: bool) {
     }
 }
 
-fn ids_of(message: &Json, part: Part) -> Vec<CompactString> {
+/// Returns the ids of the calls of a message, or that of the call of a result.
+pub(super) fn ids_of(message: &Json, part: Part) -> Vec<CompactString> {
     match part {
         Part::Calls => message.list("tool_calls").iter().map(|call| call.text_or_empty("id")).collect(),
         Part::Result => message.text("tool_call_id").into_iter().collect(),

@@ -13,6 +13,7 @@ mod rule;
 mod table;
 mod history;
 mod ids;
+mod pairs;
 mod turns;
 mod tools;
 mod schema;

@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use super::{fields, history, ids, schema, tools, turns};
+use super::{fields, history, ids, pairs, schema, tools, turns};
 use valvehouse_core::error::Error;
 
 /// A rule of services, with its data.
@@ -11,6 +11,8 @@ use valvehouse_core::error::Error;
 pub(super) enum Rule {
     /// Each result of a tool names its call.
     PairedResults,
+    /// Each call is followed by its result, and no result is without a call.
+    Results,
     /// Arguments of calls are JSON.
     Arguments,
     /// `tool_calls` is not empty.
@@ -59,6 +61,7 @@ impl Rule {
     pub(super) fn apply(&self, draft: &mut Draft, kind: ServiceKind) -> Result<(), Error> {
         match *self {
             Self::PairedResults => return history::pair_results(draft),
+            Self::Results => return pairs::complete_results(draft),
             Self::BlankTexts => return turns::drop_blank_texts(draft),
             Self::Arguments => history::write_arguments(draft),
             Self::Calls => history::drop_empty_calls(draft),
@@ -86,6 +89,7 @@ impl Rule {
     pub(super) fn demand(&self) -> String {
         match self {
             Self::PairedResults => "each result of a tool has the id of its call".into(),
+            Self::Results => "each call is directly followed by its result, and each result has a call".into(),
             Self::Arguments => "arguments of calls are not empty".into(),
             Self::Calls => "`tool_calls` of a message is not an empty list".into(),
             Self::Turns => "each message of the model has text or calls".into(),
@@ -119,6 +123,9 @@ impl Rule {
     pub(super) fn repair(&self) -> &'static str {
         match self {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
+            Self::Results => {
+                "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"
+            }
             Self::Arguments => "`{}`",
             Self::Calls | Self::Turns | Self::MessageFields(_) | Self::Needs(..) | Self::Stops { .. } => {
                 "left out"
