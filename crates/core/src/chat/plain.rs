@@ -170,9 +170,15 @@ fn is_hosted(tool: &Json) -> bool {
     tool.get("function").is_none() && tool.text("type").is_some_and(|kind| kind != "custom")
 }
 
-/// Converts a part for other providers: a text document becomes text, and a file gets a name.
-fn part(part: &Json) -> Json {
+/// Converts a part for other providers: a text document and a search result become text, and a file gets a name.
+pub(crate) fn part(part: &Json) -> Json {
     let is = |kind: &str| part.text("type").is_some_and(|own| own == kind);
+    if is("search_result") {
+        let head = ["title", "source"].into_iter().filter_map(|key| part.text(key));
+        let texts = part.list("content").into_iter().filter_map(|block| block.text("text"));
+        let text = head.chain(texts).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
+        return Json::from([("type", "text".into()), ("text", text.into())]);
+    }
     let source = part.field("source");
     let texts = match source.text("type").as_deref() {
         Some("text") if is("document") => source.get("data"),

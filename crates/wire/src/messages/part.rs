@@ -134,18 +134,17 @@ pub(super) fn part(block: &Json) -> Json {
     match (&*kind.0, &*kind.1) {
         ("image", "base64") => image_part(block, data()),
         ("image", "url") => image_part(block, source.field("url")),
-        ("document", "base64") => {
-            // A document without a title has no file name.
-            let name = block.given("title").map(|title| ("filename".into(), title));
-            let data = ("file_data".into(), data());
-            let file: Json = name.into_iter().chain([data]).collect::<Object>().into();
-            with_others(
-                [("type", "file".into()), ("file", file)],
-                others(block, &["type", "source", "title"]),
-            )
-        }
+        ("document", "base64") => file_part(block, ("file_data", data())),
+        ("document", "url") => file_part(block, ("file_url", source.field("url"))),
         _ => block.deep_clone(),
     }
+}
+
+fn file_part(block: &Json, (key, value): (&str, Json)) -> Json {
+    // A document without a title has no file name.
+    let name = block.given("title").map(|title| ("filename".into(), title));
+    let file: Json = name.into_iter().chain([(key.into(), value)]).collect::<Object>().into();
+    with_others([("type", "file".into()), ("file", file)], others(block, &["type", "source", "title"]))
 }
 
 fn image_part(block: &Json, url: Json) -> Json {

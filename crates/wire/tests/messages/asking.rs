@@ -259,6 +259,19 @@ fn other_services_receive_only_standard_fields() {
 }
 
 #[test]
+fn search_results_and_addresses_of_documents_reach_other_services() {
+    let original = json(
+        r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"search_result","source":"https://x","title":"T","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"citations":{"enabled":true}},{"type":"document","source":{"type":"url","url":"https://x/a.pdf"},"title":"A"}]}]}"#,
+    );
+    let chat = read(&original, None).unwrap();
+    let sent = plain(&chat);
+    assert_eq!(sent.at_path("messages.0.content.0.text").as_str(), Some("T\n\nhttps://x\n\na\n\nb"));
+    assert_eq!(sent.at_path("messages.0.content.1.file.file_url").as_str(), Some("https://x/a.pdf"));
+    let back = write(&chat, false).unwrap().body;
+    assert_eq!(back.field("messages"), original.field("messages"));
+}
+
+#[test]
 fn thinking_blocks_are_sent_back_unchanged_or_dropped() {
     let content_after = |edit: &dyn Fn(&Json)| {
         let answer = json(
