@@ -2,6 +2,7 @@
 
 use super::media::{file_text, missing};
 use super::{ModelCall, message};
+use super::plain::part as plain_part;
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_json::{Json, Object};
@@ -9,20 +10,16 @@ use valvehouse_json::{Json, Object};
 /// The text of a result without a text of its own.
 const BELOW: &str = "The content of this result is in the next message of the user.";
 
-/// Returns a request whose tool results are texts: their images, audio and files are in a user message after the last
-/// result of the round. The given request is not changed; if there is nothing to move, the same value is
-/// returned.
-pub fn as_texts(request: &Json) -> Json {
-    let messages = request.field("messages");
-    let is_affected = messages.as_array().is_some_and(|all| all.with(|all| all.iter().any(is_affected)));
-    if !is_affected {
-        return request.clone();
+/// Returns messages whose tool results are texts: their images, audio and files are in a user message after the last
+/// result of the round. `hears` is set for a model that hears audio. The given messages are not changed; `None` if there
+/// is nothing to move.
+pub fn as_texts<'a>(messages: impl Iterator<Item = &'a Json> + Clone, hears: bool) -> Option<Vec<Json>> {
+    if !messages.clone().any(is_affected) {
+        return None;
     }
-    let hears = request.list("modalities").iter().any(|kind| kind.as_str() == Some("audio"));
     let mut writer = Writer { hears, ..Writer::default() };
-    messages.items().iter().for_each(|message| writer.add(message));
-    let messages = writer.finish();
-    with_field(request, "messages", messages.into())
+    messages.for_each(|message| writer.add(message));
+    Some(writer.finish())
 }
 
 /// Returns the text of a tool message for a service that accepts only texts: its text parts, each in a line of its own.
@@ -99,17 +96,17 @@ impl Writer {
     /// Returns the text of a result, and takes its other parts for the message after it.
     fn result(&mut self, id: &CompactString, parts: &[Json]) -> String {
         let (mut texts, mut apart) = (Vec::new(), Vec::new());
-        for part in parts {
+        for part in parts.iter().map(plain_part) {
             match part.text("type").as_deref() {
-                Some("image_url") => apart.push(with_detail(part)),
-                Some("video_url") => apart.push(part.clone()),
-                Some("input_audio") if self.hears => apart.push(part.clone()),
-                Some("file") => match file_text(part) {
+                Some("image_url") => apart.push(with_detail(&part)),
+                Some("video_url") => apart.push(part),
+                Some("input_audio") if self.hears => apart.push(part),
+                Some("file") => match file_text(&part) {
                     text if is_text(&text) => texts.push(text),
                     file => apart.push(file),
                 },
-                _ if is_text(part) => texts.push(part.clone()),
-                _ => texts.push(missing(part)),
+                _ if is_text(&part) => texts.push(part),
+                _ => texts.push(missing(&part)),
             }
         }
         if !apart.is_empty() {
@@ -152,9 +149,9 @@ fn with_field(object: &Json, name: &str, value: Json) -> Json {
 mod tests {
     use super::*;
 
-    fn sent(messages: &str, more: &str) -> Json {
-        let request = Json::parse(format!(r#"{{"messages":[{messages}]{more}}}"#).as_bytes()).unwrap();
-        as_texts(&request)
+    fn sent(messages: &str, hears: bool) -> Json {
+        let messages = Json::parse(format!("[{messages}]").as_bytes()).unwrap().items();
+        Json::from([("messages", as_texts(messages.iter(), hears).unwrap().into())])
     }
 
     const CALLS: &str = r#"{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"see","arguments":"{}"}}]}"#;
@@ -179,7 +176,7 @@ mod tests {
         let first = result("a", &format!("{},{IMAGE},{}", text("one"), text("two")));
         let second = result("b", IMAGE);
         let round = format!("{CALLS},{first},{second}");
-        let request = sent(&format!(r#"{round},{{"role":"user","content":"and?"}},{round}"#), "");
+        let request = sent(&format!(r#"{round},{{"role":"user","content":"and?"}},{round}"#), false);
         let expected = ["assistant", "tool", "tool", "user", "user", "assistant", "tool", "tool", "user"];
         assert_eq!(roles(&request), expected);
         assert_eq!(request.at_path("messages.1.content"), Json::from("one\ntwo"));
@@ -196,24 +193,26 @@ mod tests {
             r#"{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,aGk="}}"#;
         let note = r#"{"type":"file","file":{"filename":"a.txt","file_data":"data:text/plain;base64,aGk="}}"#;
         let address = r#"{"type":"file","file":{"file_url":"https://x.example/a.pdf"}}"#;
-        let request = sent(&result("a", &[AUDIO, pdf, note, address].join(",")), "");
+        let found = r#"{"type":"search_result","title":"T","source":"https://y.example","content":[{"type":"text","text":"found"}]}"#;
+        let request = sent(&result("a", &[AUDIO, pdf, note, address, found].join(",")), false);
         let text = request.at_path("messages.0.content").to_string();
         assert!(text.contains("Audio of this result is missing") && text.contains("a.txt:\\nhi"), "{text}");
         assert!(text.contains("https://x.example/a.pdf") && !text.contains("aGk="), "{text}");
+        assert!(text.contains(r"T\n\nhttps://y.example\n\nfound"), "{text}");
         assert_eq!(request.at_path("messages.1.content.1.type"), Json::from("file"));
         // A request for an audio model.
-        let request = sent(&result("a", AUDIO), r#","modalities":["text","audio"]"#);
+        let request = sent(&result("a", AUDIO), true);
         assert_eq!(request.at_path("messages.1.content.1.type"), Json::from("input_audio"));
     }
 
     #[test]
-    fn requests_without_media_in_results_stay_the_same_value() {
+    fn messages_without_media_in_results_stay_the_same() {
         let plain = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}"#;
         let messages = format!(
             r#"{{"role":"user","content":[{plain}]}},{CALLS},{},{{"role":"tool","tool_call_id":"b","content":"x"}}"#,
             result("a", &text("one"))
         );
-        let request = Json::parse(format!(r#"{{"messages":[{messages}]}}"#).as_bytes()).unwrap();
-        assert!(as_texts(&request).ptr_eq(&request));
+        let messages = Json::parse(format!("[{messages}]").as_bytes()).unwrap().items();
+        assert_eq!(as_texts(messages.iter(), false), None);
     }
 }

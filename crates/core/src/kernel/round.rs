@@ -6,7 +6,7 @@ use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
-use crate::chat::{ending, event, message, plain, response, tool_results};
+use crate::chat::{ending, event, message, plain, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -72,9 +72,8 @@ async fn forward(
 ) -> Result<Option<PassthroughAnswer>, Error> {
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
-    let bytes = tool_results::as_texts(&plain(request_body))
-        .encode_raw()
-        .map_err(|error| Error::invalid(error.to_string(), None))?;
+    let plain = plain(request_body);
+    let bytes = plain.encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
     let (model, exchange) = (request_body.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };

@@ -4,7 +4,7 @@ use crate::service::KnownService;
 use bytes::Bytes;
 use compact_str::CompactString;
 use memchr::memmem;
-use valvehouse_core::chat::{message, plain, tool_results};
+use valvehouse_core::chat::{message, plain};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -25,7 +25,7 @@ pub struct ChatBody {
 /// # Errors
 /// Returns a request error if the request is not an object.
 pub fn write(request: &Json, stream: bool, service: &KnownService) -> Result<ChatBody, Error> {
-    let Json::Object(body) = &tool_results::as_texts(&plain(request)) else {
+    let Json::Object(body) = &plain(request) else {
         return Err(Error::invalid("the request body must be a JSON object", None));
     };
     let mut fields = body.entries();

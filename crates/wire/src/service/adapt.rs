@@ -38,8 +38,9 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 type RuleTest = fn(&Rule) -> bool;
 
 /// Texts in messages in which a rule may find something to repair, and those rules.
-const NEEDLES: [(&str, RuleTest); 6] = [
+const NEEDLES: [(&str, RuleTest); 7] = [
     ("\"tool_call", |_| true),
+    ("\"original\"", |rule| *rule == Rule::TextResults),
     ("null", |rule| *rule == Rule::Content),
     ("[]", |rule| *rule == Rule::Content),
     ("\"\"", |rule| *rule == Rule::Turns),

@@ -113,6 +113,18 @@ impl Draft {
         &self.messages[at].value
     }
 
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Json> + Clone {
+        self.messages.iter().map(|message| &message.value)
+    }
+
+    /// Replaces all messages. Those that differ are new, and may share values with the old ones.
+    pub(super) fn replace(&mut self, messages: Vec<Json>, changed: &'static str) {
+        self.messages = messages.into_iter().map(|value| Message { value, is_copied: false }).collect();
+        self.are_messages_changed = true;
+        self.tool_parts = None;
+        self.note(changed);
+    }
+
     /// Returns the places of messages with calls and of results, in order.
     pub(super) fn tool_parts(&mut self) -> Vec<(usize, Part)> {
         let messages = &self.messages;

@@ -14,6 +14,7 @@ mod table;
 mod history;
 mod ids;
 mod pairs;
+mod results;
 mod turns;
 mod tools;
 mod schema;

@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use super::{fields, history, ids, pairs, schema, tools, turns};
+use super::{fields, history, ids, pairs, results, schema, tools, turns};
 use valvehouse_core::error::Error;
 
 /// A rule of services, with its data.
@@ -13,6 +13,8 @@ pub(super) enum Rule {
     PairedResults,
     /// Each call is followed by its result, and no result is without a call.
     Results,
+    /// Results of tools are texts.
+    TextResults,
     /// Arguments of calls are JSON.
     Arguments,
     /// `tool_calls` is not empty.
@@ -63,6 +65,7 @@ impl Rule {
             Self::PairedResults => return history::pair_results(draft),
             Self::Results => return pairs::complete_results(draft),
             Self::BlankTexts => return turns::drop_blank_texts(draft),
+            Self::TextResults => results::write_texts(draft),
             Self::Arguments => history::write_arguments(draft),
             Self::Calls => history::drop_empty_calls(draft),
             Self::Turns => turns::drop_empty_turns(draft),
@@ -90,6 +93,7 @@ impl Rule {
         match self {
             Self::PairedResults => "each result of a tool has the id of its call".into(),
             Self::Results => "each call is directly followed by its result, and each result has a call".into(),
+            Self::TextResults => "the result of a tool is text; no image has `detail: original`".into(),
             Self::Arguments => "arguments of calls are not empty".into(),
             Self::Calls => "`tool_calls` of a message is not an empty list".into(),
             Self::Turns => "each message of the model has text or calls".into(),
@@ -125,6 +129,9 @@ impl Rule {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
             Self::Results => {
                 "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"
+            }
+            Self::TextResults => {
+                "images and files move to a message of the user after the results of their round; `detail: high`"
             }
             Self::Arguments => "`{}`",
             Self::Calls | Self::Turns | Self::MessageFields(_) | Self::Needs(..) | Self::Stops { .. } => {

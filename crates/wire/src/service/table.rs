@@ -54,6 +54,11 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI: `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'`; Anthropic: ``tool_use` ids were found without `tool_result` blocks immediately after`; Responses: `No tool output found for function call`",
     ),
     row(
+        Rule::TextResults,
+        CHAT,
+        "openai-python `ChatCompletionToolMessageParam.content`: texts only; `ImageURL.detail`: auto, low or high",
+    ),
+    row(
         Rule::Calls,
         CHAT,
         "OpenAI: `Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1`",

@@ -266,6 +266,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
                 && messages.iter().all(|own| role(own) != "tool" || !own.string("tool_call_id").is_empty())
         }
         Rule::Results => is_paired(&messages),
+        Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
         Rule::Arguments => calls(body).iter().all(|call| {
             call.get("function").is_none_or(|function| !function.string("arguments").trim().is_empty())
         }),
@@ -566,6 +567,26 @@ fn each_call_is_followed_by_its_result_and_each_result_has_a_call() {
     assert!(last.contains("no call found for messages[2] with tool_call_id `9`"), "{last}");
     assert!(adapt(ServiceKind::Anthropic, &talk("9")).is_err());
     assert!(adapt(ServiceKind::Anthropic, &talk("u a(1) 1 9")).unwrap().is_some());
+}
+
+#[test]
+fn images_of_results_follow_them_for_services_of_chats() {
+    let body = json(
+        r#"{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call00001","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}"#,
+    );
+    for kind in kinds() {
+        let adapted = adapt(kind, &body).unwrap();
+        let has_own = matches!(
+            kind,
+            ServiceKind::Anthropic | ServiceKind::Bedrock | ServiceKind::Responses | ServiceKind::Ollama
+        );
+        assert_eq!(adapted.is_none(), has_own, "{}", kind.as_str());
+        if let Some(adapted) = adapted {
+            assert_eq!(adapted.body.at_path("messages.2.content").as_str(), Some("a"));
+            let last = adapted.body.list("messages").pop().unwrap();
+            assert!(last.string("role") == "user" && last.to_string().contains("AA=="), "{last}");
+        }
+    }
 }
 
 #[test]

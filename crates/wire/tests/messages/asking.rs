@@ -2,7 +2,6 @@
 
 use super::json;
 use valvehouse_core::chat::plain;
-use valvehouse_core::chat::tool_results;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_wire::messages::answer;
@@ -227,7 +226,7 @@ fn an_anthropic_request_survives_a_round_trip() {
 fn other_services_receive_only_standard_fields() {
     let chat = read(&json(FULL), Some("b1")).unwrap();
     let before = chat.to_string();
-    let sent = tool_results::as_texts(&plain(&chat));
+    let sent = plain(&chat);
     for mark in [
         "cache_control",
         "content_blocks",
@@ -243,8 +242,9 @@ fn other_services_receive_only_standard_fields() {
     assert_eq!(sent.at_path("messages.0.content"), Json::from("S"));
     assert_eq!(sent.at_path("messages.2.tool_calls.0.function.name"), Json::from("t"));
     assert_eq!(sent.at_path("messages.3.role"), Json::from("tool"));
-    assert_eq!(sent.at_path("messages.3.content"), Json::from("Error:\nr"));
-    assert_eq!(sent.at_path("messages.4.content.1.image_url.url"), Json::from("data:image/png;base64,AA"));
+    assert_eq!(sent.at_path("messages.3.content.0.text"), Json::from("Error:"));
+    assert_eq!(sent.at_path("messages.3.content.1.text"), Json::from("r"));
+    assert_eq!(sent.at_path("messages.3.content.2.image_url.url"), Json::from("data:image/png;base64,AA"));
     assert_eq!(sent.at_path("tools.0.function.name"), Json::from("t"));
     // Options of OpenAI's clients are for the service to judge.
     let untouched = json(
