@@ -38,14 +38,15 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 type RuleTest = fn(&Rule) -> bool;
 
 /// Texts in messages in which a rule may find something to repair, and those rules.
-const NEEDLES: [(&str, RuleTest); 7] = [
+const NEEDLES: [(&str, RuleTest); 8] = [
     ("\"tool_call", |_| true),
     ("\"original\"", |rule| *rule == Rule::TextResults),
+    ("\"developer\"", |rule| *rule == Rule::Developer),
     ("null", |rule| *rule == Rule::Content),
     ("[]", |rule| *rule == Rule::Content),
     ("\"\"", |rule| *rule == Rule::Turns),
     ("\"name\"", |rule| matches!(rule, Rule::Participants(_))),
-    ("\"assistant\"", |rule| matches!(rule, Rule::MessageFields(_) | Rule::Prefill(_))),
+    ("\"assistant\"", |rule| matches!(rule, Rule::MessageFields(_) | Rule::Prefill(_) | Rule::Order)),
 ];
 
 /// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other
@@ -65,11 +66,18 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             "tools" | "tool_choice" | "parallel_tool_calls" | "functions" | "top_logprobs" => value != "null",
             // The quotes count.
             "user" | "safety_identifier" | "prompt_cache_key" => value.len() > 66,
-            "max_tokens" | "max_completion_tokens" => value.parse::<f64>().is_ok_and(|number| number < 16.0),
+            "max_tokens" | "max_completion_tokens" => {
+                is_decimal(value) || value.parse::<f64>().is_ok_and(|number| number < 16.0)
+            }
+            "n" | "seed" | "top_k" | "num_ctx" => is_decimal(value),
             "stop" => value.starts_with('[') || value == "\"\"",
             "response_format" => value.contains("\"name\""),
             _ => false,
         };
     });
     may
+}
+
+fn is_decimal(number: &str) -> bool {
+    number.contains(['.', 'e', 'E'])
 }

@@ -40,6 +40,16 @@ pub(super) fn raise(draft: &mut Draft, names: &[&'static str], least: i64) {
     }
 }
 
+/// Writes whole numbers with a decimal point or an exponent as integers.
+pub(super) fn write_whole(draft: &mut Draft, names: &[&'static str]) {
+    for name in names {
+        let Some(Json::Number(number)) = draft.given(name) else { continue };
+        if let Some(whole) = number.as_i64().filter(|_| !number.is_integer()) {
+            draft.set(name, whole.into(), name);
+        }
+    }
+}
+
 /// Removes a field whose condition is not true.
 pub(super) fn drop_unneeded(draft: &mut Draft, name: &'static str, needed: &str) {
     if draft.contains(name) && draft.given(needed).and_then(|value| value.as_bool()) != Some(true) {

@@ -17,6 +17,10 @@ pub(super) enum Rule {
     TextResults,
     /// Arguments of calls are JSON.
     Arguments,
+    /// The role `developer` is unknown.
+    Developer,
+    /// An answer of the model follows results, and instructions stand first or after the user.
+    Order,
     /// `tool_calls` is not empty.
     Calls,
     /// No message of the model has neither text nor calls.
@@ -41,6 +45,8 @@ pub(super) enum Rule {
     Alternatives,
     /// Arrays in schemas of tools have `items`; the JSON is what is added.
     Items(&'static str),
+    /// `tool_choice` allows all tools or one.
+    AllowedTools,
     /// No two tools have the same name.
     UniqueTools,
     /// Fields about tools need tools, and a choice needs its tool.
@@ -49,6 +55,8 @@ pub(super) enum Rule {
     Field(&'static str, TextLimit),
     /// Fields with numbers that have a least value. A negative number means no limit and is left out.
     Least(&'static [&'static str], i64),
+    /// Fields with whole numbers.
+    Whole(&'static [&'static str]),
     /// A field that needs another to be true.
     Needs(&'static str, &'static str),
     /// `stop` has no empty text; with `true`, none of only white space either.
@@ -67,6 +75,8 @@ impl Rule {
             Self::BlankTexts => return turns::drop_blank_texts(draft),
             Self::TextResults => results::write_texts(draft),
             Self::Arguments => history::write_arguments(draft),
+            Self::Developer => turns::rename_developers(draft),
+            Self::Order => turns::order(draft),
             Self::Calls => history::drop_empty_calls(draft),
             Self::Turns => turns::drop_empty_turns(draft),
             Self::Content => turns::fill_content(draft),
@@ -76,12 +86,14 @@ impl Rule {
             Self::MessageFields(names) => turns::drop_fields(draft, names),
             Self::Prefill(name) => turns::mark_prefill(draft, name),
             Self::Alternatives => schema::merge_alternatives(draft),
+            Self::AllowedTools => tools::keep_allowed(draft),
             Self::UniqueTools => tools::drop_repeated(draft),
             Self::Parameters => schema::complete(draft),
             Self::Items(added) => schema::add_items(draft, added),
             Self::ToolFields => tools::drop_dependent(draft, kind),
             Self::Field(path, limit) => fields::shorten(draft, path, &limit),
             Self::Least(names, least) => fields::raise(draft, names, least),
+            Self::Whole(names) => fields::write_whole(draft, names),
             Self::Needs(name, needed) => fields::drop_unneeded(draft, name, needed),
             Self::Stops { blank } => fields::drop_stops(draft, blank),
         }
@@ -95,6 +107,10 @@ impl Rule {
             Self::Results => "each call is directly followed by its result, and each result has a call".into(),
             Self::TextResults => "the result of a tool is text; no image has `detail: original`".into(),
             Self::Arguments => "arguments of calls are not empty".into(),
+            Self::Developer => "no message with the role `developer`".into(),
+            Self::Order => {
+                "results are followed by results or the model, and instructions stand first or after the user".into()
+            }
             Self::Calls => "`tool_calls` of a message is not an empty list".into(),
             Self::Turns => "each message of the model has text or calls".into(),
             Self::BlankTexts => {
@@ -109,6 +125,7 @@ impl Rule {
             Self::MessageFields(names) => format!("no `{}` in messages of the model", names.join("`, `")),
             Self::Prefill(name) => format!("`{name}: true` in a message of the model that is the last one"),
             Self::Alternatives => "no `anyOf`, `oneOf` or `allOf` at the top of the schema of a tool".into(),
+            Self::AllowedTools => "`tool_choice` is not `allowed_tools`".into(),
             Self::UniqueTools => "each tool has another name".into(),
             Self::Items(_) => "arrays in the schema of a tool have `items`".into(),
             Self::ToolFields => {
@@ -117,6 +134,7 @@ impl Rule {
             }
             Self::Field(path, limit) => format!("`{path}`: {limit}"),
             Self::Least(names, least) => format!("`{}`: at least {least}", names.join("`, `")),
+            Self::Whole(names) => format!("`{}`: whole numbers without a decimal point", names.join("`, `")),
             Self::Needs(name, needed) => format!("`{name}` only with `{needed}: true`"),
             Self::Stops { blank: false } => "`stop` has no empty text".into(),
             Self::Stops { blank: true } => "`stop` has no text of white space alone".into(),
@@ -127,6 +145,10 @@ impl Rule {
     pub(super) fn repair(&self) -> &'static str {
         match self {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
+            Self::Developer => "the role `system`",
+            Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
+            Self::AllowedTools => "the other tools are left out",
+            Self::Whole(_) => "`5.0` becomes `5`",
             Self::Results => {
                 "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"
             }

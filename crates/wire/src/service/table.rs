@@ -78,6 +78,15 @@ pub(super) const ROWS: &[Row] = &[
         &[Moonshot, Xai, Mistral, Zhipu],
         "MoonshotAI/kimi-code#1985; AstrBotDevs/AstrBot#6447 (xAI)",
     ),
+    row(
+        Rule::Developer,
+        &[
+            Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm, Sglang, LlamaCpp,
+            LmStudio, Compatible,
+        ],
+        "num-scope/pix#34 (DeepSeek), QuantumNous/new-api#5330",
+    ),
+    row(Rule::Order, &[Mistral], "mistral-common `_validate_message_order`; zed-industries/zed#31736"),
     row(Rule::Content, CHAT, "OpenAI: `Invalid value for 'content': expected a string, got null`"),
     row(
         Rule::MessageFields(&["reasoning_content", "reasoning", "reasoning_details"]),
@@ -90,6 +99,14 @@ pub(super) const ROWS: &[Row] = &[
         "agentjido/req_llm#772, tashfeenahmed/freellmapi#1070",
     ),
     row(Rule::Prefill("prefix"), &[Mistral], "huggingface/smolagents#757"),
+    row(
+        Rule::AllowedTools,
+        &[
+            Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Ollama,
+            Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+        ],
+        "OpenAI API reference, `ChatCompletionAllowedToolChoice`, which other services lack",
+    ),
     row(
         Rule::CallIds { limit: TextLimit::most(40, Letters::Any), is_unique: false },
         &[OpenAi, Azure, OpenRouter],
@@ -170,6 +187,19 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Rule::Field("safety_identifier", USER), MESSAGES, "the same: it becomes `metadata.user_id`"),
     row(Rule::Field("metadata.user_id", USER), MESSAGES, "the same"),
+    row(
+        Rule::Whole(&[
+            "max_tokens",
+            "max_completion_tokens",
+            "n",
+            "seed",
+            "top_logprobs",
+            "top_k",
+            "num_ctx",
+        ]),
+        EVERY,
+        "OpenAI: `Invalid type for 'max_tokens': expected an integer, but got a decimal number instead`",
+    ),
     row(
         Rule::Least(&["max_tokens", "max_completion_tokens"], 16),
         &[Responses],

@@ -69,7 +69,7 @@ fn message() -> impl Strategy<Value = Json> {
     let name = prop_oneof![3 => Just(None), 1 => select(texts()).prop_map(|text| Some(Json::from(text)))];
     let calls = prop_oneof![2 => Just(None), 3 => prop::collection::vec(call(), 0..3).prop_map(|calls| Some(Json::from(calls)))];
     let id = prop_oneof![1 => Just(None), 4 => select(texts()).prop_map(|text| Some(Json::from(text)))];
-    let role = select(vec!["system", "user", "assistant", "assistant", "tool"]);
+    let role = select(vec!["system", "developer", "user", "assistant", "assistant", "tool"]);
     let thinking = prop_oneof![4 => Just(None), 1 => Just(Some(Json::from("hm")))];
     (role, content(), name, calls, id, thinking).prop_map(|(role, content, name, calls, id, thinking)| {
         let thinking = thinking.filter(|_| role == "assistant");
@@ -154,7 +154,8 @@ fn user() -> impl Strategy<Value = Option<Json>> {
 }
 
 fn request() -> impl Strategy<Value = Json> {
-    let number = || prop_oneof![2 => Just(None), 1 => select(vec![-2, -1, 0, 1, 15, 16, 4096]).prop_map(|n| Some(Json::from(n)))];
+    let numbers = ["-2", "-1", "0", "1", "15", "16", "4096", "5.0", "1e2"];
+    let number = || prop_oneof![2 => Just(None), 1 => select(numbers.to_vec()).prop_map(|n| Some(json(n)))];
     let flag = || prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(|flag| Some(Json::from(flag)))];
     let tools = prop_oneof![1 => Just(None), 3 => prop::collection::vec(tool(), 0..4).prop_map(|tools| Some(Json::from(tools)))];
     let stops = [r#""""#, r#""\n""#, r#"["\n","a"]"#, "[]", r#"["a"]"#, "null"];
@@ -259,16 +260,31 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         let own = body.list("tools").into_iter().map(|tool| tool.at_path("function.parameters"));
         own.filter(|own| !own.is_empty()).collect()
     };
-    let is_last = |at: usize| messages[at + 1..].iter().all(|own| role(own) == "system");
+    let is_last =
+        |at: usize| messages[at + 1..].iter().all(|own| matches!(&*role(own), "system" | "developer"));
     match rule {
         Rule::PairedResults => {
             calls(body).iter().all(|call| !call.string("id").is_empty())
                 && messages.iter().all(|own| role(own) != "tool" || !own.string("tool_call_id").is_empty())
         }
         Rule::Results => is_paired(&messages),
-        Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
         Rule::Arguments => calls(body).iter().all(|call| {
             call.get("function").is_none_or(|function| !function.string("arguments").trim().is_empty())
+        }),
+        Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
+        Rule::Developer => messages.iter().all(|own| role(own) != "developer"),
+        Rule::Order => messages.iter().map(role).collect::<Vec<_>>().windows(2).all(|pair| {
+            let next = pair[1].as_str();
+            match &*pair[0] {
+                "tool" => matches!(next, "tool" | "assistant"),
+                "assistant" => next != "system",
+                _ => true,
+            }
+        }),
+        Rule::AllowedTools => body.at_path("tool_choice.type").as_str() != Some("allowed_tools"),
+        Rule::Whole(names) => names.iter().all(|name| match body.field(name) {
+            Json::Number(number) => number.is_integer() || number.as_i64().is_none(),
+            _ => true,
         }),
         Rule::Calls => messages.iter().all(|own| own.get("tool_calls").is_none_or(|calls| !calls.is_empty())),
         Rule::Turns => messages.iter().all(|own| {
@@ -570,6 +586,23 @@ fn each_call_is_followed_by_its_result_and_each_result_has_a_call() {
 }
 
 #[test]
+fn mistral_gets_an_answer_after_results_and_instructions_only_before_answers() {
+    let roles = |body: &Json| -> Vec<String> {
+        body.list("messages").iter().map(|message| message.string("role")).collect()
+    };
+    let body = talk("u a(1) 1 u t u");
+    let adapted = adapt(ServiceKind::Mistral, &body).unwrap().expect("it is changed").body;
+    assert_eq!(roles(&adapted), ["user", "assistant", "tool", "assistant", "user", "assistant", "user"]);
+    assert_eq!(adapted.at_path("messages.3.content").as_str(), Some("OK."));
+    let late = json(
+        r#"{"messages":[{"role":"developer","content":"a"},{"role":"user","content":"b"},{"role":"system","content":"c"},{"role":"assistant","content":"d"},{"role":"developer","content":"e"}]}"#,
+    );
+    let adapted = adapt(ServiceKind::Mistral, &late).unwrap().expect("it is changed").body;
+    assert_eq!(roles(&adapted), ["system", "user", "system", "assistant", "user"]);
+    assert!(adapt(ServiceKind::OpenAi, &late).unwrap().is_none());
+}
+
+#[test]
 fn images_of_results_follow_them_for_services_of_chats() {
     let body = json(
         r#"{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call00001","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}"#,
@@ -615,6 +648,18 @@ fn the_choice_of_a_tool_that_is_gone_goes() {
         )
     };
     assert_eq!(choose(&allowed(&["f", "g"])), Some(json(&allowed(&["f"])).to_string()));
+    // Other services receive only the allowed tools.
+    let tools = ["f", "g", "h"].map(|name| tool.replace("\"f\"", &format!("\"{name}\""))).join(",");
+    let body = json(&format!(
+        r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":[{tools}],"tool_choice":{}}}"#,
+        allowed(&["f", "h"]).replace("auto", "required")
+    ));
+    for kind in [ServiceKind::Anthropic, ServiceKind::Ollama, ServiceKind::Groq] {
+        let adapted = adapt(kind, &body).unwrap().expect("it is changed").body;
+        assert_eq!(adapted.list("tools").iter().map(name_of).collect::<Vec<_>>(), ["f", "h"]);
+        assert_eq!(adapted.field("tool_choice").as_str(), Some("required"));
+    }
+    assert!(adapt(ServiceKind::OpenAi, &body).unwrap().is_none());
 }
 
 /// A long name and its short form at OpenAI.

@@ -77,7 +77,7 @@ fn names_of(message: &Json) -> Vec<CompactString> {
 fn chosen(choice: &Json) -> Vec<CompactString> {
     let allowed = choice.field("allowed_tools");
     if !allowed.is_null() {
-        return allowed.list("tools").iter().map(call_name).collect();
+        return allowed.list("tools").iter().map(call_name).filter(|name| !name.is_empty()).collect();
     }
     let name = call_name(choice);
     match name.is_empty() {
@@ -112,6 +112,22 @@ fn rename_key(value: &Json, key: &str, renamed: &NameMap) {
     if let Some(short) = value.text(key).and_then(|name| renamed.get(&name)) {
         value.edit(key, &**short);
     }
+}
+
+/// Removes the tools that a choice does not allow, and replaces the choice by its mode.
+pub(super) fn keep_allowed(draft: &mut Draft) {
+    let Some(choice) = draft.given("tool_choice") else { return };
+    if choice.text("type").is_none_or(|kind| kind != "allowed_tools") {
+        return;
+    }
+    let allowed: HashSet<CompactString> = chosen(&choice).into_iter().collect();
+    let tools = draft.list("tools");
+    let left: Vec<Json> = tools.iter().filter(|tool| allowed.contains(&call_name(tool))).cloned().collect();
+    if left.len() < tools.len() {
+        draft.set("tools", left.into(), "tools");
+    }
+    let mode = choice.at_path("allowed_tools.mode");
+    draft.set("tool_choice", mode.as_str().unwrap_or("auto").into(), "tool_choice");
 }
 
 /// Removes tools with the name of an earlier one.

@@ -1,10 +1,11 @@
 //! Messages without content, and the names of those who write them.
 
-use super::draft::Draft;
+use super::draft::{Draft, Slot};
 use super::limit::TextLimit;
+use compact_str::CompactString;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::content_blocks::reseal;
-use valvehouse_core::chat::message::role_of;
+use valvehouse_core::chat::message::{self, role_of};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -179,6 +180,40 @@ pub(super) fn drop_empty_turns(draft: &mut Draft) {
     };
     let empty: Vec<usize> = (0..draft.len()).filter(is_empty).collect();
     draft.drop_messages(&empty, "messages");
+}
+
+/// Gives messages with the role `developer` the role `system`.
+pub(super) fn rename_developers(draft: &mut Draft) {
+    for at in 0..draft.len() {
+        let Json::Object(fields) = draft.message(at) else { continue };
+        if fields.with("role", |role| role.is_some_and(|role| role.as_str() == Some("developer"))) {
+            draft.edit(at, "messages.role").put("role", "system");
+        }
+    }
+}
+
+/// The answer of the model between results and a message of the user.
+const BETWEEN: &str = "OK.";
+
+/// Adds an answer of the model between results and the next message of another role, and gives instructions after a
+/// message of the model to the user.
+pub(super) fn order(draft: &mut Draft) {
+    let mut slots = Vec::with_capacity(draft.len());
+    let mut before = CompactString::default();
+    for at in 0..draft.len() {
+        let mut role = role_of(draft.message(at));
+        if before == "tool" && !matches!(&*role, "tool" | "assistant") {
+            slots.push(Slot::New(message::assistant(BETWEEN)));
+            before = "assistant".into();
+        }
+        if before == "assistant" && matches!(&*role, "system" | "developer") {
+            draft.edit(at, "messages.role").put("role", "user");
+            role = "user".into();
+        }
+        slots.push(Slot::Old(at));
+        before = role;
+    }
+    draft.arrange(slots, "messages");
 }
 
 /// Removes fields from messages of the model.

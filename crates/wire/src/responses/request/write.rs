@@ -63,7 +63,7 @@ pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     if !tools.is_empty() {
         fields.push(("tools", tools.iter().map(to_response).collect::<Vec<_>>().into()));
     }
-    fields.extend(request.given("tool_choice").map(|choice| ("tool_choice", flat(&choice))));
+    fields.extend(request.given("tool_choice").map(|choice| ("tool_choice", choice_of(&choice))));
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
     fields.extend(limit.map(|limit| ("max_output_tokens", limit)));
     fields.extend(text(&request).map(|text| ("text", text)));
@@ -114,6 +114,17 @@ fn own_items(messages: &[Json], additional: &mut AdditionalTools<'_>) -> Vec<Vec
         items.collect()
     });
     items.collect()
+}
+
+/// Converts a choice of tools.
+fn choice_of(choice: &Json) -> Json {
+    let choice = flat(choice);
+    if choice.text("type").is_some_and(|kind| kind == "allowed_tools") {
+        let tools: Vec<Json> = choice.list("tools").iter().map(flat).collect();
+        // `flat` returned a new object.
+        choice.edit("tools", tools);
+    }
+    choice
 }
 
 /// Rejects fields that would change the answer if this API supported them.
