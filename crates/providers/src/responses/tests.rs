@@ -188,6 +188,32 @@ async fn a_response_and_its_stream_give_the_same_answer() {
 }
 
 #[tokio::test]
+async fn a_content_of_null_is_an_empty_text_and_an_image_may_be_a_file() {
+    let server = service("application/json", response("completed")).await;
+    let body = r#"{"model":"m","messages":[{"role":"user","content":null},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},
+        {"role":"tool","tool_call_id":"c","content":null},{"role":"user","content":[{"type":"image_url","image_url":{"file_id":"file-1","detail":"low"}}]}]}"#;
+    server.ask(body, false).await.unwrap();
+    let input = server.sent().list("input");
+    assert_eq!([input[0].field("content"), input[2].field("output")], ["", ""].map(Json::from));
+    let image = r#"{"type":"input_image","file_id":"file-1","detail":"low"}"#;
+    assert_eq!(input[3].at_path("content.0").to_string(), image);
+}
+
+#[tokio::test]
+async fn allowed_tools_lose_their_nesting() {
+    let server = service("application/json", response("completed")).await;
+    let tool = r#"{"type":"function","function":{"name":"f"}}"#;
+    let choice =
+        format!(r#"{{"type":"allowed_tools","allowed_tools":{{"mode":"required","tools":[{tool}]}}}}"#);
+    let body = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],"tools":[{tool}],"tool_choice":{choice}}}"#
+    );
+    server.ask(&body, false).await.unwrap();
+    let expected = r#"{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]}"#;
+    assert_eq!(server.sent().field("tool_choice").to_string(), expected);
+}
+
+#[tokio::test]
 async fn a_chat_request_is_translated_for_the_responses_api() {
     let server = service("application/json", response("completed")).await;
     let body = r#"{"model":"m","max_tokens":5,"temperature":0.50,"reasoning_effort":"low","verbosity":"low","logprobs":true,"top_logprobs":2,"own":{"b":1},

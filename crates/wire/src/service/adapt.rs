@@ -38,9 +38,10 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 type RuleTest = fn(&Rule) -> bool;
 
 /// Texts in messages in which a rule may find something to repair, and those rules.
-const NEEDLES: [(&str, RuleTest); 8] = [
+const NEEDLES: [(&str, RuleTest); 9] = [
     ("\"tool_call", |_| true),
     ("\"original\"", |rule| *rule == Rule::TextResults),
+    ("\"file_id\"", |rule| *rule == Rule::Images),
     ("\"developer\"", |rule| *rule == Rule::Developer),
     ("null", |rule| *rule == Rule::Content),
     ("[]", |rule| *rule == Rule::Content),

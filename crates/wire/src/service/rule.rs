@@ -13,6 +13,8 @@ pub(super) enum Rule {
     PairedResults,
     /// Each call is followed by its result, and no result is without a call.
     Results,
+    /// Images have an address or data, not the id of a file.
+    Images,
     /// Results of tools are texts.
     TextResults,
     /// Arguments of calls are JSON.
@@ -72,6 +74,7 @@ impl Rule {
         match *self {
             Self::PairedResults => return history::pair_results(draft),
             Self::Results => return pairs::complete_results(draft),
+            Self::Images => return turns::refuse_image_files(draft),
             Self::BlankTexts => return turns::drop_blank_texts(draft),
             Self::TextResults => results::write_texts(draft),
             Self::Arguments => history::write_arguments(draft),
@@ -105,6 +108,7 @@ impl Rule {
         match self {
             Self::PairedResults => "each result of a tool has the id of its call".into(),
             Self::Results => "each call is directly followed by its result, and each result has a call".into(),
+            Self::Images => "an image is an address or data, not the id of a file".into(),
             Self::TextResults => "the result of a tool is text; no image has `detail: original`".into(),
             Self::Arguments => "arguments of calls are not empty".into(),
             Self::Developer => "no message with the role `developer`".into(),
@@ -145,6 +149,7 @@ impl Rule {
     pub(super) fn repair(&self) -> &'static str {
         match self {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
+            Self::Images => "400",
             Self::Developer => "the role `system`",
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",

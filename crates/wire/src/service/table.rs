@@ -54,6 +54,14 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI: `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'`; Anthropic: ``tool_use` ids were found without `tool_result` blocks immediately after`; Responses: `No tool output found for function call`",
     ),
     row(
+        Rule::Images,
+        &[
+            OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
+            Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+        ],
+        "openai-python `ImageURL`: `url` is required; only `ResponseInputImage` has `file_id`",
+    ),
+    row(
         Rule::TextResults,
         CHAT,
         "openai-python `ChatCompletionToolMessageParam.content`: texts only; `ImageURL.detail`: auto, low or high",

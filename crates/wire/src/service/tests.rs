@@ -41,6 +41,7 @@ fn content() -> impl Strategy<Value = Option<Json>> {
         r#"[{"type":"text","text":"a "},{"type":"text","text":" "}]"#,
         r#"[{"type":"text","text":" "},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]"#,
         r#"["a","b "]"#,
+        r#"[{"type":"image_url","image_url":{"file_id":"file-1"}}]"#,
     ];
     prop_oneof![1 => Just(None), 9 => select(values.to_vec()).prop_map(|text| Some(json(text)))]
 }
@@ -271,6 +272,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         Rule::Arguments => calls(body).iter().all(|call| {
             call.get("function").is_none_or(|function| !function.string("arguments").trim().is_empty())
         }),
+        Rule::Images => !body.to_string().contains("file_id"),
         Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
         Rule::Developer => messages.iter().all(|own| role(own) != "developer"),
         Rule::Order => messages.iter().map(role).collect::<Vec<_>>().windows(2).all(|pair| {

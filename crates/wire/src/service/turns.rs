@@ -182,6 +182,28 @@ pub(super) fn drop_empty_turns(draft: &mut Draft) {
     draft.drop_messages(&empty, "messages");
 }
 
+/// Rejects images that are named by the id of a file.
+pub(super) fn refuse_image_files(draft: &mut Draft) -> Result<(), Error> {
+    let is_file = |part: &Json| {
+        let image = part.field("image_url");
+        image.given("url").is_none() && image.given("file_id").is_some()
+    };
+    for (at, message) in draft.messages().enumerate() {
+        let Json::Object(fields) = message else { continue };
+        let Some(Json::Array(parts)) = fields.has_containers().then(|| fields.field("content")) else {
+            continue;
+        };
+        if let Some(part) = parts.with(|parts| parts.iter().position(is_file)) {
+            let message = format!(
+                "cannot send messages[{at}].content[{part}]: the service accepts an image as an address or as data, not as \
+                 the id of a file; send `image_url`"
+            );
+            return Err(Error::invalid(message, Some("messages")));
+        }
+    }
+    Ok(())
+}
+
 /// Gives messages with the role `developer` the role `system`.
 pub(super) fn rename_developers(draft: &mut Draft) {
     for at in 0..draft.len() {

@@ -295,8 +295,8 @@ fn part(part: &Json) -> Json {
             Json::from([("type", "text".into()), ("text", part.field("text"))])
         }
         Some("input_image") => {
-            let mut image = vec![("url", part.field("image_url"))];
-            image.extend(field("detail").map(|detail| ("detail", detail)));
+            let keys = [("url", "image_url"), ("file_id", "file_id"), ("detail", "detail")];
+            let image = keys.into_iter().filter_map(|(key, own)| Some((key, field(own)?)));
             Json::from([("type", "image_url".into()), ("image_url", Json::from_fields(image))])
         }
         Some("input_file") => {
@@ -323,10 +323,8 @@ fn check_content(content: &Json, place: &str) -> Result<(), Error> {
             "input_text" | "output_text" | "text" if part.text("text").is_none() => {
                 return invalid(format!("invalid {place}.text: expected a string"));
             }
-            "input_image" if part.text("image_url").is_none() => {
-                return invalid(format!(
-                    "cannot send {place}: a chat service accepts an image only as `image_url`"
-                ));
+            "input_image" if part.text("image_url").or_else(|| part.text("file_id")).is_none() => {
+                return invalid(format!("missing {place}.image_url or file_id: expected a string"));
             }
             "" => return invalid(format!("missing {place}.type")),
             _ => {}

@@ -177,6 +177,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>], spaces: &Spaces) -> V
                 };
                 let output = match message.field("content") {
                     Json::Array(parts) => parts.items().iter().map(result_part).collect::<Vec<_>>().into(),
+                    Json::Null => "".into(),
                     content => content,
                 };
                 out.push(Json::from([("type", kind.into()), ("call_id", id.into()), ("output", output)]));
@@ -184,6 +185,7 @@ fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>], spaces: &Spaces) -> V
             role => {
                 let content = match message.field("content") {
                     Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
+                    Json::Null => "".into(),
                     content => content,
                 };
                 out.push(Json::from([
@@ -283,10 +285,11 @@ fn part(part: &Json) -> Json {
         "text" => Json::from([("type", "input_text".into()), ("text", part.field("text"))]),
         "image_url" => {
             let image = part.field("image_url");
-            let url = image.given("url").unwrap_or_else(|| image.clone());
-            let fields = [("type", "input_image".into()), ("image_url", url)];
-            let detail = image.given("detail").map(|detail| ("detail", detail));
-            Json::from_fields(fields.into_iter().chain(detail))
+            let url = image.as_str().map(Json::from).or_else(|| image.given("url"));
+            let fields =
+                [("image_url", url), ("file_id", image.given("file_id")), ("detail", image.given("detail"))];
+            let fields = fields.into_iter().filter_map(|(key, value)| Some((key, value?)));
+            Json::from_fields([("type", "input_image".into())].into_iter().chain(fields))
         }
         "file" => {
             let file = part.entries().into_iter().filter(|(key, _)| key == "file");
