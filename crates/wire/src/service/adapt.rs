@@ -70,11 +70,12 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             "max_tokens" | "max_completion_tokens" => {
                 is_decimal(value) || value.parse::<f64>().is_ok_and(|number| number < 16.0)
             }
-            "n" | "seed" | "top_k" | "num_ctx" => is_decimal(value),
+            "n" | "seed" | "top_k" | "num_ctx" if is_decimal(value) => true,
             "stop" => value.starts_with('[') || value == "\"\"",
+            "reasoning_effort" => value == "\"max\"",
             "response_format" => value.contains("\"name\""),
             _ => false,
-        };
+        } || rows_of(kind).any(|row| row.rule.refuses_field(key));
     });
     may
 }

@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::limit::TextLimit;
+use valvehouse_core::chat::effort::Effort;
 use valvehouse_json::Json;
 
 /// Shortens a text beyond its limit. A dot in the path leads into an object.
@@ -37,6 +38,31 @@ pub(super) fn raise(draft: &mut Draft, names: &[&'static str], least: i64) {
             Some(number) if number < least as f64 => draft.set(name, least.into(), name),
             _ => {}
         }
+    }
+}
+
+/// Gives a field the name that the service knows. A field of both names has the value of the first.
+pub(super) fn rename(draft: &mut Draft, name: &'static str, own: &'static str) {
+    if let Some(value) = draft.given(name) {
+        draft.set(own, value, own);
+    }
+    draft.remove(name);
+}
+
+/// Replaces a level of thinking by the nearest one of OpenAI's protocols.
+pub(super) fn lower_level(draft: &mut Draft) {
+    const FIELD: &str = "reasoning_effort";
+    let Some(given) = draft.given(FIELD) else { return };
+    if let Some(level) = given.as_str().and_then(Effort::of).filter(|level| level.openai != level.name) {
+        draft.set(FIELD, level.openai.into(), FIELD);
+    }
+}
+
+/// Removes the texts of `stop` beyond the most that a service accepts.
+pub(super) fn cut_stops(draft: &mut Draft, most: usize) {
+    let stops = draft.list("stop");
+    if stops.len() > most {
+        draft.set("stop", stops[..most].to_vec().into(), "stop");
     }
 }
 

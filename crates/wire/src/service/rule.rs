@@ -57,6 +57,14 @@ pub(super) enum Rule {
     Field(&'static str, TextLimit),
     /// Fields with numbers that have a least value. A negative number means no limit and is left out.
     Least(&'static [&'static str], i64),
+    /// Fields that a service does not know and refuses.
+    Foreign(&'static [&'static str]),
+    /// A field with another name.
+    Rename(&'static str, &'static str),
+    /// `reasoning_effort` is a level of OpenAI's protocols.
+    Levels,
+    /// `stop` has at most so many texts.
+    MostStops(usize),
     /// Fields with whole numbers.
     Whole(&'static [&'static str]),
     /// A field that needs another to be true.
@@ -66,6 +74,15 @@ pub(super) enum Rule {
 }
 
 impl Rule {
+    /// Returns `true` if the rule is about this field whatever its value.
+    pub(super) fn refuses_field(&self, field: &str) -> bool {
+        match self {
+            Self::Foreign(names) => names.contains(&field),
+            Self::Rename(name, _) => *name == field,
+            _ => false,
+        }
+    }
+
     /// Applies the rule.
     ///
     /// # Errors
@@ -96,6 +113,10 @@ impl Rule {
             Self::ToolFields => tools::drop_dependent(draft, kind),
             Self::Field(path, limit) => fields::shorten(draft, path, &limit),
             Self::Least(names, least) => fields::raise(draft, names, least),
+            Self::Foreign(names) => names.iter().for_each(|name| draft.remove(name)),
+            Self::Rename(name, own) => fields::rename(draft, name, own),
+            Self::Levels => fields::lower_level(draft),
+            Self::MostStops(most) => fields::cut_stops(draft, most),
             Self::Whole(names) => fields::write_whole(draft, names),
             Self::Needs(name, needed) => fields::drop_unneeded(draft, name, needed),
             Self::Stops { blank } => fields::drop_stops(draft, blank),
@@ -138,6 +159,10 @@ impl Rule {
             }
             Self::Field(path, limit) => format!("`{path}`: {limit}"),
             Self::Least(names, least) => format!("`{}`: at least {least}", names.join("`, `")),
+            Self::Foreign(names) => format!("no `{}`", names.join("`, `")),
+            Self::Rename(name, own) => format!("`{own}` instead of `{name}`"),
+            Self::Levels => "`reasoning_effort` is at most `xhigh`".into(),
+            Self::MostStops(most) => format!("`stop`: at most {most} texts"),
             Self::Whole(names) => format!("`{}`: whole numbers without a decimal point", names.join("`, `")),
             Self::Needs(name, needed) => format!("`{name}` only with `{needed}: true`"),
             Self::Stops { blank: false } => "`stop` has no empty text".into(),
@@ -154,6 +179,9 @@ impl Rule {
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",
             Self::Whole(_) => "`5.0` becomes `5`",
+            Self::Rename(..) => "renamed",
+            Self::Levels => "`max` becomes `high`",
+            Self::MostStops(_) => "the first ones are sent",
             Self::Results => {
                 "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"
             }
@@ -161,9 +189,12 @@ impl Rule {
                 "images and files move to a message of the user after the results of their round; `detail: high`"
             }
             Self::Arguments => "`{}`",
-            Self::Calls | Self::Turns | Self::MessageFields(_) | Self::Needs(..) | Self::Stops { .. } => {
-                "left out"
-            }
+            Self::Calls
+            | Self::Turns
+            | Self::MessageFields(_)
+            | Self::Foreign(_)
+            | Self::Needs(..)
+            | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",
             Self::Alternatives => "their properties are merged",
             Self::Prefill(_) => "added",

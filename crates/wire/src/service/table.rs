@@ -97,9 +97,18 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::Order, &[Mistral], "mistral-common `_validate_message_order`; zed-industries/zed#31736"),
     row(Rule::Content, CHAT, "OpenAI: `Invalid value for 'content': expected a string, got null`"),
     row(
-        Rule::MessageFields(&["reasoning_content", "reasoning", "reasoning_details"]),
+        Rule::MessageFields(&[
+            "reasoning_content",
+            "reasoning",
+            "reasoning_details",
+            "refusal",
+            "annotations",
+            "audio",
+            "function_call",
+            "metadata",
+        ]),
         &[Mistral],
-        "charmbracelet/crush#1590, BerriAI/litellm#30835",
+        "charmbracelet/crush#1590, BerriAI/litellm#30835, BerriAI/litellm#30882",
     ),
     row(
         Rule::MessageFields(&["reasoning_content", "reasoning_details"]),
@@ -195,6 +204,45 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Rule::Field("safety_identifier", USER), MESSAGES, "the same: it becomes `metadata.user_id`"),
     row(Rule::Field("metadata.user_id", USER), MESSAGES, "the same"),
+    row(
+        Rule::Rename("max_completion_tokens", "max_tokens"),
+        &[Mistral, DeepSeek, Zhipu, Sglang, LlamaCpp, LmStudio, Compatible],
+        "BerriAI/litellm#9583 (Mistral), earendil-works/pi#8018 (DeepSeek ignores it), mozilla-ai/any-llm#867",
+    ),
+    row(Rule::Rename("seed", "random_seed"), &[Mistral], "Mistral API reference, `random_seed`"),
+    row(
+        Rule::Foreign(&[
+            "stream_options",
+            "user",
+            "safety_identifier",
+            "store",
+            "service_tier",
+            "verbosity",
+            "logprobs",
+            "top_logprobs",
+            "logit_bias",
+            "modalities",
+        ]),
+        &[Mistral],
+        "Mistral: `Extra inputs are not permitted`; cline/cline#582, BerriAI/litellm#8978, osaurus-ai/osaurus#556",
+    ),
+    row(
+        Rule::Foreign(&["top_k", "min_p", "repeat_penalty", "num_ctx"]),
+        &[OpenAi, Azure, Responses, Gemini, Mistral, Groq],
+        "OpenAI: `Unrecognized request argument supplied: num_ctx`; open-webui/open-webui#14514",
+    ),
+    row(
+        Rule::Foreign(&["min_p", "repeat_penalty", "num_ctx"]),
+        MESSAGES,
+        "Anthropic: `num_ctx: Extra inputs are not permitted`",
+    ),
+    row(
+        Rule::Levels,
+        &[OpenAi, Azure, Responses, Gemini, Groq, Xai],
+        "OpenAI: `Invalid value: 'max'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', and 'xhigh'`",
+    ),
+    row(Rule::MostStops(4), &[OpenAi, Azure, Groq, Xai], "OpenAI API reference, `stop`: up to 4 sequences"),
+    row(Rule::MostStops(5), &[Gemini], "Gemini API reference, `stopSequences`: up to 5"),
     row(
         Rule::Whole(&[
             "max_tokens",

@@ -159,14 +159,17 @@ fn request() -> impl Strategy<Value = Json> {
     let number = || prop_oneof![2 => Just(None), 1 => select(numbers.to_vec()).prop_map(|n| Some(json(n)))];
     let flag = || prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(|flag| Some(Json::from(flag)))];
     let tools = prop_oneof![1 => Just(None), 3 => prop::collection::vec(tool(), 0..4).prop_map(|tools| Some(Json::from(tools)))];
-    let stops = [r#""""#, r#""\n""#, r#"["\n","a"]"#, "[]", r#"["a"]"#, "null"];
+    let stops =
+        [r#""""#, r#""\n""#, r#"["\n","a"]"#, "[]", r#"["a"]"#, r#"["a","b","c","d","","e","f"]"#, "null"];
     let stop = prop_oneof![2 => Just(None), 1 => select(stops.to_vec()).prop_map(|text| Some(json(text)))];
     let about_tools = (tools, choice(), flag());
-    let others = (user(), user(), number(), number(), flag(), number(), stop);
+    let effort = select(vec!["none", "high", "max"]);
+    let effort = prop_oneof![2 => Just(None), 1 => effort.prop_map(|effort| Some(Json::from(effort)))];
+    let others = (user(), user(), number(), number(), flag(), number(), stop, number(), effort);
     (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
         |(messages, about_tools, others)| {
             let (tools, choice, parallel) = about_tools;
-            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop) = others;
+            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop, seed, effort) = others;
             object(vec![
                 ("model", Some("m".into())),
                 ("messages", Some(messages.into())),
@@ -180,6 +183,9 @@ fn request() -> impl Strategy<Value = Json> {
                 ("logprobs", logprobs),
                 ("top_logprobs", top_logprobs),
                 ("stop", stop),
+                ("top_k", seed.clone()),
+                ("seed", seed),
+                ("reasoning_effort", effort),
             ])
         },
     )
@@ -284,6 +290,10 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             }
         }),
         Rule::AllowedTools => body.at_path("tool_choice.type").as_str() != Some("allowed_tools"),
+        Rule::Foreign(names) => names.iter().all(|name| body.get(name).is_none()),
+        Rule::Rename(name, _) => body.get(name).is_none(),
+        Rule::Levels => body.field("reasoning_effort").as_str() != Some("max"),
+        Rule::MostStops(most) => body.list("stop").len() <= *most,
         Rule::Whole(names) => names.iter().all(|name| match body.field(name) {
             Json::Number(number) => number.is_integer() || number.as_i64().is_none(),
             _ => true,
@@ -602,6 +612,35 @@ fn mistral_gets_an_answer_after_results_and_instructions_only_before_answers() {
     let adapted = adapt(ServiceKind::Mistral, &late).unwrap().expect("it is changed").body;
     assert_eq!(roles(&adapted), ["system", "user", "system", "assistant", "user"]);
     assert!(adapt(ServiceKind::OpenAi, &late).unwrap().is_none());
+}
+
+#[test]
+fn settings_that_a_service_does_not_know_are_renamed_or_left_out() {
+    let settings = r#""max_completion_tokens":9,"seed":1,"stream":true,"stream_options":{"include_usage":true},"user":"u","top_k":40,"num_ctx":8192,"reasoning_effort":"max""#;
+    let body = json(&format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{settings}}}"#));
+    let sent = |kind| {
+        let adapted = adapt(kind, &body).unwrap().map_or(body.clone(), |adapted| adapted.body);
+        let settings =
+            adapted.entries().into_iter().filter(|(key, _)| !matches!(&**key, "model" | "messages"));
+        settings.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    for (kind, expected) in [
+        (ServiceKind::Mistral, r#"stream=true reasoning_effort="max" max_tokens=9 random_seed=1"#),
+        (
+            ServiceKind::OpenAi,
+            r#"max_completion_tokens=9 seed=1 stream=true stream_options={"include_usage":true} user="u" reasoning_effort="high""#,
+        ),
+        (
+            ServiceKind::Compatible,
+            r#"seed=1 stream=true stream_options={"include_usage":true} user="u" top_k=40 num_ctx=8192 reasoning_effort="max" max_tokens=9"#,
+        ),
+        (
+            ServiceKind::Anthropic,
+            r#"max_completion_tokens=9 seed=1 stream=true stream_options={"include_usage":true} user="u" top_k=40 reasoning_effort="max""#,
+        ),
+    ] {
+        assert_eq!(sent(kind), expected, "{}", kind.as_str());
+    }
 }
 
 #[test]
