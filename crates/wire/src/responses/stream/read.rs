@@ -3,6 +3,7 @@
 use crate::answer_error::{AnswerError, check_name, is_error};
 use crate::responses::{answer, usage};
 use crate::stream_reader::{ServiceEvent, StreamReader};
+use compact_str::CompactString;
 use std::collections::{HashMap, HashSet, VecDeque};
 use valvehouse_core::chat::{CONTENT_BLOCKS, items};
 use valvehouse_core::provider::StreamChunk;
@@ -17,6 +18,8 @@ pub struct Reader {
     ready: Vec<Json>,
     /// The positions of the items whose content arrived in chunks.
     streamed_items: HashSet<i64>,
+    /// The types of the items that events had.
+    kinds: HashSet<CompactString>,
     /// The number of each call, by the position of its item.
     calls: HashMap<i64, usize>,
     /// The position of the latest thoughts.
@@ -42,9 +45,12 @@ impl StreamReader for Reader {
             _ if self.is_failed => {}
             kind if !kind.starts_with("response.") && is_error(&json) => return Err(answer::failed(&json)),
             kind => {
-                if kind == "response.output_item.done" && is_call(&json.field("item")) {
-                    check_name(&json.field("item"))?;
-                }
+                let items = match kind {
+                    "response.output_item.done" => vec![json.field("item")],
+                    "response.completed" | "response.incomplete" => json.field("response").list("output"),
+                    _ => Vec::new(),
+                };
+                items.iter().filter(|item| is_call(item)).try_for_each(check_name)?;
                 self.read(kind, &json);
                 out.extend(self.ready.drain(..).map(StreamChunk::new));
             }
@@ -82,7 +88,7 @@ impl Reader {
                 self.delta([("role", "assistant".into()), ("content", "".into())]);
             }
             "response.output_text.delta" => {
-                self.streamed_items.insert(place);
+                self.begin(place, "message");
                 let logprobs = event.list("logprobs");
                 self.delta([("content", delta())]);
                 if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.last()) {
@@ -95,13 +101,13 @@ impl Reader {
                 self.delta([("annotations", vec![source].into())]);
             }
             "response.refusal.delta" => {
-                self.streamed_items.insert(place);
+                self.begin(place, "message");
                 self.delta([("refusal", delta())]);
             }
             "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.reasoning.delta" => {
-                self.streamed_items.insert(place);
+                self.begin(place, "reasoning");
                 let index =
                     ["summary_index", "content_index"].into_iter().find_map(|key| event.get(key)?.as_i64());
                 let now = (place, index.unwrap_or(0));
@@ -120,7 +126,10 @@ impl Reader {
                 self.called(place, is_custom, delta());
             }
             "response.output_item.done" => self.done(place, &event.field("item")),
-            "response.completed" | "response.incomplete" => self.end(&event.field("response")),
+            "response.completed" | "response.incomplete" => {
+                self.complete(&event.field("response"));
+                self.end(&event.field("response"));
+            }
             // The other events repeat this content, or report the progress of a hosted tool.
             _ => {}
         }
@@ -151,10 +160,17 @@ impl Reader {
         self.delta([("tool_calls", vec![call].into())]);
     }
 
+    /// Records that the content of an item arrives in chunks.
+    fn begin(&mut self, place: i64, kind: &str) {
+        self.streamed_items.insert(place);
+        self.kinds.insert(kind.into());
+    }
+
     /// Completes an item: content that did not arrive in chunks is added now.
     fn done(&mut self, place: i64, item: &Json) {
         let has_come = self.streamed_items.contains(&place);
         let kind = item.text_or_empty("type");
+        self.kinds.insert(kind.clone());
         match &*kind {
             "function_call" | "custom_tool_call" => {
                 self.added(place, item);
@@ -172,6 +188,11 @@ impl Reader {
                             self.delta([(field, text)]);
                         }
                     }
+                    let sources: Vec<Json> =
+                        part.list("annotations").iter().map(answer::annotation).collect();
+                    if !sources.is_empty() {
+                        self.delta([("annotations", sources.into())]);
+                    }
                 }
             }
             "reasoning" => {
@@ -186,6 +207,21 @@ impl Reader {
         }
     }
 
+    /// Adds the items of the last event whose types no event had before: some services send the answer only there.
+    fn complete(&mut self, response: &Json) {
+        let before = std::mem::take(&mut self.kinds);
+        // The places in the stream may be others.
+        self.streamed_items.clear();
+        if self.head.is_null() {
+            self.head = response.clone();
+        }
+        for (place, item) in response.list("output").iter().enumerate() {
+            if !before.contains(&item.text_or_empty("type")) {
+                self.done(place as i64, item);
+            }
+        }
+    }
+
     fn block(&mut self, item: Json) {
         let block = items::block(item, self.calls.len());
         self.delta([(CONTENT_BLOCKS, vec![block].into())]);
@@ -193,9 +229,6 @@ impl Reader {
 
     fn end(&mut self, response: &Json) {
         self.is_over = true;
-        if self.head.is_null() {
-            self.head = response.clone();
-        }
         let reason = answer::finish_reason(response, !self.calls.is_empty());
         self.chunk(Json::object(), reason.into());
         if let Some(usage) = usage::read(response).filter(|_| self.with_usage) {
