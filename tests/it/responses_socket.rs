@@ -69,11 +69,26 @@ impl Client {
     }
 }
 
+#[tokio::test]
+async fn an_error_has_the_headers_on_which_clients_act() {
+    let host = host().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let error = client.ask(json!({"input": "wait"})).await;
+    assert_eq!((&error["status"], &error["error"]["code"]), (&json!(429), &json!("rate_limit_exceeded")));
+    assert_eq!(error["headers"], json!({"retry-after": "70", "x-ratelimit-limit-requests": "3"}));
+    assert!(client.ask(json!({"input": "fail"})).await.get("headers").is_none());
+}
+
 async fn host() -> TestHost {
     let model = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"";
     let host = TestHost::new().config(model).config(KEYS).filter("loud", LOUD).start().await;
     host.upstream.script(|request| match request.last_text().as_str() {
         "fail" => Reply::text("no").status(400),
+        "wait" => Reply::json(&json!({"error": {"message": "slow down"}}))
+            .status(429)
+            .header("retry-after", "70")
+            .header("x-ratelimit-limit-requests", "3")
+            .header("x-internal", "no"),
         _ => Reply::fitting(request, "hello"),
     });
     host

@@ -345,6 +345,7 @@ impl Socket {
     /// Sends the error of a response.
     async fn refuse(&mut self, response: Response) -> Result<(), Disconnect> {
         let status = response.status().as_u16();
+        let headers = self.shown(response.headers());
         let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.ok();
         let body = bytes.and_then(|bytes| Json::parse(&bytes).ok());
         // An unreadable body is reported as a server error.
@@ -353,7 +354,23 @@ impl Socket {
             let kind = error.text("type").unwrap_or_else(|| "server_error".into());
             error.put("code", kind);
         }
-        self.send(&envelope(status, &error)).await
+        let event = envelope(status, &error);
+        if !headers.is_empty() {
+            event.put("headers", headers);
+        }
+        self.send(&event).await
+    }
+
+    /// Returns the headers of an error that clients of a WebSocket read in its event: the time of the next attempt, and
+    /// those of the service.
+    fn shown(&self, headers: &HeaderMap) -> Json {
+        let is_shown = |name: &HeaderName| {
+            *name == header::RETRY_AFTER || self.app.response_headers.contains(name.as_str())
+        };
+        let shown = headers.iter().filter(|(name, _)| is_shown(name));
+        let shown =
+            shown.filter_map(|(name, value)| Some((name.as_str().into(), value.to_str().ok()?.into())));
+        shown.collect::<Object>().into()
     }
 
     async fn send(&mut self, event: &Json) -> Result<(), Disconnect> {
