@@ -135,6 +135,48 @@ async fn a_tool_of_the_host_runs_only_after_an_ending_that_allows_it() {
     }
 }
 
+/// Returns `true` if the endpoint gives a call to run: one that no word of its protocol calls cut.
+fn has_call_to_run(endpoint: &str, answer: &Answer) -> bool {
+    let body = answer.body();
+    let (call, cut) = match endpoint {
+        "/v1/chat/completions" => {
+            (r#""name":"door""#, vec![r#""finish_reason":"length""#, r#""finish_reason":"content_filter""#])
+        }
+        "/v1/messages" => {
+            (r#""name":"door""#, vec![r#""stop_reason":"max_tokens""#, r#""stop_reason":"refusal""#])
+        }
+        "/v1/responses" => (r#""type":"function_call","status":"completed""#, vec![]),
+        _ => ("tool_calls", vec![]),
+    };
+    body.contains(call) && !cut.iter().any(|word| body.contains(word))
+}
+
+#[tokio::test]
+async fn a_cut_call_is_a_call_to_run_at_no_endpoint() {
+    let reader = "fn stream(event) { event }\nfn outlet(body) { body }";
+    for host in [TestHost::new().start().await, TestHost::new().filter("reader", reader).start().await] {
+        for arguments in ["{\"a\": 1}", "{\"a\": 1", ""] {
+            host.upstream.script(move |request| {
+                let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "door", "arguments": arguments}});
+                let delta = json!({"role": "assistant", "content": "wait", "tool_calls": [call]});
+                ending_with(request.json()["stream"] == true, &delta, &request.last_text())
+            });
+            for endpoint in ENDPOINTS {
+                for is_streamed in [false, true] {
+                    for (finish, runs) in
+                        [("tool_calls", true), ("stop", true), ("length", false), ("content_filter", false)]
+                    {
+                        let answer = ask(&host, endpoint, finish, is_streamed).await;
+                        let body = answer.body();
+                        assert_eq!(has_call_to_run(endpoint, &answer), runs, "{endpoint} {finish}: {body}");
+                        assert!(body.contains("wait"), "{endpoint} {finish}: {body}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_matched_stop_text_is_the_stop_sequence_of_a_message() {
     let host = TestHost::new().start().await;

@@ -53,7 +53,7 @@ impl Writer {
     /// Returns the lines of the end.
     pub fn end(mut self) -> Vec<Json> {
         let answer = std::mem::take(&mut self.fold).finish();
-        let calls = calls(&message_of(&answer));
+        let calls = calls(&answer);
         let calls =
             (!calls.is_empty()).then(|| self.line(self.message_fields("", "", calls), Vec::new(), false));
         let last = self.line(self.message_fields("", "", Vec::new()), self.metrics(&answer), true);
@@ -64,7 +64,7 @@ impl Writer {
     pub fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
-        let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(&own));
+        let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(answer));
         self.line(fields, self.metrics(answer), true)
     }
 
@@ -125,9 +125,14 @@ fn message_of(answer: &Json) -> Json {
     response::first_choice(answer).and_then(|choice| choice.get("message")).into()
 }
 
-/// Returns the tool calls of a message in Ollama's format, with their arguments as objects.
-fn calls(message: &Json) -> Vec<Json> {
-    let calls = ModelCall::all(message).into_iter().map(|call| {
+/// Returns the tool calls of an answer in Ollama's format, with their arguments as objects. A cut or refused answer has
+/// none: this API has no word for a call that may be incomplete, and clients would run it.
+fn calls(answer: &Json) -> Vec<Json> {
+    let ending = Ending::of_choice(&Json::from(response::first_choice(answer)));
+    if ending.is_some_and(|ending| !ending.may_run_tools()) {
+        return Vec::new();
+    }
+    let calls = ModelCall::all(&message_of(answer)).into_iter().map(|call| {
         let arguments = call.parse().unwrap_or_else(|_| Json::object());
         let function = Json::from([("name", call.name.into()), ("arguments", arguments)]);
         Json::from([("id", call.id.into()), ("function", function)])
