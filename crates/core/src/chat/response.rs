@@ -79,6 +79,14 @@ pub const LAST_CALL: &str = "last_call";
 /// The separator between the texts of a turn's model calls.
 pub const TEXT_BREAK: &str = "\n\n";
 
+/// Returns the tokens of the prompt that came from a cache of the service, from any of the fields that services use:
+/// those of OpenAI, DeepSeek and Moonshot.
+pub fn cached_tokens(usage: &Json) -> Option<i64> {
+    const FIELDS: [&str; 3] =
+        ["prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"];
+    FIELDS.iter().find_map(|path| usage.at_path(path).as_i64())
+}
+
 /// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.
 pub fn usage(prompt: usize, completion: usize) -> Json {
     Json::from([

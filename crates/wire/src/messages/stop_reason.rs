@@ -3,6 +3,7 @@
 use super::part::{others, with_others};
 use valvehouse_core::chat::Ending;
 use valvehouse_core::chat::ending::matched_stop;
+use valvehouse_core::chat::response::cached_tokens;
 use valvehouse_json::Json;
 
 /// The stop reasons of the Anthropic API. Reasons of other providers are translated.
@@ -90,8 +91,9 @@ pub(super) fn usage(counts: &Json) -> Json {
 /// Converts OpenAI's token counts to Anthropic's; a missing count is 0.
 pub(super) fn counts(usage: &Json) -> Json {
     let count = |path: &str| usage.at_path(path).as_i64();
-    let read = count("cache_read_input_tokens").or(count("prompt_tokens_details.cached_tokens")).unwrap_or(0);
-    let written = count("cache_creation_input_tokens").unwrap_or(0);
+    let read = count("cache_read_input_tokens").or_else(|| cached_tokens(usage)).unwrap_or(0);
+    let written = count("cache_creation_input_tokens").or(count("prompt_tokens_details.cache_write_tokens"));
+    let written = written.unwrap_or(0);
     let prompt = count("prompt_tokens").unwrap_or(0);
     let input = prompt.saturating_sub(read).saturating_sub(written).max(0);
     let counts = Json::from([
@@ -116,5 +118,24 @@ pub(super) fn counts(usage: &Json) -> Json {
 pub(super) fn update(counts: &Json, later: &Json) {
     for (key, value) in others(later, &[]) {
         counts.put(&key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_are_counted_by_the_names_of_each_service() {
+        for usage in [
+            r#"{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":60}}"#,
+            r#"{"prompt_tokens":100,"prompt_cache_hit_tokens":60,"prompt_cache_miss_tokens":40}"#,
+            r#"{"prompt_tokens":100,"cached_tokens":60}"#,
+            r#"{"prompt_tokens":110,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":10}}"#,
+        ] {
+            let counts = counts(&Json::parse(usage.as_bytes()).unwrap());
+            let read = counts.field("cache_read_input_tokens").as_i64();
+            assert_eq!((counts.field("input_tokens").as_i64(), read), (Some(40), Some(60)), "{usage}");
+        }
     }
 }

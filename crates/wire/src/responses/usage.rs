@@ -1,5 +1,6 @@
 //! Token counts.
 
+use valvehouse_core::chat::response::cached_tokens;
 use valvehouse_json::Json;
 
 /// Reads the token counts of a response, in the format of chats.
@@ -26,7 +27,7 @@ pub fn write(chat: &Json) -> Json {
     }
     let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
     let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
-    let cached = Json::from([("cached_tokens", count("prompt_tokens_details.cached_tokens").into())]);
+    let cached = Json::from([("cached_tokens", cached_tokens(chat).unwrap_or(0).into())]);
     let reasoning = count("completion_tokens_details.reasoning_tokens");
     Json::from([
         ("input_tokens", input.into()),
