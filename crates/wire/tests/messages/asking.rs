@@ -172,7 +172,6 @@ fn an_inexpressible_request_is_an_error_that_names_the_field() {
         (r#""functions":[{"name":"f"}]"#, "functions", "tools"),
         (r#""modalities":["audio"]"#, "modalities", "text"),
         (r#""response_format":{"type":"grammar"}"#, "response_format", "json_schema"),
-        (r#""service_tier":"flex""#, "service_tier", "standard_only"),
         (r#""tools":[{"type":"custom","custom":{"name":"c"}}]"#, "tools", "tools[0]"),
         (
             r#""tools":[{"type":"function","function":{"name":"c"}}],"tool_choice":"often""#,
@@ -195,6 +194,12 @@ fn an_inexpressible_request_is_an_error_that_names_the_field() {
     ] {
         let error = converted_request(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
         assert!(error.contains(place), "{error}");
+    }
+    // A tier is about price and speed alone.
+    for (tier, sent) in [("flex", ""), ("priority", ""), ("default", "standard_only"), ("auto", "auto")] {
+        let request = with(&format!(r#""service_tier":"{tier}""#)).unwrap();
+        assert_eq!(request.body.text_or_empty("service_tier"), sent, "{tier}");
+        assert_eq!(request.left_out.contains(&"service_tier"), sent.is_empty(), "{tier}");
     }
     // A default is not a wish.
     assert!(with(r#""n":1,"logprobs":false,"logit_bias":{},"presence_penalty":0,"functions":null"#).is_ok());

@@ -115,8 +115,9 @@ pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
     if let Some(metadata) = metadata(request) {
         set("metadata", metadata);
     }
-    if let Some(tier) = service_tier(request)? {
-        set("service_tier", tier);
+    let tier = service_tier(request);
+    if let Some(Ok(tier)) = tier {
+        set("service_tier", tier.into());
     }
     for (key, value) in others(&only, &["beta", "output_config"]).into_iter().chain(others(request, &KNOWN)) {
         set(&key, value);
@@ -131,7 +132,8 @@ pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
         thinks = false;
     }
     set("stream", stream.into());
-    let left_out = if thinks { Vec::new() } else { vec!["thinking"] };
+    let left_out = [("thinking", !thinks), ("service_tier", tier == Some(Err(())))];
+    let left_out = left_out.into_iter().filter_map(|(name, is_left)| is_left.then_some(name)).collect();
     Ok(MessagesRequest { body, beta: beta(request, &only), left_out })
 }
 
@@ -196,18 +198,14 @@ fn metadata(request: &Json) -> Option<Json> {
     Some(Json::from([("user_id", user.into())]))
 }
 
-fn service_tier(request: &Json) -> Result<Option<Json>, Error> {
-    let Some(tier) = request.given("service_tier") else { return Ok(None) };
-    match tier.as_str() {
-        Some("auto" | "standard_only") => Ok(Some(tier)),
-        Some("default") => Ok(Some("standard_only".into())),
-        _ => {
-            let message = format!(
-                "invalid service_tier: expected auto or standard_only for Anthropic's models, got {tier}"
-            );
-            Err(Error::invalid(message, Some("service_tier")))
-        }
-    }
+/// Returns Anthropic's tier for that of a request; an error for a tier that Anthropic lacks. A tier is about the price and
+/// the speed of an answer, so the request is sent without it.
+fn service_tier(request: &Json) -> Option<Result<&'static str, ()>> {
+    Some(match request.given("service_tier")?.as_str() {
+        Some("auto") => Ok("auto"),
+        Some("standard_only" | "default") => Ok("standard_only"),
+        _ => Err(()),
+    })
 }
 
 /// The `response_format` of a chat request, as Anthropic's models receive it.
