@@ -296,7 +296,11 @@ async fn errors_of_the_service_keep_their_status() {
             let ask = || async { if streamed { host.stream("hi").await } else { host.ask("hi").await } };
             host.upstream.reply(Reply::json(&error("wrong key: sk-upstream")).status(401));
             let answer = ask().await;
-            assert_eq!((answer.status, &answer.error()["code"]), (401, &json!("c")), "{source:?}");
+            assert_eq!(
+                (answer.status, &answer.error()["code"]),
+                (502, &json!("upstream_auth")),
+                "{source:?}"
+            );
             assert!(!answer.body().contains("sk-upstream"), "our key is not the client's: {}", answer.body());
 
             host.upstream.reply(Reply::json(&error("slow down")).status(429).header("retry-after", "7"));

@@ -325,8 +325,15 @@ async fn errors_keep_their_status_and_reason() {
             for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
                 host.upstream.reply(recording.reply());
                 let answer = host.chat(&body).await;
+                let message = expected.and_then(Value::as_str).unwrap();
+                if recording.status() == 401 {
+                    // The key is the host's.
+                    assert_eq!(answer.status, 502, "{}", recording.name);
+                    assert!(answer.message().contains(message), "{}: {}", recording.name, answer.body());
+                    continue;
+                }
                 assert_eq!(answer.status, recording.status(), "{}", recording.name);
-                assert_eq!(answer.message(), expected.and_then(Value::as_str).unwrap(), "{}", recording.name);
+                assert_eq!(answer.message(), message, "{}", recording.name);
             }
         }
     }

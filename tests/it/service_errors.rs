@@ -1,7 +1,7 @@
 //! Errors of services at every endpoint: in the words on which its clients act, whatever the service and its words.
 
 use crate::host::{Answer, TestHost, chat_body};
-use crate::upstream::{MODEL, Reply};
+use crate::upstream::{MODEL, Reply, Upstream};
 use serde_json::{Value, json};
 
 /// The settings of each kind of service.
@@ -73,6 +73,63 @@ async fn a_conversation_that_is_too_long_is_reported_to_each_client_in_its_words
                 }
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn the_refusal_of_the_operators_key_is_not_one_of_the_clients_key() {
+    let refused = |status| {
+        let error = json!({"message": "Incorrect API key provided", "type": "invalid_request_error"});
+        Reply::json(&json!({"error": error})).status(status)
+    };
+    let flagged = json!({"error": {"code": 403, "message": "no", "metadata": {"flagged_input": "hi"}}});
+    for service in SERVICES {
+        let host = TestHost::new().provider(service).start().await;
+        for (endpoint, is_streamed, status) in ENDPOINTS
+            .iter()
+            .flat_map(|endpoint| [(*endpoint, false, 401), (*endpoint, true, 401), (*endpoint, false, 403)])
+        {
+            host.upstream.reply(refused(status));
+            let before = host.upstream.requests().len();
+            let answer = ask(&host, endpoint, is_streamed).await;
+            assert_eq!(host.upstream.requests().len(), before + 1, "it is not sent again");
+            let body = answer.json();
+            assert_eq!(answer.status, 502, "{endpoint}: {body}");
+            match endpoint {
+                "/v1/messages" => assert_eq!(body["error"]["type"], "api_error"),
+                "/api/chat" => assert!(body["error"].as_str().unwrap().contains("refuses this host's key")),
+                _ => assert_eq!(body["error"]["code"], "upstream_auth"),
+            }
+            assert!(body.to_string().contains("Incorrect API key provided"), "{body}");
+            assert_eq!(answer.header("x-should-retry"), Some("false"));
+        }
+        // A refused content is the client's own.
+        host.upstream.reply(Reply::json(&flagged).status(403));
+        assert_eq!(ask(&host, ENDPOINTS[0], false).await.status, 403);
+    }
+    // A key that the client itself sent is the client's own, too.
+    let service = Upstream::start().await;
+    service.reply(refused(401));
+    let own = format!(
+        "[[providers]]\nname = \"own\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"client\"\nmodels = [\"own-1\"]",
+        service.url()
+    );
+    let host = TestHost::new().config(&own).start().await;
+    for path in ["/v1/chat/completions", "/v1/embeddings"] {
+        let mut body = chat_body("own-1", "hi");
+        body["input"] = json!("hi");
+        let request = host.request("POST", path).header("content-type", "application/json");
+        let answer =
+            Answer::of(request.header("authorization", "Bearer sk-mine").body(body.to_string())).await;
+        assert_eq!(answer.status, 401, "{path}: {}", answer.body());
+    }
+    let host = TestHost::new().start().await;
+    host.upstream.reply(refused(401));
+    for path in ["/v1/embeddings", "/api/embed", "/v1/audio/speech"] {
+        let body = json!({"model": MODEL, "input": "hi"});
+        let request = host.request("POST", path).header("content-type", "application/json");
+        let answer = Answer::of(request.body(body.to_string())).await;
+        assert_eq!(answer.status, 502, "{path}: {}", answer.body());
     }
 }
 

@@ -465,7 +465,9 @@ impl Error {
             Self::Unanswered { sent, .. } => !sent,
             Self::Provider { timeout, .. } => *timeout,
             Self::Rejected(rejection) => rejection.retry_after.is_some() || rejection.status == 429,
-            Self::Answered { status, .. } => matches!(status, 408 | 429 | 500..),
+            Self::Answered { status, .. } => {
+                matches!(status, 408 | 429 | 500..) && self.code() != Some(ErrorCode::UpstreamAuth)
+            }
             Self::Request { .. }
             | Self::Broken(_)
             | Self::Unguarded { .. }

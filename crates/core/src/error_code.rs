@@ -22,7 +22,7 @@ pub enum ErrorCode {
 use ErrorCode::{ContentPolicy, ContextLength, QuotaExceeded, RateLimited, UpstreamAuth};
 
 /// The codes, types and states of services' errors, in lower case.
-const WORDS: [(&str, ErrorCode); 24] = [
+const WORDS: [(&str, ErrorCode); 26] = [
     ("context_length_exceeded", ContextLength),
     ("context_window_exceeded", ContextLength),
     ("model_context_window_exceeded", ContextLength),
@@ -40,6 +40,9 @@ const WORDS: [(&str, ErrorCode); 24] = [
     ("invalid_api_key", UpstreamAuth),
     ("authentication_error", UpstreamAuth),
     ("unauthenticated", UpstreamAuth),
+    // This host.
+    ("upstream_auth", UpstreamAuth),
+    ("provider_key_missing", UpstreamAuth),
     ("content_policy_violation", ContentPolicy),
     ("image_content_policy_violation", ContentPolicy),
     // Azure.
@@ -115,6 +118,8 @@ impl ErrorCode {
     fn of_status(status: u16, body: &Json) -> Option<Self> {
         match status {
             401 => Some(UpstreamAuth),
+            // OpenRouter, for content that the moderation of a model refuses.
+            403 if !body.at_path("error.metadata.flagged_input").is_null() => Some(ContentPolicy),
             402 => Some(QuotaExceeded),
             429 => Some(RateLimited),
             403 | 404 => None,
@@ -343,6 +348,12 @@ mod tests {
             ),
             (429, "{}", Some(RateLimited)),
             (401, r#"{"error":{"message":"m"}}"#, Some(UpstreamAuth)),
+            (403, r#"{"error":{"message":"m"}}"#, None),
+            (
+                403,
+                r#"{"error":{"code":403,"message":"m","metadata":{"reasons":["violence"],"flagged_input":"x"}}}"#,
+                Some(ContentPolicy),
+            ),
             (
                 400,
                 r#"{"error":{"code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,

@@ -3,6 +3,7 @@
 
 use crate::credentials::credentials;
 use crate::headers::MODEL;
+use crate::reply::SHOULD_RETRY;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
@@ -11,8 +12,6 @@ use valvehouse_host::app::App;
 
 /// The header with the number of the client's own retry.
 const CLIENT_RETRY: HeaderName = HeaderName::from_static("x-stainless-retry-count");
-/// The header that tells a client to retry or not.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The header with the settings that were omitted from the provider's request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");

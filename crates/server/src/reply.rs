@@ -2,11 +2,14 @@
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::error_code::{self, ErrorCode};
 use valvehouse_json::Json;
+
+/// The header that tells a client to retry or not.
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// An error in OpenAI's format: `{"error": {message, type, param, code}}`.
 pub(crate) struct OpenAiError(pub(crate) Error);
@@ -65,6 +68,9 @@ pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
     let mut response = json_response(status, body);
     if let Some(after) = retry_after(error) {
         response.headers_mut().insert(header::RETRY_AFTER, after);
+    }
+    if error.code() == Some(ErrorCode::UpstreamAuth) {
+        response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     response
 }

@@ -72,6 +72,11 @@ impl Credentials {
         self.first().name()
     }
 
+    /// Returns `true` if each caller uses its own key.
+    pub(super) fn are_of_callers(&self) -> bool {
+        matches!(self.kind, Kind::Callers { .. })
+    }
+
     /// Returns `true` if the provider forwards the bytes of chats.
     pub(super) fn forwards(&self) -> bool {
         self.forwards

@@ -13,9 +13,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
+use valvehouse_core::ErrorCode;
 use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
+use valvehouse_core::error_code::message_of;
 use valvehouse_core::metrics::{ProviderOutcome, Service};
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
@@ -166,26 +168,36 @@ impl Upstream {
         self.total.map(|total| Instant::now() + total)
     }
 
-    /// Adds advice to the error of a service that requires a key if none is configured, because the service's
-    /// own message does not name the setting.
+    /// Reports the refusal of the operator's key as a failure of the service: a client that received its status would
+    /// take its own key for wrong. Without a key, the error names the setting.
     fn explained(&self, error: Error) -> Error {
-        match (error, &self.keyless) {
-            (Error::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(help)) => {
-                let own_message = body.at_path("error.message");
-                let own_message = own_message.as_str().map_or_else(|| body.to_string(), str::to_owned);
-                let message =
-                    format!("provider {provider} returned {status}, and its key is not set: {help}");
-                let error = Json::from([
-                    ("message", format!("{message} (its message: {own_message})").into()),
-                    ("type", "authentication_error".into()),
-                    ("param", Json::Null),
-                    ("code", "provider_key_missing".into()),
-                ]);
-                let body = Json::from([("error", error)]);
-                Error::Answered { provider, status, body, retry_after }
-            }
-            (error, _) => error,
+        let Error::Answered { provider, status: status @ (401 | 403), body, retry_after } = error else {
+            return error;
+        };
+        let is_about_content = ErrorCode::of_service(status, &body) == Some(ErrorCode::ContentPolicy);
+        if self.credentials.are_of_callers() || is_about_content {
+            return Error::Answered { provider, status, body, retry_after };
         }
+        let own_message = message_of(&body).unwrap_or_else(|| body.to_string());
+        let (code, message) = match &self.keyless {
+            Some(help) => (
+                "provider_key_missing",
+                format!("provider {provider} returned {status}, and its key is not set: {help}"),
+            ),
+            None => (
+                ErrorCode::UpstreamAuth.as_str(),
+                format!(
+                    "provider {provider} returned {status}: it refuses this host's key, not the client's"
+                ),
+            ),
+        };
+        let error = Json::from([
+            ("message", format!("{message} (its message: {own_message})").into()),
+            ("type", "upstream_error".into()),
+            ("param", Json::Null),
+            ("code", code.into()),
+        ]);
+        Error::Answered { provider, status: 502, body: Json::from([("error", error)]), retry_after: None }
     }
 
     /// Adapts a request to the rules of the service. The names of the changed fields are recorded for the response

@@ -5,10 +5,10 @@ use jiff::fmt::rfc2822;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use valvehouse_config::RetrySettings;
+use valvehouse_core::ErrorCode;
 use valvehouse_core::context::{Exchange, Notice, NoticeKind, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
-use valvehouse_json::Json;
 
 /// The retry policy of one request.
 pub(super) struct Retries<'a> {
@@ -77,7 +77,7 @@ pub(super) fn wait(error: &Error, retry: &RetrySettings, retries: u32) -> Option
         Error::Unanswered { sent: false, .. } => None,
         // The service may have handled the request, so the operator has to allow the retry.
         Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
-        Error::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
+        Error::Answered { status, retry_after, .. } if NOT_NOW.contains(status) && !is_lasting(error) => {
             retry_after.as_deref().and_then(requested_wait)
         }
         _ => return None,
@@ -103,11 +103,9 @@ pub(super) fn is_failure(error: &Error) -> bool {
     }
 }
 
-/// Returns `true` for a used-up quota, which is not restored within seconds.
-fn is_spent(body: &Json) -> bool {
-    let error = body.field("error");
-    let is_spent = |key: &str| error.text(key).is_some_and(|word| word == "insufficient_quota");
-    is_spent("code") || is_spent("type")
+/// Returns `true` for a used-up quota and a refused key, which seconds do not change.
+fn is_lasting(error: &Error) -> bool {
+    matches!(error.code(), Some(ErrorCode::QuotaExceeded | ErrorCode::UpstreamAuth))
 }
 
 /// Parses `Retry-After`: a number of seconds, or a date.
@@ -130,6 +128,7 @@ fn up_to(longest: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use valvehouse_json::Json;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -294,7 +294,7 @@ async fn client_errors_and_rate_limits_do_not_open_the_breaker() {
 #[tokio::test]
 async fn a_missing_provider_key_is_reported_with_a_fix() {
     let (_, patient) = patient([answered(401, None).into()]);
-    let Error::Answered { status: 401, body, .. } = error(&patient.keyless("set LAB_KEY")).await else {
+    let Error::Answered { status: 502, body, .. } = error(&patient.keyless("set LAB_KEY")).await else {
         panic!()
     };
     let message = body.at_path("error.message").to_string();
