@@ -77,7 +77,8 @@ struct ModelRow {
 /// The first row with a matching name applies. Sources: the model pages and "Reasoning models" of OpenAI's
 /// documentation; "OpenAI compatibility" of Gemini's, where these models always think; "Reasoning" of Groq's and
 /// xAI's.
-const MODELS: [ModelRow; 6] = [
+const MODELS: [ModelRow; 7] = [
+    ModelRow { names: &["grok-3-mini", "grok-4.3"], least: Some("low") },
     ModelRow {
         names: &["gpt-3", "gpt-4", "chatgpt", "o1-mini", "o1-preview", "davinci", "grok"],
         least: None,
@@ -92,9 +93,31 @@ const MODELS: [ModelRow; 6] = [
 /// Returns the least level of thinking of a model of OpenAI's protocols, which is the one to send for `none`;
 /// `None` if the model knows no levels.
 pub fn least_effort(model: &str) -> Option<&'static str> {
-    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let name = bare(model);
     let is_it = |row: &&ModelRow| row.names.iter().any(|own| name.starts_with(own));
     MODELS.iter().find(is_it).and_then(|row| row.least)
+}
+
+/// Returns the name of a model without that of its maker.
+fn bare(model: &str) -> String {
+    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+}
+
+/// The beginnings of the names of OpenAI's models that think. Source: "Reasoning models" of its documentation.
+const THINKING: [&str; 5] = ["o1", "o3", "o4", "gpt-5", "gpt-6"];
+/// Those among them that can also answer without thinking.
+const MIXED: [&str; 5] = ["gpt-5-chat", "gpt-5.1", "gpt-5.2", "gpt-5.3", "gpt-5.4"];
+
+/// Returns `true` for a model of OpenAI that thinks: it knows no `max_tokens`.
+pub fn is_thinking(model: &str) -> bool {
+    let name = bare(model);
+    THINKING.iter().any(|own| name.starts_with(own))
+}
+
+/// Returns `true` for a model of OpenAI that always thinks: it knows no `temperature` and the like.
+pub fn always_thinks(model: &str) -> bool {
+    let name = bare(model);
+    is_thinking(&name) && !MIXED.iter().any(|own| name.starts_with(own))
 }
 
 #[cfg(test)]
@@ -122,8 +145,20 @@ mod tests {
             ("gpt-5-mini", Some("minimal")),
             ("o3", Some("low")),
             ("qwen3", Some("none")),
+            ("grok-4-fast", None),
+            ("x-ai/grok-4.3", Some("low")),
         ] {
             assert_eq!(least_effort(model), least, "{model}");
+        }
+        for (model, thinks, always) in [
+            ("gpt-4o", false, false),
+            ("openai/o3-mini", true, true),
+            ("gpt-5-mini", true, true),
+            ("gpt-5-chat-latest", true, false),
+            ("gpt-5.2", true, false),
+            ("gpt-5.5", true, true),
+        ] {
+            assert_eq!((is_thinking(model), always_thinks(model)), (thinks, always), "{model}");
         }
     }
 }

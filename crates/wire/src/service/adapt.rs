@@ -59,7 +59,16 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
         .map(|(needle, _)| *needle)
         .collect();
     let mut may = false;
+    let (mut model, mut about_models) = ("", Vec::new());
     scan_object(request, |key, value| {
+        match key {
+            "model" => model = value.trim_matches('"'),
+            "temperature" | "top_p" | "presence_penalty" | "frequency_penalty" | "reasoning_effort"
+            | "max_tokens" => {
+                about_models.push(key);
+            }
+            _ => {}
+        }
         may |= match key {
             "messages" => {
                 needles.iter().any(|needle| memmem::find(value.as_bytes(), needle.as_bytes()).is_some())
@@ -77,7 +86,7 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             _ => false,
         } || rows_of(kind).any(|row| row.rule.refuses_field(key));
     });
-    may
+    may || about_models.iter().any(|key| rows_of(kind).any(|row| row.rule.refuses_field_of(key, model)))
 }
 
 fn is_decimal(number: &str) -> bool {

@@ -66,6 +66,10 @@ impl Draft {
         self.body.get(key).filter(|value| !value.is_null())
     }
 
+    pub(super) fn model(&self) -> CompactString {
+        self.given("model").map_or_else(CompactString::default, |model| model.str_or_empty().into())
+    }
+
     /// Returns the elements of a list, none for any other value.
     pub(super) fn list(&self, key: &str) -> Vec<Json> {
         items(&self.body, key)

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::limit::TextLimit;
-use valvehouse_core::chat::effort::Effort;
+use valvehouse_core::chat::effort::{Effort, always_thinks, least_effort};
 use valvehouse_json::Json;
 
 /// Shortens a text beyond its limit. A dot in the path leads into an object.
@@ -49,10 +49,29 @@ pub(super) fn rename(draft: &mut Draft, name: &'static str, own: &'static str) {
     draft.remove(name);
 }
 
-/// Replaces a level of thinking by the nearest one of OpenAI's protocols.
+/// The settings of the choice of tokens, with their defaults.
+pub(super) const SAMPLING: [(&str, f64); 4] =
+    [("temperature", 1.0), ("top_p", 1.0), ("presence_penalty", 0.0), ("frequency_penalty", 0.0)];
+
+/// Removes the settings of the choice of tokens for models that always think.
+pub(super) fn drop_sampling(draft: &mut Draft) {
+    for (name, default) in SAMPLING {
+        if draft.given(name).is_some_and(|value| value.as_f64() != Some(default))
+            && always_thinks(&draft.model())
+        {
+            draft.remove(name);
+        }
+    }
+}
+
+/// Replaces a level of thinking by the nearest one of OpenAI's protocols, and removes it for a model that knows none.
 pub(super) fn lower_level(draft: &mut Draft) {
     const FIELD: &str = "reasoning_effort";
     let Some(given) = draft.given(FIELD) else { return };
+    if least_effort(&draft.model()).is_none() {
+        draft.remove(FIELD);
+        return;
+    }
     if let Some(level) = given.as_str().and_then(Effort::of).filter(|level| level.openai != level.name) {
         draft.set(FIELD, level.openai.into(), FIELD);
     }

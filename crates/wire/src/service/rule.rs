@@ -4,6 +4,7 @@ use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, history, ids, pairs, results, schema, tools, turns};
+use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
 use valvehouse_core::error::Error;
 
 /// A rule of services, with its data.
@@ -63,6 +64,10 @@ pub(super) enum Rule {
     Rename(&'static str, &'static str),
     /// `reasoning_effort` is a level of OpenAI's protocols.
     Levels,
+    /// Models that always think know no settings of the choice of tokens.
+    Sampling,
+    /// Models that think have another name for `max_tokens`.
+    ThinkingLimit,
     /// `stop` has at most so many texts.
     MostStops(usize),
     /// Fields with whole numbers.
@@ -79,6 +84,16 @@ impl Rule {
         match self {
             Self::Foreign(names) => names.contains(&field),
             Self::Rename(name, _) => *name == field,
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the rule is about this field of a request for this model, unless that depends on its value.
+    pub(super) fn refuses_field_of(&self, field: &str, model: &str) -> bool {
+        match self {
+            Self::Levels => field == "reasoning_effort" && least_effort(model).is_none(),
+            Self::Sampling => fields::SAMPLING.iter().any(|(own, _)| *own == field) && always_thinks(model),
+            Self::ThinkingLimit => field == "max_tokens" && is_thinking(model),
             _ => false,
         }
     }
@@ -116,6 +131,11 @@ impl Rule {
             Self::Foreign(names) => names.iter().for_each(|name| draft.remove(name)),
             Self::Rename(name, own) => fields::rename(draft, name, own),
             Self::Levels => fields::lower_level(draft),
+            Self::Sampling => fields::drop_sampling(draft),
+            Self::ThinkingLimit if is_thinking(&draft.model()) => {
+                fields::rename(draft, "max_tokens", "max_completion_tokens");
+            }
+            Self::ThinkingLimit => {}
             Self::MostStops(most) => fields::cut_stops(draft, most),
             Self::Whole(names) => fields::write_whole(draft, names),
             Self::Needs(name, needed) => fields::drop_unneeded(draft, name, needed),
@@ -161,7 +181,11 @@ impl Rule {
             Self::Least(names, least) => format!("`{}`: at least {least}", names.join("`, `")),
             Self::Foreign(names) => format!("no `{}`", names.join("`, `")),
             Self::Rename(name, own) => format!("`{own}` instead of `{name}`"),
-            Self::Levels => "`reasoning_effort` is at most `xhigh`".into(),
+            Self::Levels => "`reasoning_effort` only for models that know it, at most `xhigh`".into(),
+            Self::Sampling => {
+                "no `temperature`, `top_p` and penalties other than the default for models that always think".into()
+            }
+            Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
             Self::MostStops(most) => format!("`stop`: at most {most} texts"),
             Self::Whole(names) => format!("`{}`: whole numbers without a decimal point", names.join("`, `")),
             Self::Needs(name, needed) => format!("`{name}` only with `{needed}: true`"),
@@ -179,8 +203,8 @@ impl Rule {
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",
             Self::Whole(_) => "`5.0` becomes `5`",
-            Self::Rename(..) => "renamed",
-            Self::Levels => "`max` becomes `high`",
+            Self::Rename(..) | Self::ThinkingLimit => "renamed",
+            Self::Levels => "left out; `max` becomes `high`",
             Self::MostStops(_) => "the first ones are sent",
             Self::Results => {
                 "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"
@@ -193,6 +217,7 @@ impl Rule {
             | Self::Turns
             | Self::MessageFields(_)
             | Self::Foreign(_)
+            | Self::Sampling
             | Self::Needs(..)
             | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",

@@ -212,6 +212,8 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::Rename("seed", "random_seed"), &[Mistral], "Mistral API reference, `random_seed`"),
     row(
         Rule::Foreign(&[
+            "prompt_cache_key",
+            "prompt_cache_retention",
             "stream_options",
             "user",
             "safety_identifier",
@@ -225,6 +227,51 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         &[Mistral],
         "Mistral: `Extra inputs are not permitted`; cline/cline#582, BerriAI/litellm#8978, osaurus-ai/osaurus#556",
+    ),
+    row(
+        Rule::Foreign(&[
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "store",
+            "verbosity",
+            "seed",
+            "frequency_penalty",
+            "logit_bias",
+        ]),
+        &[Gemini],
+        "Gemini: `Unknown name \"prompt_cache_key\": Cannot find field`; leookun/cursor-byok#112, ed-donner/agents#45, Vali-98/ChatterUI#227",
+    ),
+    row(
+        Rule::Foreign(&[
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "store",
+            "verbosity",
+        ]),
+        &[Groq],
+        "Groq: `property 'prompt_cache_key' is unsupported`; zed-industries/zed#36215, CherryHQ/cherry-studio#11435",
+    ),
+    row(
+        Rule::Foreign(&["prompt_cache_key", "prompt_cache_retention", "safety_identifier"]),
+        &[Compatible],
+        "zed-industries/zed#36215 (Cerebras)",
+    ),
+    row(
+        Rule::Foreign(&["presence_penalty", "frequency_penalty"]),
+        &[Xai],
+        "xAI: `Model … does not support parameter presencePenalty`, whatever its value; miaoxworld/NativeTavern#83",
+    ),
+    row(
+        Rule::Sampling,
+        OPENAI,
+        "OpenAI: `Unsupported value: 'temperature' does not support 0 with this model`; musistudio/claude-code-router#849",
+    ),
+    row(
+        Rule::ThinkingLimit,
+        &[OpenAi, Azure],
+        "OpenAI: `Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead`",
     ),
     row(
         Rule::Foreign(&["top_k", "min_p", "repeat_penalty", "num_ctx"]),

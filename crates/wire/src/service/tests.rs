@@ -165,13 +165,26 @@ fn request() -> impl Strategy<Value = Json> {
     let about_tools = (tools, choice(), flag());
     let effort = select(vec!["none", "high", "max"]);
     let effort = prop_oneof![2 => Just(None), 1 => effort.prop_map(|effort| Some(Json::from(effort)))];
-    let others = (user(), user(), number(), number(), flag(), number(), stop, number(), effort);
+    let others = (
+        user(),
+        user(),
+        number(),
+        number(),
+        flag(),
+        number(),
+        stop,
+        number(),
+        effort,
+        select(vec!["m", "o3", "gpt-4o"]),
+    );
     (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
         |(messages, about_tools, others)| {
             let (tools, choice, parallel) = about_tools;
-            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop, seed, effort) = others;
+            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop, seed, effort, model) =
+                others;
             object(vec![
-                ("model", Some("m".into())),
+                ("model", Some(model.into())),
+                ("temperature", seed.clone()),
                 ("messages", Some(messages.into())),
                 ("tools", tools),
                 ("tool_choice", choice),
@@ -292,7 +305,15 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         Rule::AllowedTools => body.at_path("tool_choice.type").as_str() != Some("allowed_tools"),
         Rule::Foreign(names) => names.iter().all(|name| body.get(name).is_none()),
         Rule::Rename(name, _) => body.get(name).is_none(),
-        Rule::Levels => body.field("reasoning_effort").as_str() != Some("max"),
+        Rule::Levels => {
+            let effort = body.field("reasoning_effort");
+            effort.as_str() != Some("max") && (effort.is_null() || body.string("model") != "gpt-4o")
+        }
+        Rule::Sampling => {
+            body.string("model") != "o3"
+                || body.get("temperature").is_none_or(|own| own.as_f64() == Some(1.0))
+        }
+        Rule::ThinkingLimit => body.string("model") != "o3" || body.get("max_tokens").is_none(),
         Rule::MostStops(most) => body.list("stop").len() <= *most,
         Rule::Whole(names) => names.iter().all(|name| match body.field(name) {
             Json::Number(number) => number.is_integer() || number.as_i64().is_none(),
