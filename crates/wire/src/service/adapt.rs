@@ -82,7 +82,7 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             "n" | "seed" | "top_k" | "num_ctx" if is_decimal(value) => true,
             "stop" => value.starts_with('[') || value == "\"\"",
             "reasoning_effort" => value == "\"max\"",
-            "response_format" => value.contains("\"name\""),
+            "response_format" => value.contains("json"),
             _ => false,
         } || rows_of(kind).any(|row| row.rule.refuses_field(key));
     });

@@ -19,6 +19,7 @@ mod turns;
 mod tools;
 mod schema;
 mod fields;
+mod formats;
 mod names;
 mod adapt;
 

@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use super::{fields, history, ids, pairs, results, schema, tools, turns};
+use super::{fields, formats, history, ids, pairs, results, schema, tools, turns};
 use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
 use valvehouse_core::error::Error;
 
@@ -68,6 +68,14 @@ pub(super) enum Rule {
     Sampling,
     /// Models that think have another name for `max_tokens`.
     ThinkingLimit,
+    /// The schema of a format is closed and has no limits of values.
+    ClosedFormat,
+    /// A strict format has a schema that requires all properties.
+    StrictFormat,
+    /// A format has no schema.
+    NoSchema,
+    /// A request for JSON names it in the conversation.
+    JsonWord,
     /// `stop` has at most so many texts.
     MostStops(usize),
     /// Fields with whole numbers.
@@ -136,6 +144,10 @@ impl Rule {
                 fields::rename(draft, "max_tokens", "max_completion_tokens");
             }
             Self::ThinkingLimit => {}
+            Self::ClosedFormat => formats::close_schema(draft),
+            Self::StrictFormat => formats::loosen(draft),
+            Self::NoSchema => formats::describe_schema(draft),
+            Self::JsonWord => formats::name_json(draft),
             Self::MostStops(most) => fields::cut_stops(draft, most),
             Self::Whole(names) => fields::write_whole(draft, names),
             Self::Needs(name, needed) => fields::drop_unneeded(draft, name, needed),
@@ -186,6 +198,12 @@ impl Rule {
                 "no `temperature`, `top_p` and penalties other than the default for models that always think".into()
             }
             Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
+            Self::ClosedFormat => {
+                "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
+            }
+            Self::StrictFormat => "a format with `strict: true` closes all objects and requires all properties".into(),
+            Self::NoSchema => "`response_format` is not `json_schema`".into(),
+            Self::JsonWord => "with `json_object`, a message has the word `json`".into(),
             Self::MostStops(most) => format!("`stop`: at most {most} texts"),
             Self::Whole(names) => format!("`{}`: whole numbers without a decimal point", names.join("`, `")),
             Self::Needs(name, needed) => format!("`{name}` only with `{needed}: true`"),
@@ -205,6 +223,10 @@ impl Rule {
             Self::Whole(_) => "`5.0` becomes `5`",
             Self::Rename(..) | Self::ThinkingLimit => "renamed",
             Self::Levels => "left out; `max` becomes `high`",
+            Self::ClosedFormat => "added; limits are left out",
+            Self::StrictFormat => "`strict: false`",
+            Self::NoSchema => "`json_object`, and the schema in an instruction",
+            Self::JsonWord => "an instruction is added",
             Self::MostStops(_) => "the first ones are sent",
             Self::Results => {
                 "moved; a result that says that there is none is added; results without a call are left out, 400 for the last message"

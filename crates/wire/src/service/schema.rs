@@ -126,7 +126,7 @@ fn fill_items(schema: &Json, added: &str) {
 }
 
 /// Returns the schemas directly in a schema.
-fn inner(schema: &Object) -> Vec<Object> {
+pub(super) fn inner(schema: &Object) -> Vec<Object> {
     let mut out = Vec::new();
     // Without containers there is nothing to visit, and the text of the schema stays as it was sent.
     if !schema.has_containers() {

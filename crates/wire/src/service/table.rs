@@ -191,6 +191,26 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI API reference, `ResponseFormatJsonSchema.json_schema.name`",
     ),
     row(
+        Rule::ClosedFormat,
+        MESSAGES,
+        "Anthropic: `output_format.schema: For 'object' type, 'additionalProperties' must be explicitly set to false`; BerriAI/litellm#35808, BerriAI/litellm#21045",
+    ),
+    row(
+        Rule::StrictFormat,
+        &[OpenAi, Azure, Responses, Groq],
+        "OpenAI: `Invalid schema for response_format …: 'required' is required to be supplied and to be an array including every key in properties`",
+    ),
+    row(
+        Rule::NoSchema,
+        &[DeepSeek, Zhipu],
+        "DeepSeek: `This response_format type is unavailable now`; UKGovernmentBEIS/inspect_ai#4916",
+    ),
+    row(
+        Rule::JsonWord,
+        &[OpenAi, Azure, Responses, DeepSeek, Groq],
+        "OpenAI: `'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'`",
+    ),
+    row(
         Rule::Field("user", TEXT_64),
         OPENAI,
         "OpenAI: `Invalid 'user': string too long … maximum length 64`",

@@ -1,5 +1,6 @@
 //! Tests that every request satisfies every rule once it is adapted.
 
+use super::formats::{is_accepted, is_strict, names_json};
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
 use super::table::rows_of;
@@ -163,6 +164,14 @@ fn request() -> impl Strategy<Value = Json> {
         [r#""""#, r#""\n""#, r#"["\n","a"]"#, "[]", r#"["a"]"#, r#"["a","b","c","d","","e","f"]"#, "null"];
     let stop = prop_oneof![2 => Just(None), 1 => select(stops.to_vec()).prop_map(|text| Some(json(text)))];
     let about_tools = (tools, choice(), flag());
+    let formats = [
+        r#"{"type":"text"}"#,
+        r#"{"type":"json_object"}"#,
+        r#"{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"integer","minimum":1},"b":{"type":"array","minItems":2,"items":{"type":"object","properties":{}}}},"required":["a"]}}}"#,
+        r#"{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}}}"#,
+    ];
+    let format =
+        prop_oneof![2 => Just(None), 1 => select(formats.to_vec()).prop_map(|text| Some(json(text)))];
     let effort = select(vec!["none", "high", "max"]);
     let effort = prop_oneof![2 => Just(None), 1 => effort.prop_map(|effort| Some(Json::from(effort)))];
     let others = (
@@ -176,12 +185,24 @@ fn request() -> impl Strategy<Value = Json> {
         number(),
         effort,
         select(vec!["m", "o3", "gpt-4o"]),
+        format,
     );
     (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
         |(messages, about_tools, others)| {
             let (tools, choice, parallel) = about_tools;
-            let (user, user_id, max_tokens, completion, logprobs, top_logprobs, stop, seed, effort, model) =
-                others;
+            let (
+                user,
+                user_id,
+                max_tokens,
+                completion,
+                logprobs,
+                top_logprobs,
+                stop,
+                seed,
+                effort,
+                model,
+                format,
+            ) = others;
             object(vec![
                 ("model", Some(model.into())),
                 ("temperature", seed.clone()),
@@ -199,6 +220,7 @@ fn request() -> impl Strategy<Value = Json> {
                 ("top_k", seed.clone()),
                 ("seed", seed),
                 ("reasoning_effort", effort),
+                ("response_format", format),
             ])
         },
     )
@@ -254,6 +276,10 @@ fn is_array_without_items(schema: &Json) -> bool {
     let is_array =
         kind.as_str() == Some("array") || kind.items().iter().any(|kind| kind.as_str() == Some("array"));
     is_array && schema.given("items").is_none()
+}
+
+fn format_schema(body: &Json) -> Option<valvehouse_json::Object> {
+    body.at_path("response_format.json_schema.schema").as_object().cloned()
 }
 
 /// Returns `true` if each message with calls is followed by their results, in any order, and nothing else is a result.
@@ -314,6 +340,16 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
                 || body.get("temperature").is_none_or(|own| own.as_f64() == Some(1.0))
         }
         Rule::ThinkingLimit => body.string("model") != "o3" || body.get("max_tokens").is_none(),
+        Rule::ClosedFormat => format_schema(body).is_none_or(|schema| is_accepted(&schema)),
+        Rule::StrictFormat => {
+            !body.at_path("response_format.json_schema").is_true("strict")
+                || format_schema(body).is_none_or(|schema| is_strict(&schema))
+        }
+        Rule::NoSchema => body.at_path("response_format.type").as_str() != Some("json_schema"),
+        Rule::JsonWord => {
+            body.at_path("response_format.type").as_str() != Some("json_object")
+                || names_json(messages.iter())
+        }
         Rule::MostStops(most) => body.list("stop").len() <= *most,
         Rule::Whole(names) => names.iter().all(|name| match body.field(name) {
             Json::Number(number) => number.is_integer() || number.as_i64().is_none(),
@@ -662,6 +698,33 @@ fn settings_that_a_service_does_not_know_are_renamed_or_left_out() {
     ] {
         assert_eq!(sent(kind), expected, "{}", kind.as_str());
     }
+}
+
+#[test]
+fn formats_are_written_as_each_service_takes_them() {
+    let format = |format: &str| {
+        json(&format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"response_format":{format}}}"#
+        ))
+    };
+    let adapted = |kind, body: &Json| adapt(kind, body).unwrap().map_or(body.clone(), |adapted| adapted.body);
+    let open = format(
+        r#"{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"integer","minimum":1},"b":{"type":"object","properties":{}}},"required":["a"]}}}"#,
+    );
+    let anthropic = adapted(ServiceKind::Anthropic, &open).at_path("response_format.json_schema.schema");
+    assert_eq!(
+        anthropic,
+        json(
+            r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"object","properties":{},"additionalProperties":false}},"required":["a"],"additionalProperties":false}"#
+        )
+    );
+    let openai = adapted(ServiceKind::OpenAi, &open).at_path("response_format.json_schema");
+    assert_eq!((openai.is_true("strict"), openai.at_path("schema.properties.a.minimum")), (false, 1.into()));
+    let deepseek = adapted(ServiceKind::DeepSeek, &open);
+    assert_eq!(deepseek.at_path("response_format"), json(r#"{"type":"json_object"}"#));
+    assert!(deepseek.at_path("messages.0.content").str_or_empty().contains(r#""minimum":1"#));
+    let object = adapted(ServiceKind::OpenAi, &format(r#"{"type":"json_object"}"#));
+    assert_eq!(object.at_path("messages.0.content").as_str(), Some("Answer with JSON."));
 }
 
 #[test]
