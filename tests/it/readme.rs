@@ -152,6 +152,8 @@ fn the_readme_configuration_is_valid() {
 fn the_page_of_providers_has_the_rules_of_services() {
     let table = valvehouse_wire::service::markdown();
     assert!(page("docs/providers.md").ends_with(&table), "docs/providers.md must end with:\n{table}");
+    let lost = valvehouse_wire::left_out::markdown();
+    assert!(page("docs/providers.md").contains(&lost), "docs/providers.md must contain:\n{lost}");
 }
 
 #[test]

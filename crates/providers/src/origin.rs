@@ -50,6 +50,7 @@ impl Origin {
                 self.error_quoting(&format!("returned a response without `{key}`"), &start)
             }
             AnswerError::Unexpected(what) => self.error(&what),
+            _ => self.error("sent an answer that cannot be read"),
         }
     }
 

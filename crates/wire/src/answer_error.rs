@@ -1,4 +1,4 @@
-//! What is wrong with an answer of a service, and the errors that services send.
+//! Errors of answers: those that services send, and those of answers that cannot be read.
 
 use crate::messages;
 use std::borrow::Cow;
@@ -9,6 +9,7 @@ use valvehouse_json::Json;
 
 /// An answer of a service, or an event of it, that cannot be read.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum AnswerError {
     /// The service sent an error instead of the answer or of its rest.
     Sent(Json),
@@ -18,7 +19,7 @@ pub enum AnswerError {
     Call(BadCall),
     /// The answer lacks a field.
     Lacks(&'static str, Json),
-    /// What the service sent instead of the answer.
+    /// Something else instead of the answer, as an error says it after the name of the service.
     Unexpected(String),
 }
 

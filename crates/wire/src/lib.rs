@@ -7,6 +7,8 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod answer_error;
+mod calls;
+pub mod left_out;
 pub mod messages;
 pub mod ollama;
 pub mod openai;

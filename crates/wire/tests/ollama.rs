@@ -103,7 +103,7 @@ fn calls_have_objects_as_arguments_and_results_the_names_of_their_tools() {
     for expected in [
         r#""content":"","thinking":"hm","tool_calls":[{"id":"c1","function":{"name":"weather","arguments":{"city":"Bonn","days":2}}}"#,
         r#"{"id":"c2","function":{"name":"clock","arguments":{}}}"#,
-        r#"{"id":"c3","function":{"name":"odd","arguments":{"arguments":"{\"cut"}}}"#,
+        r#"{"id":"c3","function":{"name":"odd","arguments":{"unreadable_arguments":"{\"cut"}}}"#,
         r#"{"role":"tool","content":"noon","tool_name":"clock","tool_call_id":"c2"}"#,
         r#"{"role":"tool","content":"rain","tool_name":"weather","tool_call_id":"c1"}"#,
         r#""tools":[{"type":"function","function":{"name":"weather"}}]"#,

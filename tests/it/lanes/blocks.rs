@@ -6,7 +6,7 @@ use crate::kernel::{asking, json, stream};
 use valvehouse::json::Json;
 use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
-use valvehouse::wire::messages::stream::{Reader, Writer};
+use valvehouse::wire::messages::stream::{MessagesReader, MessagesWriter};
 
 /// Returns the events of a response with these blocks, their texts in pieces of `length` characters.
 pub(crate) fn events(blocks: &[Json], length: usize) -> Vec<Json> {
@@ -109,13 +109,13 @@ fn blocks(events: &[Json]) -> Vec<String> {
 
 /// Returns the blocks that an Anthropic client receives, through filters of a shape.
 async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
-    let mut reader = Reader::default().with_usage(true);
+    let mut reader = MessagesReader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();
     let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
     let kernel = asking([Reply::chunks(chunks)]).0.filters(shape.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;
     streamed.answer.as_ref().unwrap();
-    let mut writer = Writer::default();
+    let mut writer = MessagesWriter::default();
     let mut written: Vec<Json> =
         streamed.pieces.iter().flat_map(|piece| writer.write(&piece.event)).collect();
     written.extend(writer.end());
@@ -194,7 +194,7 @@ async fn a_changed_block_loses_its_signature_and_the_others_keep_theirs() {
 async fn anthropic_clients_receive_custom_tool_calls() {
     let events =
         super::events_of(&[super::Speech::Calls(vec![super::Call::custom("f2", "any text")])], 2, true);
-    let mut writer = Writer::default();
+    let mut writer = MessagesWriter::default();
     let mut written: Vec<Json> = events.iter().flat_map(|event| writer.write(event)).collect();
     written.extend(writer.end());
     assert_eq!(

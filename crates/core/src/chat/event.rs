@@ -579,7 +579,7 @@ impl Kind {
             "text" if !is_map => Some(Self::Content),
             "text" => Some(Self::Tools),
             // Settings that only one protocol has.
-            "extra_body" | "responses" | "anthropic" => Some(Self::Request),
+            "extra_body" | "responses" | "anthropic" | "ollama" => Some(Self::Request),
             "tool_choice" | "function_call" | "reasoning_effort" | "service_tier" | "verbosity"
             | "modalities" | "truncation" | "include" | "betas" => is_container(value).then_some(Self::Names),
             // Types and media of events.

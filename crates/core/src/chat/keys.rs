@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 use valvehouse_json::{Json, Object};
 
 /// The fields of requests that contain what a model reads or that select it, beside [`INPUTS`].
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 29] = [
     "model",
     "messages",
     "stream",
@@ -35,6 +35,7 @@ const FIELDS: [&str; 28] = [
     "max_completion_tokens",
     "responses",
     "anthropic",
+    "ollama",
 ];
 
 /// The fields of messages and of the parts of their contents.
@@ -81,7 +82,7 @@ const INPUTS: [&str; 13] = [
 ];
 
 /// The fields whose own fields are sent as those of the request.
-const NESTED: [&str; 3] = ["extra_body", "responses", "anthropic"];
+const NESTED: [&str; 4] = ["extra_body", "responses", "anthropic", "ollama"];
 
 /// Rejects a chat that a service may read differently than guards: with a key that equals a known one in another
 /// case or Unicode form, or with an input beside `messages`.

@@ -38,7 +38,7 @@ pub use ending::Ending;
 pub use messages::serialized;
 pub use messages::{IntoMessages, Message};
 pub use parts::ChunkParts;
-pub use plain::{ONLY_ANTHROPIC, left_out, plain};
+pub use plain::{ONLY_ANTHROPIC, ONLY_OLLAMA, left_out, plain};
 pub use request::ChatRequest;
 pub use response::Head;
 pub use split::{TextChunks, split, split_texts};

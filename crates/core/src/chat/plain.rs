@@ -1,4 +1,4 @@
-//! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
+//! Removal of the fields of one protocol from a request, because other providers reject unknown fields.
 
 use super::content_blocks::CONTENT_BLOCKS;
 use super::effort::{Effort, effort_of_thinking, least_effort};
@@ -8,7 +8,10 @@ use valvehouse_json::{Json, Object};
 /// The request field that holds settings only Anthropic supports.
 pub const ONLY_ANTHROPIC: &str = "anthropic";
 
-/// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks, and with
+/// The request field that holds settings only Ollama supports.
+pub const ONLY_OLLAMA: &str = "ollama";
+
+/// Returns the request for providers other than Anthropic, without Ollama's settings, without signed thinking and Anthropic's blocks, and with
 /// its thinking as a level that its model knows. Fields that an OpenAI client sent itself are preserved. The given
 /// request is not changed; if there is nothing to change, the same value is returned.
 pub fn plain(request: &Json) -> Json {
@@ -20,11 +23,12 @@ pub fn plain(request: &Json) -> Json {
         messages.is_some_and(|all| all.with(|all| all.iter().any(|message| marks.are_on(message))))
     };
     let effort = effort(request);
-    if marks == Marks::Blocks && effort.is_none() && !any_marked() {
+    let has_others = effort.is_some() || fields.contains(ONLY_OLLAMA);
+    if marks == Marks::Blocks && !has_others && !any_marked() {
         return request.clone();
     }
     let messages = messages.items();
-    let kept = fields.entries().into_iter().filter(|(key, _)| key != ONLY_ANTHROPIC);
+    let kept = fields.entries().into_iter().filter(|(key, _)| key != ONLY_ANTHROPIC && key != ONLY_OLLAMA);
     let kept = kept.map(|(key, value)| {
         let value = match &*key {
             "messages" => {

@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
 use valvehouse_wire::messages::answer;
 use valvehouse_wire::messages::request::{self, MessagesRequest};
-use valvehouse_wire::messages::stream::Reader;
+use valvehouse_wire::messages::stream::MessagesReader;
 
 /// The supported version of the API.
 const VERSION: &str = "2023-06-01";
@@ -91,8 +91,9 @@ impl Anthropic {
         let response = self.send(call, exchange).await?;
         let with_usage = !request.stream || wants_usage(&request.body);
         let of_anthropics = request.body.get(ONLY_ANTHROPIC).is_some();
-        let reader =
-            Reader::default().with_usage(with_usage).with_first_usage(of_anthropics && request.stream);
+        let reader = MessagesReader::default()
+            .with_usage(with_usage)
+            .with_first_usage(of_anthropics && request.stream);
         self.service.answer(response, request.stream, reader, answer::read, "a message; check base_url").await
     }
 

@@ -17,7 +17,7 @@ use valvehouse_core::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
-use valvehouse_wire::messages::stream::Reader;
+use valvehouse_wire::messages::stream::MessagesReader;
 
 #[derive(Clone)]
 struct ReceivedRequest {
@@ -263,7 +263,7 @@ async fn cutting_a_stream_anywhere_gives_the_same_chunks() {
         let (one, two) = body.as_bytes().split_at(at);
         let halves = [one, two].map(|half| Ok(Bytes::copy_from_slice(half)));
         let origin = service_origin();
-        let chunks = chunks(origin, stream::iter(halves).boxed(), Reader::default().with_usage(true));
+        let chunks = chunks(origin, stream::iter(halves).boxed(), MessagesReader::default().with_usage(true));
         let mut fold = Fold::default();
         chunks.collect::<Vec<_>>().await.into_iter().for_each(|chunk| fold.push(&chunk.unwrap().event));
         let answer = fold.finish();

@@ -12,7 +12,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
-use valvehouse_wire::ollama::answer::Reader;
+use valvehouse_wire::ollama::answer::OllamaReader;
 use valvehouse_wire::ollama::request;
 
 /// A service with Ollama's own API.
@@ -60,7 +60,7 @@ impl Ollama {
             let what = "returned a web page instead of a chat response; check base_url";
             return Err(self.service.origin.error_quoting(what, &start));
         }
-        let reader = Reader::new(&request.body);
+        let reader = OllamaReader::new(&request.body);
         if request.stream {
             let chunks = chunks_of_lines(self.service.origin.clone(), response.into_stream(), reader);
             return Ok(Answer::Stream(chunks));

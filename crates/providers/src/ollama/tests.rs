@@ -16,7 +16,7 @@ use valvehouse_core::provider::{Answer, ForwardRequest, Provider, Request, Strea
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
-use valvehouse_wire::ollama::answer::Reader;
+use valvehouse_wire::ollama::answer::OllamaReader;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
@@ -44,7 +44,7 @@ async fn read(chunks: Vec<Bytes>) -> Vec<Result<StreamChunk, Error>> {
     chunks_of_lines(
         origin(),
         body,
-        Reader::new(&json(r#"{"model":"model","stream_options":{"include_usage":true}}"#)),
+        OllamaReader::new(&json(r#"{"model":"model","stream_options":{"include_usage":true}}"#)),
     )
     .collect()
     .await

@@ -14,7 +14,7 @@ use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole_within
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
 use valvehouse_wire::openai::answer;
-use valvehouse_wire::openai::stream::Reader;
+use valvehouse_wire::openai::stream::ChatReader;
 use valvehouse_wire::{AnswerError, is_error};
 
 const EVENTS: &str = "text/event-stream";
@@ -66,7 +66,7 @@ impl OpenAi {
             }
             (Shape::Events, false) => {
                 let memory = response.memory();
-                let reader = Reader::new(CallStream::default());
+                let reader = ChatReader::new(CallStream::default());
                 let chunks = chunks(self.service.origin.clone(), response.into_stream(), reader);
                 let answer = whole_within(chunks, memory.as_deref()).await?;
                 (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))

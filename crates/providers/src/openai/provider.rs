@@ -19,7 +19,7 @@ use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
 use valvehouse_wire::openai::answer;
 use valvehouse_wire::openai::request::{self, ChatBody};
-use valvehouse_wire::openai::stream::Reader;
+use valvehouse_wire::openai::stream::ChatReader;
 use valvehouse_wire::service::KnownService;
 
 /// A service with OpenAI's chat API, such as OpenAI, vLLM, Groq, OpenRouter or Ollama's `/v1`.
@@ -95,7 +95,7 @@ impl OpenAi {
             }
             Shape::Events => {
                 let memory = response.memory();
-                let reader = Reader::new(CallStream::new(&request.body.field("tools")));
+                let reader = ChatReader::new(CallStream::new(&request.body.field("tools")));
                 let chunks = chunks(self.service.origin.clone(), response.into_stream(), reader);
                 if request.stream {
                     return Ok(Answer::Stream(chunks));

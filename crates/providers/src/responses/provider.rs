@@ -10,7 +10,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall};
-use valvehouse_wire::responses::stream::Reader;
+use valvehouse_wire::responses::stream::ResponsesReader;
 use valvehouse_wire::responses::{answer, request};
 
 /// A service with OpenAI's Responses API. It stores nothing, because the host sends the whole
@@ -57,7 +57,7 @@ impl OpenAiResponses {
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.responses.clone(), encoded(&body)?).json(accept);
         let response = self.openai.send(call, exchange).await?;
-        let reader = Reader::default().with_usage(!request.stream || wants_usage(&request.body));
+        let reader = ResponsesReader::default().with_usage(!request.stream || wants_usage(&request.body));
         let expected = "a response; check base_url";
         self.service().answer(response, request.stream, reader, answer::read, expected).await
     }

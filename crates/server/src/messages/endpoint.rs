@@ -19,7 +19,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_wire::messages::stream::Writer;
+use valvehouse_wire::messages::stream::MessagesWriter;
 use valvehouse_wire::messages::{answer, request};
 
 /// Answers a chat request.
@@ -61,7 +61,7 @@ impl Endpoint for Messages {
 /// Writes a message, or its events.
 #[derive(Default)]
 struct Message {
-    writer: Writer,
+    writer: MessagesWriter,
     /// The estimate of the prompt's tokens, in progress.
     estimate: Option<JoinHandle<Result<usize, Error>>>,
 }

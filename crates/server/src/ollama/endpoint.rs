@@ -20,8 +20,8 @@ use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_wire::ollama::answer::Writer;
-use valvehouse_wire::ollama::request::{self, Kind};
+use valvehouse_wire::ollama::answer::OllamaWriter;
+use valvehouse_wire::ollama::request::{self, OllamaRoute};
 
 /// Returns the routes.
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -34,14 +34,14 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 async fn chat(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(app, request, Kind::Chat).await
+    answer(app, request, OllamaRoute::Chat).await
 }
 
 async fn generate(State(app): State<Arc<App>>, request: Request) -> Response {
-    answer(app, request, Kind::Generate).await
+    answer(app, request, OllamaRoute::Generate).await
 }
 
-async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
+async fn answer(app: Arc<App>, request: Request, kind: OllamaRoute) -> Response {
     // The whole turn, including a streamed answer, uses one snapshot.
     let snapshot = app.host.snapshot();
     let answer = async {
@@ -52,32 +52,32 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
         if chat_request.is_empty {
             let model = chat_request.body.text_or_empty("model");
             snapshot.ready_for(&model, &facts::requested_filters(&chat_request.body)?)?;
-            return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
+            return Ok(json_response(StatusCode::OK, &OllamaWriter::new(kind, model).loaded()));
         }
         let endpoint = Ollama { chat: chat_request.body, kind };
         serve_turn(&endpoint, &call, &bytes, &key_user).await
     };
-    named(&snapshot, Box::pin(answer), refused::<Writer>).await
+    named(&snapshot, Box::pin(answer), refused::<OllamaWriter>).await
 }
 
 /// A converted request of Ollama's API.
 struct Ollama {
     chat: Json,
-    kind: Kind,
+    kind: OllamaRoute,
 }
 
 impl Endpoint for Ollama {
     const NAME: &'static str = "ollama";
-    type Encoder = Writer;
+    type Encoder = OllamaWriter;
 
-    async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Error> {
+    async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, OllamaWriter), Error> {
         let model = self.chat.text_or_empty("model");
-        Ok((ChatRequest::new(self.chat.clone())?, Writer::new(self.kind, model)))
+        Ok((ChatRequest::new(self.chat.clone())?, OllamaWriter::new(self.kind, model)))
     }
 }
 
 /// Sends no keep-alive, because lines of JSON cannot contain a comment.
-impl Encoder for Writer {
+impl Encoder for OllamaWriter {
     const KEEP_ALIVE: &'static [u8] = b"";
     const STREAM_TYPE: &'static str = "application/x-ndjson";
 

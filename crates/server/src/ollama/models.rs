@@ -17,7 +17,7 @@ use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_wire::ollama::answer::Writer;
+use valvehouse_wire::ollama::answer::OllamaWriter;
 
 /// The version of Ollama whose API is served, with levels of thinking. Clients require a minimum: VS Code 0.6.4
 /// (`OllamaLMProvider`, `MINIMUM_OLLAMA_VERSION`).
@@ -50,7 +50,7 @@ async fn version() -> Response {
 /// Lists all models.
 async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
     if let Err(error) = auth::user_of_key(&app, &parts) {
-        return refused::<Writer>(error);
+        return refused::<OllamaWriter>(error);
     }
     let models = catalog::list(&app.host.snapshot()).await;
     let models: Vec<Json> = models.iter().map(tag).collect();
@@ -61,7 +61,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
 async fn running(State(app): State<Arc<App>>, parts: Parts) -> Response {
     match auth::user_of_key(&app, &parts) {
         Ok(_) => json_response(StatusCode::OK, &Json::from([("models", Json::array())])),
-        Err(error) => refused::<Writer>(error),
+        Err(error) => refused::<OllamaWriter>(error),
     }
 }
 
@@ -77,7 +77,7 @@ async fn show(State(app): State<Arc<App>>, request: Request) -> Response {
         let name = name.ok_or_else(|| Error::invalid("missing `model`: name the model", Some("model")))?;
         Ok(json_response(StatusCode::OK, &shown(&snapshot, &name)?))
     };
-    named(&snapshot, Box::pin(answer), refused::<Writer>).await
+    named(&snapshot, Box::pin(answer), refused::<OllamaWriter>).await
 }
 
 /// Returns the description of a model. Unknown fields are empty.

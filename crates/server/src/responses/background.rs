@@ -26,8 +26,8 @@ use valvehouse_host::app::{App, QueueSlot, StopReason, Ticket};
 use valvehouse_json::Json;
 use valvehouse_net::sse;
 use valvehouse_store::{StoredResponse, now};
-use valvehouse_wire::responses::answer::End;
-use valvehouse_wire::responses::stream::Writer;
+use valvehouse_wire::responses::answer::ResponseState;
+use valvehouse_wire::responses::stream::ResponsesWriter;
 
 /// The maximum run time of a response.
 const MAX_TIME: Duration = Duration::from_secs(3600);
@@ -76,7 +76,7 @@ pub(super) async fn create(
     // The turn is always streamed, because its events are stored.
     sent.set("stream", true).map_err(|error| Error::Host(error.to_string()))?;
     let keeper = answer.keeper.take().ok_or_else(|| Error::Host("a response has no store".into()))?;
-    let queued = answer.writer.standing(&[], &End::Queued);
+    let queued = answer.writer.standing(&[], &ResponseState::Queued);
     let id = answer.writer.resource().id().to_owned();
     // The body of the request is released with this call; the run holds its own one and the response to store.
     let body = Bytes::from(sent.to_string());
@@ -307,7 +307,7 @@ struct Run {
     id: String,
     keeper: Keeper,
     /// Writes the events that no turn writes: the first ones, and those of an end caused by the host.
-    writer: Writer,
+    writer: ResponsesWriter,
     parts: Parts,
     body: Bytes,
     key_user: Json,
@@ -330,7 +330,7 @@ impl Run {
                 return;
             }
             Err(Interruption::Stopped(StopReason::Canceled)) => {
-                let response = self.writer.standing(&self.log.output, &End::Canceled);
+                let response = self.writer.standing(&self.log.output, &ResponseState::Canceled);
                 return self.finish(response).await;
             }
             Err(Interruption::Stopped(StopReason::HostCloses)) => {
@@ -364,7 +364,7 @@ impl Run {
         let begun = self.writer.started();
         self.log.push_all(&begun);
         self.log.flush(&self.app, &self.id).await;
-        let standing = self.writer.standing(&[], &End::InProgress).to_string();
+        let standing = self.writer.standing(&[], &ResponseState::InProgress).to_string();
         let runner = &self.app.detached.runner;
         let changed = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
         if let Err(error) = changed {

@@ -23,7 +23,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_wire::responses::answer::Resource;
 use valvehouse_wire::responses::request;
-use valvehouse_wire::responses::stream::Writer;
+use valvehouse_wire::responses::stream::ResponsesWriter;
 
 /// Returns the events of a request with `generate: false`, for which no model is called.
 ///
@@ -78,13 +78,13 @@ impl Endpoint for Responses {
         let request = request::read(sent, before)?;
         let (keeper, writer) = match &self.begun {
             Some((resource, sequence)) => {
-                let mut writer = Writer::new(resource.clone(), request.spaces);
+                let mut writer = ResponsesWriter::new(resource.clone(), request.spaces);
                 writer.go_on(*sequence);
                 (None, writer)
             }
             None => {
                 let keeper = Keeper::new(app, headers, &request);
-                (keeper, Writer::new(Resource::new(&request), request.spaces))
+                (keeper, ResponsesWriter::new(Resource::new(&request), request.spaces))
             }
         };
         let local = local.map(|local| (local.clone(), request.conversation));
@@ -97,7 +97,7 @@ impl Endpoint for Responses {
 
 /// Writes a response or its events.
 pub(super) struct Answer {
-    pub(super) writer: Writer,
+    pub(super) writer: ResponsesWriter,
     /// Stores the response, if requested.
     pub(super) keeper: Option<Keeper>,
     /// The storage of the connection's latest response, with the items of its conversation so far.

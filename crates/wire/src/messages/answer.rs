@@ -4,7 +4,7 @@ use super::blocks::{self, check_call};
 use super::cite::Citations;
 use super::part::{others, with_others};
 use super::stop_reason;
-use super::stream::Reader;
+use super::stream::MessagesReader;
 use crate::answer_error::{AnswerError, is_error};
 use valvehouse_core::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
@@ -26,7 +26,7 @@ pub fn read(message: &Json) -> Result<Json, AnswerError> {
 
 /// Converts an Anthropic message to a `chat.completion`. The result equals what its stream would fold to.
 pub fn completion(message: &Json) -> Json {
-    let mut reader = Reader::default().with_usage(message.get("usage").is_some());
+    let mut reader = MessagesReader::default().with_usage(message.get("usage").is_some());
     let mut fold = Fold::default();
     for event in events(message) {
         reader.read(&event).iter().for_each(|chunk| fold.push(chunk));

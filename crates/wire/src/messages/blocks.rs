@@ -2,12 +2,12 @@
 
 use super::part::{self, others, with_others};
 use crate::answer_error::check_name;
+use crate::calls;
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
 use valvehouse_core::chat::call::BadCall;
 use valvehouse_core::chat::content_blocks::{BlockTexts, CONTENT_BLOCKS, SEAL};
-use valvehouse_core::chat::delta::is_custom;
-use valvehouse_core::chat::{ModelCall, items};
+use valvehouse_core::chat::items;
 use valvehouse_json::Json;
 
 /// Returns all blocks of an assistant message. A text that was changed since the model wrote it has its current
@@ -117,14 +117,12 @@ struct Calls {
 impl Calls {
     fn of(message: &Json) -> Self {
         let mut all = Self::default();
-        for given in message.list("tool_calls") {
-            let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
-            let Some(call) = ModelCall::all(&alone).pop() else { continue };
+        for (call, input, given) in calls::with_objects(message) {
             let fields = [
                 ("type", "tool_use".into()),
                 ("id", id(&call.id).into()),
-                ("name", call.name.clone().into()),
-                ("input", if is_custom(&given) { text_input(&call) } else { input(&call) }),
+                ("name", call.name.into()),
+                ("input", input),
             ];
             let beside = others(&given, &["id", "type", "function", "custom", "index"]);
             all.places.entry(call.id).or_default().push_back(all.blocks.len());
@@ -143,15 +141,4 @@ impl Calls {
 pub(super) fn id(id: &str) -> CompactString {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
-}
-
-/// Returns the input of a custom tool, a free-form text, wrapped in an object, as Anthropic requires.
-fn text_input(call: &ModelCall) -> Json {
-    Json::from([("input", call.arguments.clone().into())])
-}
-
-/// Returns the arguments of a call as an object. Arguments that are cut off or are not an object are wrapped as
-/// text, so that the model sees them next to the error.
-fn input(call: &ModelCall) -> Json {
-    call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))
 }

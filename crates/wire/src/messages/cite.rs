@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::messages::answer::{completion, write};
     use crate::messages::request::read;
-    use crate::messages::stream::Reader;
+    use crate::messages::stream::MessagesReader;
 
     const CITED: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"It is cold.","annotations":[
         {"type":"url_citation","url_citation":{"url":"https://x.example","title":"X","start_index":0,"end_index":2}}]},
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_streamed_citation_becomes_an_annotation() {
-        let mut reader = Reader::default();
+        let mut reader = MessagesReader::default();
         let chunks: Vec<Json> = [
             r#"{"type":"message_start","message":{"id":"m","model":"c"}}"#,
             r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,

@@ -134,16 +134,17 @@ pub(super) fn part(block: &Json) -> Json {
     match (&*kind.0, &*kind.1) {
         ("image", "base64") => image_part(block, data()),
         ("image", "url") => image_part(block, source.field("url")),
-        ("document", "base64") => file_part(block, ("file_data", data())),
-        ("document", "url") => file_part(block, ("file_url", source.field("url"))),
+        ("document", "base64") => file_part(block, "file_data", data()),
+        ("document", "url") => file_part(block, "file_url", source.field("url")),
+        ("document", "file") => file_part(block, "file_id", source.field("file_id")),
         _ => block.deep_clone(),
     }
 }
 
-fn file_part(block: &Json, (key, value): (&str, Json)) -> Json {
+fn file_part(block: &Json, key: &str, value: Json) -> Json {
     // A document without a title has no file name.
-    let name = block.given("title").map(|title| ("filename".into(), title));
-    let file: Json = name.into_iter().chain([(key.into(), value)]).collect::<Object>().into();
+    let name = block.given("title").map(|title| ("filename", title));
+    let file = Json::from_fields(name.into_iter().chain([(key, value)]));
     with_others([("type", "file".into()), ("file", file)], others(block, &["type", "source", "title"]))
 }
 

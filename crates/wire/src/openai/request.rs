@@ -16,7 +16,7 @@ const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 pub struct ChatBody {
     /// The body of `POST /chat/completions`.
     pub body: Json,
-    /// What is not sent, because the client lost it.
+    /// The name of what is not sent, because the client lost it.
     pub left_out: Option<&'static str>,
 }
 

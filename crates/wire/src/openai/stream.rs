@@ -15,21 +15,21 @@ static CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_c
 
 /// Reads the events of a stream. Their bytes are passed on, unless a tool call was corrected.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ChatReader {
     calls: CallStream,
     choices: Choices,
     /// Set once `[DONE]` was received.
     is_done: bool,
 }
 
-impl Reader {
+impl ChatReader {
     /// Starts an answer; `calls` corrects its tool calls.
     pub fn new(calls: CallStream) -> Self {
         Self { calls, choices: Choices::default(), is_done: false }
     }
 }
 
-impl StreamReader for Reader {
+impl StreamReader for ChatReader {
     fn read_event(
         &mut self,
         event: ServiceEvent,

@@ -13,6 +13,18 @@ pub enum Protocol {
     Ollama,
 }
 
+impl Protocol {
+    /// Returns the name of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+            Self::Ollama => "ollama",
+        }
+    }
+}
+
 /// A kind of service, whose rules are rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServiceKind {

@@ -10,7 +10,7 @@ mod whatever;
 
 use valvehouse_core::chat::Fold;
 use valvehouse_json::Json;
-use valvehouse_wire::messages::stream::{Reader, Writer};
+use valvehouse_wire::messages::stream::{MessagesReader, MessagesWriter};
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in {text}"))
@@ -18,7 +18,7 @@ fn json(text: &str) -> Json {
 
 /// The chunks of a stream's events, one event a line.
 fn chunks(events: &[Json]) -> Vec<Json> {
-    let mut reader = Reader::default().with_usage(true);
+    let mut reader = MessagesReader::default().with_usage(true);
     events.iter().flat_map(|event| reader.read(event)).collect()
 }
 
@@ -29,7 +29,7 @@ fn folded(chunks: &[Json]) -> Json {
 }
 
 fn written(chunks: &[Json]) -> Vec<Json> {
-    let mut writer = Writer::default();
+    let mut writer = MessagesWriter::default();
     let mut events: Vec<Json> = chunks.iter().flat_map(|chunk| writer.write(chunk)).collect();
     events.extend(writer.end());
     events

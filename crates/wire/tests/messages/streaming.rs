@@ -5,7 +5,7 @@ use valvehouse_core::chat::{Head, ModelCall, event, response, split};
 use valvehouse_json::Json;
 use valvehouse_wire::StreamReader;
 use valvehouse_wire::messages::answer;
-use valvehouse_wire::messages::stream::{Reader, Writer};
+use valvehouse_wire::messages::stream::{MessagesReader, MessagesWriter};
 
 const START: &str = r#"{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"claude","content":[],"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}"#;
 const STOP: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7}}"#;
@@ -39,7 +39,7 @@ fn usage_adds_up_and_the_last_report_counts() {
         counts.to_string(),
         r#"{"input_tokens":3,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7}"#
     );
-    let mut silent = Reader::default();
+    let mut silent = MessagesReader::default();
     let all: Vec<Json> = events(&[START, STOP, END]).iter().flat_map(|event| silent.read(event)).collect();
     assert!(silent.is_complete() && all.iter().all(|chunk| chunk.get("usage").is_none()));
 }
@@ -172,7 +172,7 @@ fn a_complete_call_is_sent_before_the_next_one_starts() {
     let call = |index: usize, text: &str| {
         head.chunk(json(&format!(r#"{{"tool_calls":[{{"index":{index},"id":"c{index}","function":{{"name":"t","arguments":"{text}"}}}}]}}"#)), None)
     };
-    let mut writer = Writer::default();
+    let mut writer = MessagesWriter::default();
     writer.write(&call(0, "{}"));
     let names: Vec<_> = writer.write(&call(1, "{")).iter().map(|event| event.text("type").unwrap()).collect();
     assert_eq!(names, ["content_block_stop", "content_block_start", "content_block_delta"]);

@@ -53,6 +53,13 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Error> {
             set(key, value.deep_clone());
         }
     }
+    // The user is in a field of its own.
+    if body.get("metadata").is_some_and(|metadata| metadata.contains_key("user_id")) {
+        body.field("metadata").remove("user_id");
+        if body.field("metadata").is_empty() {
+            body.remove("metadata");
+        }
+    }
     set("messages", messages(request)?.into());
     // Both limits include thinking tokens.
     set("max_completion_tokens", request.field("max_tokens"));

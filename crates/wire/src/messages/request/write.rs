@@ -8,7 +8,7 @@ use crate::messages::part::{self, others};
 use crate::messages::{blocks, tools};
 use compact_str::CompactString;
 use valvehouse_core::chat::effort::Effort;
-use valvehouse_core::chat::{ONLY_ANTHROPIC, message};
+use valvehouse_core::chat::{ONLY_ANTHROPIC, ONLY_OLLAMA, message};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -31,7 +31,7 @@ pub struct MessagesRequest {
 }
 
 /// Fields of a chat request that are translated, or that are hints Anthropic ignores.
-const KNOWN: [&str; 39] = [
+const KNOWN: [&str; 40] = [
     "model",
     "messages",
     "tools",
@@ -71,6 +71,7 @@ const KNOWN: [&str; 39] = [
     "betas",
     "output_config",
     ONLY_ANTHROPIC,
+    ONLY_OLLAMA,
 ];
 
 /// Translates a chat request for the Anthropic Messages API.

@@ -4,5 +4,5 @@ mod events;
 mod read;
 mod write;
 
-pub use read::Reader;
-pub use write::Writer;
+pub use read::MessagesReader;
+pub use write::MessagesWriter;

@@ -18,17 +18,17 @@ use valvehouse_json::Json;
 /// no chunk; the caller handles errors first.
 ///
 /// ```
-/// use valvehouse_wire::messages::stream::Reader;
+/// use valvehouse_wire::messages::stream::MessagesReader;
 /// use valvehouse_json::Json;
 /// let event = |text: &str| Json::parse(text.as_bytes()).unwrap();
-/// let mut reader = Reader::default();
+/// let mut reader = MessagesReader::default();
 /// reader.read(&event(r#"{"type":"message_start","message":{"id":"msg_1","model":"claude","usage":{}}}"#));
 /// let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}"#;
 /// let chunks = reader.read(&event(delta));
 /// assert_eq!(chunks[0].at_path("choices.0.delta.content"), Json::from("hi"));
 /// ```
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct MessagesReader {
     head: Option<Head>,
     with_usage: bool,
     with_first_usage: bool,
@@ -39,7 +39,7 @@ pub struct Reader {
     stopped: bool,
 }
 
-impl Reader {
+impl MessagesReader {
     /// Appends a final chunk with the usage, if `is_enabled`.
     #[must_use]
     pub fn with_usage(mut self, is_enabled: bool) -> Self {
@@ -150,7 +150,7 @@ impl Reader {
     }
 }
 
-impl StreamReader for Reader {
+impl StreamReader for MessagesReader {
     fn read_event(
         &mut self,
         event: ServiceEvent,

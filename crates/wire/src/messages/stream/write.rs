@@ -20,10 +20,10 @@ const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "us
 /// stopped one at a time, and one end. The event name is the `type` of the event.
 ///
 /// ```
-/// use valvehouse_wire::messages::stream::Writer;
+/// use valvehouse_wire::messages::stream::MessagesWriter;
 /// use valvehouse_json::Json;
 /// let chunk = r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
-/// let mut writer = Writer::default();
+/// let mut writer = MessagesWriter::default();
 /// let mut events = writer.write(&Json::parse(chunk.as_bytes()).unwrap());
 /// events.extend(writer.end());
 /// let names: Vec<_> = events.iter().filter_map(|event| event.text("type")).collect();
@@ -31,7 +31,7 @@ const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "us
 /// assert_eq!(names, [&["message_start"][..], &block, &["message_delta", "message_stop"]].concat());
 /// ```
 #[derive(Debug, Default)]
-pub struct Writer {
+pub struct MessagesWriter {
     events: Events,
     begun: bool,
     /// Set once a chunk arrived that has only other choices than the first.
@@ -78,7 +78,7 @@ enum Coming {
     No,
 }
 
-impl Writer {
+impl MessagesWriter {
     /// Sets the estimated number of prompt tokens for `message_start`, used if the provider reports its count
     /// only at the end.
     #[must_use]

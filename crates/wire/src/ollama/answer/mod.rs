@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub use read::Reader;
-pub use write::Writer;
+pub use read::OllamaReader;
+pub use write::OllamaWriter;

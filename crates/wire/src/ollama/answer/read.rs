@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 
 /// Reads one answer, complete or line by line.
 #[derive(Debug)]
-pub struct Reader {
+pub struct OllamaReader {
     head: Head,
     wants_usage: bool,
     begun: bool,
@@ -22,7 +22,7 @@ pub struct Reader {
     is_over: bool,
 }
 
-impl StreamReader for Reader {
+impl StreamReader for OllamaReader {
     fn read_event(
         &mut self,
         event: ServiceEvent,
@@ -46,7 +46,7 @@ impl StreamReader for Reader {
     }
 }
 
-impl Reader {
+impl OllamaReader {
     /// Starts an answer to a chat request.
     pub fn new(request: &Json) -> Self {
         let head = Head::new(request.text_or_empty("model"));

@@ -1,15 +1,16 @@
 //! Answers in Ollama's format, complete or line by line.
 
-use crate::ollama::request::Kind;
+use crate::calls;
+use crate::ollama::request::{OllamaRoute, call};
 use compact_str::CompactString;
 use std::time::Instant;
-use valvehouse_core::chat::{Ending, Fold, ModelCall, event, message, response};
+use valvehouse_core::chat::{Ending, Fold, event, message, response};
 use valvehouse_json::{Json, Object};
 
 /// Writes one answer, complete or line by line.
 #[derive(Debug)]
-pub struct Writer {
-    kind: Kind,
+pub struct OllamaWriter {
+    kind: OllamaRoute,
     model: CompactString,
     began: Instant,
     fold: Fold,
@@ -17,9 +18,9 @@ pub struct Writer {
     has_others: bool,
 }
 
-impl Writer {
+impl OllamaWriter {
     /// Starts an answer of a route for a model.
-    pub fn new(kind: Kind, model: CompactString) -> Self {
+    pub fn new(kind: OllamaRoute, model: CompactString) -> Self {
         let fold = Fold::default();
         Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
     }
@@ -77,8 +78,8 @@ impl Writer {
     fn message_fields(&self, text: &str, thinking: &str, calls: Vec<Json>) -> Vec<(CompactString, Json)> {
         let thinking = (!thinking.is_empty()).then(|| ("thinking".into(), thinking.into()));
         match self.kind {
-            Kind::Generate => [("response".into(), text.into())].into_iter().chain(thinking).collect(),
-            Kind::Chat => {
+            OllamaRoute::Generate => [("response".into(), text.into())].into_iter().chain(thinking).collect(),
+            OllamaRoute::Chat => {
                 let own = [("role".into(), "assistant".into()), ("content".into(), text.into())];
                 let calls = (!calls.is_empty()).then(|| ("tool_calls".into(), calls.into()));
                 let message: Object = own.into_iter().chain(thinking).chain(calls).collect();
@@ -125,17 +126,13 @@ fn message_of(answer: &Json) -> Json {
     response::first_choice(answer).and_then(|choice| choice.get("message")).into()
 }
 
-/// Returns the tool calls of an answer in Ollama's format, with their arguments as objects. A cut or refused answer has
-/// none: this API has no word for a call that may be incomplete, and clients would run it.
+/// Returns the tool calls of an answer. A cut or refused answer has none: this API has no word for a call that may be
+/// incomplete, and clients would run it.
 fn calls(answer: &Json) -> Vec<Json> {
     let ending = Ending::of_choice(&Json::from(response::first_choice(answer)));
     if ending.is_some_and(|ending| !ending.may_run_tools()) {
         return Vec::new();
     }
-    let calls = ModelCall::all(&message_of(answer)).into_iter().map(|call| {
-        let arguments = call.parse().unwrap_or_else(|_| Json::object());
-        let function = Json::from([("name", call.name.into()), ("arguments", arguments)]);
-        Json::from([("id", call.id.into()), ("function", function)])
-    });
-    calls.collect()
+    let calls = calls::with_objects(&message_of(answer)).into_iter();
+    calls.map(|(own, input, _)| call(&own, input)).collect()
 }

@@ -3,5 +3,6 @@
 mod read;
 mod write;
 
-pub use read::{Kind, OllamaRequest, read};
+pub use read::{OllamaRequest, OllamaRoute, read};
+pub(super) use write::call;
 pub use write::write;

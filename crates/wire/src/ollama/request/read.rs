@@ -2,6 +2,7 @@
 
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
+use valvehouse_core::chat::ONLY_OLLAMA;
 use valvehouse_core::chat::effort::DEFAULT_EFFORT;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
@@ -21,9 +22,12 @@ const OPTIONS: [(&str, &str); 11] = [
     ("num_predict", "max_tokens"),
 ];
 
+/// The fields without an equivalent in chats.
+const OWN: [&str; 3] = ["keep_alive", "truncate", "shift"];
+
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OllamaRoute {
     /// `/api/chat`
     Chat,
     /// `/api/generate`
@@ -43,15 +47,15 @@ pub struct OllamaRequest {
 ///
 /// # Errors
 /// Returns a request error that names the invalid field.
-pub fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
+pub fn read(sent: &Json, kind: OllamaRoute) -> Result<OllamaRequest, Error> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
         return Err(Error::invalid("missing `model`: name the model", Some("model")));
     };
     // Ollama streams by default.
     let stream = sent.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
     let messages = match kind {
-        Kind::Chat => messages(sent)?,
-        Kind::Generate => prompt(sent)?,
+        OllamaRoute::Chat => messages(sent)?,
+        OllamaRoute::Generate => prompt(sent)?,
     };
     let is_empty = messages.is_empty();
     let mut body: Vec<(CompactString, Json)> =
@@ -84,11 +88,28 @@ pub fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Error> {
             add(field, value);
         }
     }
+    for key in ["logprobs", "top_logprobs"] {
+        sent.given(key).into_iter().for_each(|value| add(key, value));
+    }
+    let own = own(sent, &options);
+    if !own.is_empty() {
+        add(ONLY_OLLAMA, own);
+    }
     if stream {
         add("stream", true.into());
         add("stream_options", Json::from([("include_usage", true.into())]));
     }
     Ok(OllamaRequest { body: body.into_iter().collect::<Object>().into(), is_empty })
+}
+
+/// Returns the settings without an equivalent in chats, for a service with the same API.
+fn own(sent: &Json, options: &Json) -> Json {
+    let is_other = |key: &str| OPTIONS.iter().all(|(own, _)| *own != key);
+    let options = options.entries().into_iter().filter(|(key, value)| is_other(key) && !value.is_null());
+    let options = Json::from_fields(options);
+    let fields = OWN.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
+    let options = (!options.is_empty()).then_some(("options", options));
+    Json::from_fields(fields.chain(options))
 }
 
 fn prompt(sent: &Json) -> Result<Vec<Json>, Error> {
@@ -263,17 +284,17 @@ fn media_type(base64: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn body(sent: &str, kind: Kind) -> String {
+    fn body(sent: &str, kind: OllamaRoute) -> String {
         read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap().body.to_string()
     }
 
     #[test]
     fn an_image_that_is_not_a_text_is_refused() {
         for (sent, kind) in [
-            (r#"{"model":"m","prompt":"look","images":[{"data":"/9j/AA"}]}"#, Kind::Generate),
+            (r#"{"model":"m","prompt":"look","images":[{"data":"/9j/AA"}]}"#, OllamaRoute::Generate),
             (
                 r#"{"model":"m","messages":[{"role":"user","content":"look","images":["/9j/AA",7]}]}"#,
-                Kind::Chat,
+                OllamaRoute::Chat,
             ),
         ] {
             let error = read(&Json::parse(sent.as_bytes()).unwrap(), kind).map(|_| ()).unwrap_err();
@@ -286,7 +307,7 @@ mod tests {
         assert_eq!(
             body(
                 r#"{"model":"m","prompt":"hi","system":"s","stream":false,"options":{"num_predict":5,"seed":1}}"#,
-                Kind::Generate
+                OllamaRoute::Generate
             ),
             r#"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"seed":1,"max_tokens":5}"#
         );
@@ -294,7 +315,7 @@ mod tests {
             r#"{"model":"m","stream":false,"messages":[{"role":"user","content":"look","images":["/9j/AA"]},
             {"role":"assistant","content":"","tool_calls":[{"function":{"name":"a","arguments":{"x":1}}},{"function":{"name":"b","arguments":{}}}]},
             {"role":"tool","tool_name":"b","content":"2"},{"role":"tool","content":"1"}]}"#,
-            Kind::Chat,
+            OllamaRoute::Chat,
         );
         for part in [
             r#""image_url":{"url":"data:image/jpeg;base64,/9j/AA"}"#,
@@ -324,7 +345,7 @@ mod tests {
             calls.join(","),
             results.join(",")
         );
-        let read = read(&Json::parse(sent.as_bytes()).unwrap(), Kind::Chat).unwrap();
+        let read = read(&Json::parse(sent.as_bytes()).unwrap(), OllamaRoute::Chat).unwrap();
         let messages = read.body.get("messages").unwrap().items();
         let ids: Vec<String> =
             messages[1..].iter().map(|message| message.text("tool_call_id").unwrap().into()).collect();
@@ -336,12 +357,13 @@ mod tests {
 
     #[test]
     fn a_request_without_a_question_only_loads_its_model() {
-        for (sent, kind) in
-            [(r#"{"model":"m","messages":[]}"#, Kind::Chat), (r#"{"model":"m"}"#, Kind::Generate)]
-        {
+        for (sent, kind) in [
+            (r#"{"model":"m","messages":[]}"#, OllamaRoute::Chat),
+            (r#"{"model":"m"}"#, OllamaRoute::Generate),
+        ] {
             let request = read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap();
             assert!(request.is_empty);
         }
-        assert!(read(&Json::object(), Kind::Chat).is_err());
+        assert!(read(&Json::object(), OllamaRoute::Chat).is_err());
     }
 }

@@ -1,9 +1,10 @@
 //! Conversion of a request to Ollama's API.
 
+use crate::calls;
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_core::chat::effort::{Effort, effort_of_thinking};
-use valvehouse_core::chat::{ModelCall, ONLY_ANTHROPIC, media, message, plain, tool_results};
+use valvehouse_core::chat::{ModelCall, ONLY_ANTHROPIC, ONLY_OLLAMA, media, message, plain, tool_results};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -53,7 +54,7 @@ pub fn write(body: &Json, stream: bool) -> Result<Json, Error> {
         out.push(("options".into(), options));
     }
     for key in OWN {
-        if let Some(value) = body.get(key).filter(|value| !value.is_null()) {
+        if let Some(value) = body.given(key).or_else(|| body.field(ONLY_OLLAMA).given(key)) {
             out.retain(|(known, _)| known != key);
             out.push((key.into(), value));
         }
@@ -81,8 +82,11 @@ fn one(message: &Json, place: usize, names: &HashMap<CompactString, CompactStrin
     };
     let result = (role == "tool").then(|| result(message));
     let message = result.as_ref().unwrap_or(message);
-    let text =
-        if result.is_some() { tool_results::text_of(message) } else { message::text_of(message).into() };
+    let text = match result.is_some() {
+        true => tool_results::text_of(message),
+        // Ollama's format has no field for a refusal.
+        false => message::text_with_refusal(message).into(),
+    };
     let out = Json::from([("role", role.into()), ("content", text.into())]);
     // A new object accepts any value.
     let add = |key: &str, value: Json| {
@@ -96,9 +100,10 @@ fn one(message: &Json, place: usize, names: &HashMap<CompactString, CompactStrin
     if let Some(thinking) = thinking.filter(|thinking| !thinking.is_empty()) {
         add("thinking", thinking.into());
     }
-    let calls = ModelCall::all(message);
+    let calls = calls::with_objects(message);
     if !calls.is_empty() {
-        add("tool_calls", calls.iter().map(call).collect::<Vec<_>>().into());
+        let calls = calls.into_iter().map(|(own, input, _)| call(&own, input));
+        add("tool_calls", calls.collect::<Vec<_>>().into());
     }
     if let Some(id) = message.text("tool_call_id") {
         if let Some(name) = message.text("name").or_else(|| names.get(&id).cloned()) {
@@ -133,16 +138,11 @@ fn base64_of(part: &Json) -> Option<String> {
     Some(data.into())
 }
 
-/// Converts a call, with its arguments as an object. Invalid arguments of the model become a text in an
-/// object.
-fn call(call: &ModelCall) -> Json {
-    let arguments =
-        call.parse().unwrap_or_else(|_| Json::from([("arguments", call.arguments.clone().into())]));
+/// Writes a call.
+pub(in crate::ollama) fn call(call: &ModelCall, arguments: Json) -> Json {
     let function = Json::from([("name", call.name.clone().into()), ("arguments", arguments)]);
-    if call.id.is_empty() {
-        return Json::from([("function", function)]);
-    }
-    Json::from([("id", call.id.clone().into()), ("function", function)])
+    let id = (!call.id.is_empty()).then(|| ("id", call.id.clone().into()));
+    Json::from_fields(id.into_iter().chain([("function", function)]))
 }
 
 /// Returns the images of a message as base64.
@@ -216,8 +216,8 @@ fn options(body: &Json) -> Json {
         _ => {}
     }
     // Ollama's own options take precedence.
-    for (key, value) in body.field("options").entries() {
-        set(&key, value);
+    for own in [body.field(ONLY_OLLAMA).field("options"), body.field("options")] {
+        own.entries().into_iter().for_each(|(key, value)| set(&key, value));
     }
     options
 }

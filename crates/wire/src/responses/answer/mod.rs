@@ -7,4 +7,4 @@ mod resource;
 pub use read::read;
 pub(super) use read::{annotation, error_in, failed, finish_reason, head, name_of, opaque, shown};
 pub(super) use resource::incomplete_reason;
-pub use resource::{End, Resource};
+pub use resource::{Resource, ResponseState};

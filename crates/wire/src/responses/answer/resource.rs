@@ -21,7 +21,7 @@ pub struct Resource {
 }
 
 /// The state of a response.
-pub enum End {
+pub enum ResponseState {
     /// The response waits in the background.
     Queued,
     /// The response is in progress.
@@ -94,13 +94,13 @@ impl Resource {
     }
 
     /// Returns the response with these items.
-    pub fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
+    pub fn with(&self, output: &[Json], usage: &Json, end: &ResponseState) -> Json {
         let (status, error, incomplete) = match end {
-            End::Queued => ("queued", Json::Null, Json::Null),
-            End::InProgress => ("in_progress", Json::Null, Json::Null),
-            End::Canceled => ("cancelled", Json::Null, Json::Null),
-            End::Failed(error) => ("failed", error.clone(), Json::Null),
-            End::Finished(reason) => match incomplete_reason(reason) {
+            ResponseState::Queued => ("queued", Json::Null, Json::Null),
+            ResponseState::InProgress => ("in_progress", Json::Null, Json::Null),
+            ResponseState::Canceled => ("cancelled", Json::Null, Json::Null),
+            ResponseState::Failed(error) => ("failed", error.clone(), Json::Null),
+            ResponseState::Finished(reason) => match incomplete_reason(reason) {
                 Some(reason) => ("incomplete", Json::Null, Json::from([("reason", reason.into())])),
                 None => ("completed", Json::Null, Json::Null),
             },

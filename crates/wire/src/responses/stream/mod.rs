@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub use read::Reader;
-pub use write::Writer;
+pub use read::ResponsesReader;
+pub use write::ResponsesWriter;

@@ -11,7 +11,7 @@ use valvehouse_json::Json;
 
 /// Converts the events of a response to chunks of a chat.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ResponsesReader {
     with_usage: bool,
     /// The response object of the first event, which contains the id.
     head: Json,
@@ -29,7 +29,7 @@ pub struct Reader {
     is_failed: bool,
 }
 
-impl StreamReader for Reader {
+impl StreamReader for ResponsesReader {
     fn read_event(
         &mut self,
         event: ServiceEvent,
@@ -71,7 +71,7 @@ impl StreamReader for Reader {
     }
 }
 
-impl Reader {
+impl ResponsesReader {
     /// Appends a final chunk with the usage, if `is_enabled`.
     #[must_use]
     pub fn with_usage(mut self, is_enabled: bool) -> Self {

@@ -1,6 +1,6 @@
 //! Conversion of the chunks of a chat to the events of a response.
 
-use crate::responses::answer::{End, Resource, incomplete_reason, output};
+use crate::responses::answer::{Resource, ResponseState, incomplete_reason, output};
 use crate::responses::id::new_id;
 use crate::responses::tools::Spaces;
 use crate::responses::usage;
@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 
 /// Converts the chunks of a chat to events: `response.created`, the items with their parts, and a last event
 /// that contains the whole response. An item keeps its id and its index from its first event to its last.
-pub struct Writer {
+pub struct ResponsesWriter {
     resource: Resource,
     spaces: Spaces,
     sequence: u64,
@@ -94,7 +94,7 @@ enum Kind {
     },
 }
 
-impl Writer {
+impl ResponsesWriter {
     /// Starts a response; `spaces` are the functions of the namespaces of its request.
     pub fn new(resource: Resource, spaces: Spaces) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Writer {
     /// Returns the events of a response that is queued in the background.
     pub fn queue(&mut self) -> Vec<Json> {
         self.stage = Stage::Queued;
-        ["response.created", "response.queued"].map(|name| self.stated(name, &End::Queued)).into()
+        ["response.created", "response.queued"].map(|name| self.stated(name, &ResponseState::Queued)).into()
     }
 
     /// Returns the events of a response that starts.
@@ -138,7 +138,7 @@ impl Writer {
     }
 
     /// Returns the response with items that another writer produced.
-    pub fn standing(&self, items: &[Json], end: &End) -> Json {
+    pub fn standing(&self, items: &[Json], end: &ResponseState) -> Json {
         self.resource.with(items, &self.usage, end)
     }
 
@@ -229,7 +229,7 @@ impl Writer {
         };
         self.close_all(status, &mut events);
         self.flush_encrypted(&mut events);
-        let response = self.response(&End::Finished(self.finish.clone()));
+        let response = self.response(&ResponseState::Finished(self.finish.clone()));
         events.push(self.event(name, vec![("response", response)]));
         events
     }
@@ -243,7 +243,7 @@ impl Writer {
         let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
         events.push(self.event("error", error));
         let error = Json::from([("code", code.into()), ("message", message.into())]);
-        let response = self.response(&End::Failed(error));
+        let response = self.response(&ResponseState::Failed(error));
         events.push(self.event("response.failed", vec![("response", response)]));
         events
     }
@@ -253,7 +253,7 @@ impl Writer {
         let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
         let event = self.event("error", error);
         let error = Json::from([("code", code.into()), ("message", message.into())]);
-        let response = self.resource.with(items, &self.usage, &End::Failed(error));
+        let response = self.resource.with(items, &self.usage, &ResponseState::Failed(error));
         vec![event, self.event("response.failed", vec![("response", response)])]
     }
 
@@ -272,19 +272,19 @@ impl Writer {
     fn begin(&mut self, events: &mut Vec<Json>) {
         let before = std::mem::replace(&mut self.stage, Stage::Begun);
         if before == Stage::New {
-            events.push(self.stated("response.created", &End::InProgress));
+            events.push(self.stated("response.created", &ResponseState::InProgress));
         }
         if before != Stage::Begun {
-            events.push(self.stated("response.in_progress", &End::InProgress));
+            events.push(self.stated("response.in_progress", &ResponseState::InProgress));
         }
     }
 
-    fn response(&self, end: &End) -> Json {
+    fn response(&self, end: &ResponseState) -> Json {
         self.resource.with(&self.items(), &self.usage, end)
     }
 
     /// Returns an event that contains the response without items.
-    fn stated(&mut self, name: &str, end: &End) -> Json {
+    fn stated(&mut self, name: &str, end: &ResponseState) -> Json {
         let response = self.resource.with(&[], &self.usage, end);
         self.event(name, vec![("response", response)])
     }
