@@ -99,7 +99,8 @@ impl ScriptCallbacks {
             event.edit("event", *name);
         }
         let args = params.iter().map(|param| match param {
-            Param::Subject => live(event, Shape::Plain),
+            // Its messages are those of a chat.
+            Param::Subject => live(event, Shape::Body),
             Param::State => live(state, Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });

@@ -151,19 +151,11 @@ pub(super) fn register(module: &mut Module) {
         let entries = map.object.entries();
         entries.iter().map(|(key, value)| live(value, map.shape.below_key(key))).collect()
     });
-    pure("get").set_into_module(module, |map: &mut Map, key: &str| match own_id(map, key) {
-        Some(id) => id,
-        None => variables(map).field(key),
-    });
+    pure("get").set_into_module(module, |map: &mut Map, key: &str| read(map, key, Dynamic::UNIT));
     let get = &["map: &mut map", "key: &str", "fallback", "any"];
     let gets = "Returns the value of a key, or the fallback if the key is missing.";
-    method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
-        if let Some(id) = own_id(map, key) {
-            return id;
-        }
-        let map = variables(map);
-        if map.object.contains(key) { map.field(key) } else { fallback }
-    });
+    method("get", get, gets)
+        .set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| read(map, key, fallback));
     pure("set").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| -> Answer<Map> {
         variables(map).set_field(key, &value)?;
         Ok(map.clone())
@@ -258,6 +250,19 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
+/// Returns the value that `.get` finds: the same as an index, and of a context the variable.
+fn read(map: &Map, key: &str, fallback: Dynamic) -> Answer<Dynamic> {
+    if let Some(id) = own_id(map, key) {
+        return Ok(id);
+    }
+    let map = &variables(map);
+    if let Some(special) = Property::from_name(key).filter(|special| special.stands_for(key, map)) {
+        let value = (special.read)(map)?;
+        return Ok(if value.is_unit() { fallback } else { value });
+    }
+    Ok(if map.object.contains(key) { map.field(key) } else { fallback })
+}
+
 /// Returns the variables of a context, which its `get` and `set` access; otherwise the map itself.
 fn variables(map: &Map) -> Map {
     match (map.shape, map.object.get("variables")) {
@@ -310,6 +315,14 @@ mod tests {
             Err(crate::run::CallEnd::Broken { failure, .. }) => Err(failure.to_string()),
             Err(_) => Err("refused".to_owned()),
         }
+    }
+
+    #[test]
+    fn get_knows_the_names_that_an_index_knows() {
+        let code = "let m = body.messages[0]; body.found = [m.get(\"text\"), m.get(\"text\", \"x\"), m[\"text\"], \
+                    m.get(\"none\", \"y\"), m.get(\"none\") == (), m.get(\"role\")]; body";
+        let found = run("title: x", code).unwrap();
+        assert!(found.contains(r#""found":["hello","hello","hello","y",true,"user"]"#), "{found}");
     }
 
     #[test]
