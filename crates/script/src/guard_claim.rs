@@ -151,7 +151,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns a key without differences of case and punctuation.
-fn folded(key: &str) -> String {
+pub(super) fn folded(key: &str) -> String {
     key.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
@@ -197,11 +197,20 @@ fn claims(line: &str, is_header: bool) -> bool {
     if !is_header || !(has_separator || words == 1) {
         return false;
     }
-    let is_near = key.starts_with("secur")
+    is_near(&key) && is_yes(value)
+}
+
+/// Returns `true` if a folded key is almost the key of a guard.
+fn is_near(key: &str) -> bool {
+    key.starts_with("secur")
         || key.ends_with(KEY)
-        || OTHER_KEYS.contains(&&*key)
-        || (key.chars().count() >= 5 && strsim::damerau_levenshtein(&key, KEY) <= 2);
-    is_near && is_yes(value)
+        || OTHER_KEYS.contains(&key)
+        || (key.chars().count() >= 5 && strsim::damerau_levenshtein(key, KEY) <= 2)
+}
+
+/// Returns `true` for a constant whose name is almost the key of a guard.
+pub(super) fn is_claim_of_constant(name: &str) -> bool {
+    is_near(&folded(name))
 }
 
 /// Returns the problems of the keys in the opening comments: unclear claims are errors, others are warnings.

@@ -41,6 +41,7 @@ mod literal;
 mod loader;
 mod log;
 mod manifest;
+mod misnamed;
 mod names;
 mod package;
 mod periodic;

@@ -15,8 +15,8 @@ use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::{
-    action, budget, callbacks, clock, final_statement, guard_claim, link, lint, names, periodic, pipe,
-    shadow, tool, warnings,
+    action, budget, callbacks, clock, final_statement, guard_claim, link, lint, misnamed, names, periodic,
+    pipe, shadow, tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
@@ -106,6 +106,7 @@ impl Script {
         let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
         problems.extend(of_schedule);
         problems.extend(guard_claim::problems(file, source));
+        problems.extend(misnamed::constants(&as_written, &constants, &manifest, file, source));
         let does_more = file.kind == Kind::Tool || !hooks.is_empty() || done.is_some() || tick.is_some();
         problems.extend(action::misplaced(&plain, file, source, does_more));
         if file.kind == Kind::Filter {
