@@ -135,10 +135,16 @@ pub(super) fn misused(
     let mut patterns = Patterns::default();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
-        let Some(module) = module_of(call) else { return true };
         let place = call.namespace.path.first().map_or(position, |first| first.pos);
         let problem = |message: String| Diagnostic::of(Code::NotDeclared, file, message).at(source, place);
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
+        let is_undeclared = !manifest.requirements.contains(&Capability::Tools);
+        if is_undeclared && call.name == "invoke" && path.iter().rev().nth(1).is_some_and(follows_kernel) {
+            let help = "add a line to the opening comment of the file: requirements: tools";
+            let what = "`kernel.invoke` needs `tools`, which is not declared in `requirements`";
+            problems.push(problem(what.to_owned()).help(help));
+        }
+        let Some(module) = module_of(call) else { return true };
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
             let help = format!("add a line to the opening comment of the file: requirements: {module}");
             problems
@@ -157,6 +163,17 @@ pub(super) fn misused(
 }
 
 /// The patterns of a file, each with its error message.
+/// Returns `true` if a failure in this place may be caught.
+fn is_tried(path: &[ASTNode<'_>]) -> bool {
+    path.iter().any(|node| matches!(node, ASTNode::Stmt(Stmt::TryCatch(..))))
+}
+
+/// Returns `true` for the chain `kernel.…`, as in `ctx.kernel.invoke(name, args)`.
+fn follows_kernel(node: &ASTNode<'_>) -> bool {
+    matches!(node, ASTNode::Expr(Expr::Dot(parts, ..))
+        if matches!(&parts.lhs, Expr::Property(property, _) if property.2 == "kernel"))
+}
+
 #[derive(Default)]
 struct Patterns(HashMap<String, Option<String>>);
 

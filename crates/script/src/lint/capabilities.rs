@@ -8,6 +8,17 @@ use crate::spans;
 use std::collections::HashSet;
 use valvehouse_config::Capability;
 
+/// Returns `true` if a function calls a tool by `ctx.kernel.invoke(…)`.
+fn invokes(view: &View<'_>) -> bool {
+    let mut found = false;
+    for function in &view.functions {
+        tree::each(&function.statements, &mut |node, _| {
+            found |= tree::call(node).is_some_and(|(call, is_method, _)| is_method && call.name == "invoke");
+        });
+    }
+    found
+}
+
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(manifest) = view.manifest() else { return Vec::new() };
     let mut used: HashSet<String> = HashSet::new();
@@ -22,7 +33,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let asks_for_tools = view.functions.iter().any(|one| one.params.iter().any(|name| name == OF_PIPES.0));
     let is_used = |capability: &Capability| {
         let name = capability.name();
-        *capability == Capability::Tools && asks_for_tools
+        *capability == Capability::Tools && (asks_for_tools || invokes(view))
             || used.contains(name)
             || modules.iter().any(|module| module.contains(&format!("{name}::")))
     };
