@@ -1,5 +1,6 @@
 //! The steps of compiling: parse, read declarations, check, fold constants and valves.
 
+use super::further_errors;
 use super::parsed::{Beside, FoldedFunctions, folded};
 use super::parsed::{ParsedFile, never_run};
 use crate::call::Caller;
@@ -72,14 +73,13 @@ impl Script {
         let _loading = crash::loading(id, &file.hash(), clock::now_at_start());
         check_text(file).map_err(|problem| vec![problem])?;
         let source = text.trim_start_matches('\u{feff}');
-        let parse_problem = |error| vec![diagnostic::of_parse(id, path, source, &error)];
         diagnostic::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let code = match file.kind {
             Kind::Filter => final_statement::settled(source),
             Kind::Tool | Kind::Action => source.into(),
         };
         let ParsedFile { engine, as_written, plain, constants } =
-            ParsedFile::of(&code).map_err(parse_problem)?;
+            ParsedFile::of(&code).map_err(|error| further_errors::of_syntax(&error, file, source))?;
         let computed = never_run(&plain, file, source);
         let manifest = manifest::read(id, path, source, &constants);
         let (hooks, mut problems) = match file.kind {
@@ -158,13 +158,18 @@ impl Script {
             return Err(problems);
         }
 
-        let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
-        values.insert("Valves".into(), linked.orders.dynamic_of(&valves));
-        values.extend(names::functions_as_values(&plain));
+        let values = || {
+            let of_file =
+                constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value)));
+            let valves = [("Valves".to_owned(), linked.orders.dynamic_of(&valves))];
+            let values = of_file.chain(valves).chain(names::functions_as_values(&plain));
+            values.collect::<HashMap<String, Dynamic>>()
+        };
         let beside =
             Beside { coverage, valves: Some(&valves), as_written: Some(&as_written), ..Beside::default() };
-        let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let folded = folded(engine, &code, &plain, values(), &linked, beside).map_err(|error| {
+            further_errors::of_names(error, file, (source, &code), &plain, &values(), &linked)
+        })?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick, script.configured) = (done, tick, configured);

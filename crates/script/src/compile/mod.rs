@@ -1,6 +1,7 @@
 //! Compiles a file's text into a script that can be called.
 
 mod compiler;
+mod further_errors;
 mod model_script;
 mod parsed;
 
