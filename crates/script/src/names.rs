@@ -10,6 +10,7 @@ use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use valvehouse_config::Capability;
+use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
 /// Capabilities whose functions may wait.
@@ -137,7 +138,6 @@ pub(super) fn misused(
         let Some((call, position)) = path.last().and_then(call_of) else { return true };
         let place = call.namespace.path.first().map_or(position, |first| first.pos);
         let problem = |message: String| Diagnostic::of(Code::NotDeclared, file, message).at(source, place);
-        let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         let is_undeclared = !manifest.requirements.contains(&Capability::Tools);
         if is_undeclared && call.name == "invoke" && path.iter().rev().nth(1).is_some_and(follows_kernel) {
             let help = "add a line to the opening comment of the file: requirements: tools";
@@ -145,6 +145,7 @@ pub(super) fn misused(
             problems.push(problem(what.to_owned()).help(help));
         }
         let Some(module) = module_of(call) else { return true };
+        let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
             let help = format!("add a line to the opening comment of the file: requirements: {module}");
             problems
@@ -162,7 +163,6 @@ pub(super) fn misused(
     problems
 }
 
-/// The patterns of a file, each with its error message.
 /// Returns `true` if a failure in this place may be caught.
 fn is_tried(path: &[ASTNode<'_>]) -> bool {
     path.iter().any(|node| matches!(node, ASTNode::Stmt(Stmt::TryCatch(..))))
@@ -174,6 +174,7 @@ fn follows_kernel(node: &ASTNode<'_>) -> bool {
         if matches!(&parts.lhs, Expr::Property(property, _) if property.2 == "kernel"))
 }
 
+/// The patterns of a file, each with its error message.
 #[derive(Default)]
 struct Patterns(HashMap<String, Option<String>>);
 
@@ -209,7 +210,10 @@ fn text_of(expression: &Expr, constants: &[(String, Json)]) -> Option<(String, P
     }
 }
 
-/// Reports assignments to the file's constants, which would fail at run time.
+/// The parameter with the settings.
+const VALVES: &str = "valves";
+
+/// Reports assignments to the file's constants and to its valves, which would fail at run time.
 pub(super) fn assigned(
     ast: &AST,
     constants: &[(String, Json)],
@@ -219,17 +223,26 @@ pub(super) fn assigned(
     let mut own: BTreeSet<String> =
         ast.iter_functions().flat_map(|function| function.params).map(str::to_owned).collect();
     let mut written: Vec<(String, Position)> = Vec::new();
+    // Only the host passes `valves` to these functions, and they are read-only.
+    let is_of_host =
+        |name: &str| Hook::from_name(name).is_some() || ["handler", "pipe", "action"].contains(&name);
+    let takes_valves = |params: &[&str]| params.contains(&VALVES);
+    let mut is_read_only = ast.iter_functions().all(|one| !takes_valves(&one.params) || is_of_host(one.name));
     ast.walk(&mut |path: &[ASTNode<'_>]| {
         match path.last() {
             Some(ASTNode::Stmt(Stmt::Var(variable, ..))) if path.len() > 1 => {
+                is_read_only &= variable.0.name != VALVES;
                 own.insert(variable.0.name.to_string());
             }
             Some(ASTNode::Stmt(Stmt::Assignment(assignment))) => {
                 let mut target = &assignment.1.lhs;
+                let is_part = matches!(target, Expr::Dot(..) | Expr::Index(..));
                 while let Expr::Dot(chain, ..) | Expr::Index(chain, ..) = target {
                     target = &chain.lhs;
                 }
-                if let Expr::Variable(variable, _, position) = target {
+                if let Expr::Variable(variable, _, position) = target
+                    && (variable.1 != VALVES || is_part && !is_tried(path))
+                {
                     written.push((variable.1.to_string(), *position));
                 }
             }
@@ -237,10 +250,19 @@ pub(super) fn assigned(
         }
         true
     });
-    let of_file = |name: &str| constants.iter().any(|(constant, _)| constant == name) && !own.contains(name);
+    let of_file = |name: &str| match name {
+        VALVES => is_read_only && own.contains(name),
+        name => constants.iter().any(|(constant, _)| constant == name) && !own.contains(name),
+    };
     let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MAX_PROBLEMS);
     written
         .map(|(name, position)| {
+            if name == VALVES {
+                let what = "cannot assign to a valve: `valves` is read-only";
+                return Diagnostic::of(Code::ConstantWritten, file, what).at(source, position).help(
+                    "copy it to a variable, `let limit = valves.limit;`, or store changing values in `state` or kv",
+                );
+            }
             Diagnostic::of(Code::ConstantWritten, file, format!("cannot assign to the constant `{name}`"))
                 .at(source, position)
                 .help("copy it to a variable with `let`, or store changing values in `state` or kv")

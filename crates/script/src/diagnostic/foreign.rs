@@ -3,6 +3,8 @@
 use super::codes::Code;
 use super::finding::Diagnostic;
 use super::keywords;
+use super::position;
+use crate::{engine, hooks};
 use valvehouse_core::text::nearest;
 
 const IMPORT: &str = "the host's modules are available without an import";
@@ -16,8 +18,18 @@ pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic>
     }
     let foreign = |message: Option<String>, help: &str| {
         let message = message.unwrap_or_else(|| problem.message.clone());
-        Some(Diagnostic { code: Code::ForeignSyntax, message, ..problem.clone() }.help(help))
+        let problem = Diagnostic { code: Code::ForeignSyntax, message, ..problem.clone() };
+        Some(position::at_named_word(problem, source).help(help))
     };
+    if let Some(at) = three_quotes(problem, source) {
+        let begins = source[..at].trim_start_matches('\u{feff}').trim().is_empty();
+        let help = match begins {
+            true => "the description of a script is a comment: write `/*` before it and `*/` after it",
+            false => "write a text of several lines in backticks, a comment as `/* … */`",
+        };
+        let message = "three quotes do not begin a text of several lines";
+        return foreign(Some(message.into()), help).map(|problem| problem.at_byte(source, at));
+    }
     let line = problem.excerpt.trim_start();
     if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
         return foreign(
@@ -44,6 +56,9 @@ pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic>
     }
     if let Some(help) = of_name(problem) {
         return foreign(None, help);
+    }
+    if let Some(help) = of_module(problem) {
+        return foreign(None, &help);
     }
     if problem.message.starts_with("undefined variable") {
         return None;
@@ -99,8 +114,6 @@ fn of_name(problem: &Diagnostic) -> Option<&'static str> {
         "True" | "False" => "write `true` and `false`",
         "elif" => "write `else if`",
         "self" => "remove `self`: a hook gets its value as the first parameter, and its settings as `valves`",
-        "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
-        | "html" | "xlsx" => "write `::` before a function of a module, as in json::stringify(value)",
         "JSON" => "write json::parse(text) and json::stringify(value)",
         "re" => "write regex::, as in regex::find_all(text, pattern)",
         "requests" | "httpx" | "fetch" | "urllib" => {
@@ -108,6 +121,8 @@ fn of_name(problem: &Diagnostic) -> Option<&'static str> {
         }
         "os" => "write env::get(name) for environment variables and files::read(path) for files",
         "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
+        "Object" => "write `map.keys()`, `map.values()`, `#{}` for an empty map",
+        "Array" => "write `[]`; test by `type_of(value) == \"array\"`",
         "math" | "Math" => "write `x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
         "datetime" | "Date" => "write time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
         "not" => "write `!`, as in `!(a in b)`",
@@ -117,6 +132,70 @@ fn of_name(problem: &Diagnostic) -> Option<&'static str> {
         _ => return None,
     };
     Some(help)
+}
+
+/// Functions of modules of Python and JavaScript, and the ones to write instead.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("json.dumps", "json::stringify(value)"),
+    ("json.loads", "json::parse(text)"),
+    ("time.time", "time::unix()"),
+    ("time.sleep", "time::sleep(milliseconds)"),
+    ("time.strftime", "time::format(unix, pattern)"),
+    ("random.randint", "random::int(least, most)"),
+    ("random.random", "random::float()"),
+    ("base64.b64encode", "base64::encode(bytes)"),
+    ("base64.b64decode", "base64::decode(text)"),
+    ("regex.sub", "regex::replace(text, pattern, replacement)"),
+    ("regex.findall", "regex::find_all(text, pattern)"),
+    ("http.fetch", "http::get(url)"),
+];
+
+/// Returns a hint for a module of the host before a dot: `http.get(…)`. The parameters of hooks are no modules.
+fn of_module(problem: &Diagnostic) -> Option<String> {
+    let module = problem.message.strip_prefix("undefined variable: ")?;
+    let functions = engine::in_module(module)?;
+    let at: String = problem.excerpt.chars().skip(problem.column? - 1).collect();
+    let Some(rest) = at.strip_prefix(module)?.strip_prefix('.') else {
+        let is_parameter = hooks::param_names().any(|name| name == module);
+        return (!is_parameter).then(|| format!("call a function of the module: {}", some_of(module)));
+    };
+    let name = rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
+    let known = ELSEWHERE.iter().find(|(foreign, _)| *foreign == format!("{module}.{name}"));
+    let nested = engine::in_module(&format!("{module}::{name}")).is_some();
+    Some(match known {
+        Some((_, instead)) if !functions.contains_key(name) => format!("write `{instead}`"),
+        _ if functions.contains_key(name) || nested => {
+            format!("write `::` before a function of a module: `{module}::{name}`")
+        }
+        _ => match nearest(name, functions.keys().map(String::as_str)) {
+            Some(near) => format!("write `::` before a function of a module: `{module}::{near}`"),
+            None => format!("write `::` before a function of a module: {}", some_of(module)),
+        },
+    })
+}
+
+/// Returns some of the functions of a module.
+pub(crate) fn some_of(module: &str) -> String {
+    const SHOWN: usize = 6;
+    let mut names: Vec<&str> =
+        engine::in_module(module).into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+    names.sort_unstable();
+    let more = if names.len() > SHOWN { " …" } else { "" };
+    names.truncate(SHOWN);
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{module}::{name}(…)`")).collect();
+    format!("{}{more}", names.join(", "))
+}
+
+/// Returns the position of three quotes in code, up to the line of a problem: Python's text of several lines.
+fn three_quotes(problem: &Diagnostic, source: &str) -> Option<usize> {
+    let end: usize = source.split_inclusive('\n').take(problem.line?).map(str::len).sum();
+    // After the first quotes, the rest of the file reads as one text.
+    let at = source[..end].find("\"\"\"")?;
+    let before = &source[..at];
+    let is_code =
+        before.trim().is_empty() || !before.contains(['`', '"']) && before.rfind("/*") <= before.rfind("*/");
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    (is_code && !line.contains("//")).then_some(at)
 }
 
 /// Explains a problem by the text around its position. Returns a message, unless the parser's own is good, and a
@@ -192,6 +271,13 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
             return explain(IMPORT, NOTHING_TO_IMPORT);
         }
+        _ if at.starts_with('=')
+            && !at.starts_with("==")
+            && !at.starts_with("=>")
+            && is_condition(before) =>
+        {
+            return explain("`=` assigns and is not a condition", "compare with `==`");
+        }
         _ => {}
     }
     let begins = |text: &str| {
@@ -206,11 +292,24 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         );
     }
     let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
-    if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
+    let is_slice = bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':'));
+    if is_slice && (at.starts_with("::") || before.ends_with("::")) {
+        return explain(
+            "`::` is not a step",
+            "write `let back = list.copy(); back.reverse();`, or a loop: `for i in range(0, list.len(), 2) { … }`",
+        );
+    }
+    if is_slice && at.starts_with(":-") {
         return explain(
             "`:` is not a range",
-            "write `list[1..3]`, `list.tail(4)` for the last four elements, `list.extract(start, count)` or \
-             `text.sub_string(start, count)`",
+            "write `value.extract(0..value.len() - 1)` for all but the last",
+        );
+    }
+    if is_slice {
+        return explain(
+            "`:` is not a range",
+            "write `value.extract(1..3)`, `value.extract(2)` from the third on, `value.extract(-4)` for the last four, \
+             of a list or a text; `messages[1..3]` and `text[1..3]` work too",
         );
     }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
@@ -245,6 +344,15 @@ fn is_declared(before: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
+/// Returns `true` if a text ends within the condition of a statement.
+fn is_condition(before: &str) -> bool {
+    let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before).trim_start();
+    let statement = statement.strip_prefix("else ").unwrap_or(statement).trim_start();
+    ["if", "while", "until"]
+        .iter()
+        .any(|word| statement.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '(', '!'])))
+}
+
 /// Returns `true` if the text begins with the `=` of a named argument, not with a comparison.
 fn is_assigned(at: &str) -> bool {
     at.strip_prefix('=').is_some_and(|rest| !rest.starts_with(['=', '>']))
@@ -274,10 +382,29 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "endswith" | "endsWith" => "write `ends_with(text)`",
         "lower" | "toLowerCase" => "write `to_lower()`",
         "upper" | "toUpperCase" => "write `to_upper()`",
-        "strip" => "write text::trim(text)",
+        "strip" | "lstrip" | "rstrip" | "trimStart" | "trimEnd" => "write text::trim(text)",
+        "title" | "capitalize" => {
+            "write the first letter in upper case: `text[0..1].to_upper() + text.sub_string(1)`"
+        }
+        "find" | "indexOf" | "search" => {
+            "write `text.index_of(\"a\")`, which is -1 if it is missing; a list is searched by `list.find(|x| x.id == 1)`"
+        }
+        "findall" => "write regex::find_all(text, pattern)",
+        "isdigit" | "isnumeric" => "write regex::is_match(text, \"^[0-9]+$\")",
+        "sorted" | "sort_by" => "write `list.order(|a, b| a.x - b.x)`",
+        "zip" => "write `for (item, index) in list { let other = others[index]; }`",
+        "forEach" => "write `for item in list { … }`",
+        "setdefault" => "write `map.ensure(\"key\", value)`",
+        "deepcopy" => "write `value.copy()`",
+        "splitlines" => "write `text.split(\"\\n\")`",
+        "tuple" => "write a list: `[1, 2]`",
+        "input" => "write `ask(\"question\")`",
+        "ord" | "chr" => "write `\"a\".to_chars()`, or compare the texts",
         "includes" | "has" | "has_key" => "write `contains(value)` or `value in list`",
-        "length" | "size" => "write `len()`",
-        "substring" | "substr" | "slice" => "write `sub_string(start, length)` or `[start..end]`",
+        "length" | "size" | "count" => "write `len()`",
+        "substring" | "substr" => "write `sub_string(start, length)` or `[start..end]`",
+        "slice" => "write `extract(start..end)`",
+        "encode" | "decode" => "remove it: texts are UTF-8; bytes become a text by `bytes.text()`",
         "str" | "toString" => "write `to_string()`, or `${…}` within backticks",
         "format" => "use backticks for a text with values: `Hello ${name}`",
         "enumerate" => "write `for (item, index) in list { … }`",

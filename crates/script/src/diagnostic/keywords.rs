@@ -4,7 +4,7 @@ use super::finding::Diagnostic;
 use rhai::Position;
 
 /// A keyword of another language, and the hint.
-const KEYWORDS: [(&str, &str); 14] = [
+const KEYWORDS: [(&str, &str); 16] = [
     ("await", "remove `await`; functions of the host wait without it"),
     ("async", "write `fn`; functions of the host wait without `await`"),
     ("del", "write `map.remove(\"key\")` for a key, `list.remove(index)` for an element"),
@@ -17,6 +17,8 @@ const KEYWORDS: [(&str, &str); 14] = [
     ("elif", "write `else if`"),
     ("match", "write `switch value { 1 => a, _ => b }`"),
     ("var", "write `let`"),
+    ("new", "remove `new`: a map is `#{ key: value }`, an error is `throw \"why\"`"),
+    ("typeof", "write `type_of(value)`"),
     ("pass", "remove it; a block may be empty: `{ }`"),
     ("is", "write `==`; `()` stands for no value, as in `x == ()`"),
 ];

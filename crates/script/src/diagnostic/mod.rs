@@ -18,7 +18,7 @@ mod tests;
 pub use codes::Code;
 pub use finding::{Diagnostic, Severity};
 pub(crate) use finding::{MAX_PROBLEMS, has_errors};
-pub(crate) use foreign::function as foreign_function;
+pub(crate) use foreign::{function as foreign_function, some_of as functions_of_module};
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};
 pub(crate) use summary::{help_for_run, summary_of_run, without_place};

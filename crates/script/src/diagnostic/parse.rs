@@ -22,9 +22,46 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     let help = help_for(&problem, source);
     match kind {
         ParseErrorType::MissingToken(token, _) if token == ";" || token == "," => {
-            missing_before(problem, source, token).help(help)
+            let problem = missing_before(problem, source, token);
+            match divided(&problem) {
+                true => Diagnostic {
+                    code: Code::ForeignSyntax,
+                    message: "`//` begins a comment".into(),
+                    ..problem
+                }
+                .help("divide with `/`; the quotient of two integers is an integer"),
+                false => problem.help(help),
+            }
         }
+        ParseErrorType::FnMissingBody(_) => at_signature(problem, source).help(help),
         _ => problem.help(help),
+    }
+}
+
+/// Returns `true` if the rest of the line after a problem is a comment that looks like a divisor: `a // 2;`.
+fn divided(problem: &Diagnostic) -> bool {
+    let Some(column) = problem.column else { return false };
+    let rest: String = problem.excerpt.chars().skip(column - 1).collect();
+    let Some(divisor) = rest.trim_start().strip_prefix("//") else { return false };
+    let divisor = divisor.trim();
+    let (operand, is_ended) = match divisor.split_once(';') {
+        Some((operand, _)) => (operand.trim(), true),
+        None => (divisor.trim_end_matches([')', '}', ' ']), false),
+    };
+    let is_number = operand.parse::<f64>().is_ok();
+    let is_operand = operand.chars().all(|letter| letter.is_alphanumeric() || "_.()[]".contains(letter));
+    !operand.is_empty() && (is_number || is_operand && is_ended)
+}
+
+/// Moves the problem of a function without a body to the end of its parameters.
+fn at_signature(problem: Diagnostic, source: &str) -> Diagnostic {
+    let Some(line) = problem.line else { return problem };
+    let end: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
+    let code = spans::code_only(source);
+    let Some(begins) = code[..end].rfind("fn ") else { return problem };
+    match code[begins..].find(')') {
+        Some(close) => problem.at_byte(source, begins + close + 1),
+        None => problem,
     }
 }
 
@@ -122,6 +159,15 @@ fn help_for(problem: &Diagnostic, source: &str) -> String {
         }
         _ if text.starts_with("unexpected '}'") => {
             "add the missing value before it, or remove an extra `}` above"
+        }
+        _ if text.starts_with("invalid escape sequence") => {
+            "write a pattern or a path in backticks, where `\\` is an ordinary character: `\\d+`"
+        }
+        _ if text.starts_with("expecting 'catch'") => {
+            "write `catch (e) { … }`; there is no `finally`: write its statements after the block"
+        }
+        _ if text.starts_with("expecting body statement block") => {
+            "write the body in braces: `fn inlet(body) { … }`"
         }
         _ if text.starts_with("expecting") => "insert the expected text at this position",
         _ => "check the text right before this place for a missing or an extra character",

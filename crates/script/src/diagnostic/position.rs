@@ -105,6 +105,34 @@ impl Diagnostic {
     }
 }
 
+/// Moves a problem to the word that its message names: the parser notices many words only at the next one.
+pub(super) fn at_named_word(problem: Diagnostic, source: &str) -> Diagnostic {
+    let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
+    let text = &problem.excerpt;
+    let found = match problem.message.strip_prefix("unknown ") {
+        Some(rest) => rest.split('`').nth(1).and_then(|word| {
+            let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+            let is_whole = |at: &usize| {
+                !word.starts_with(is_part)
+                    || !text[..*at].ends_with(is_part) && !text[*at + word.len()..].starts_with(is_part)
+            };
+            let places = text.match_indices(word).map(|(at, _)| at).filter(is_whole);
+            places.map(|at| text[..at].chars().count() + 1).min_by_key(|at| at.abs_diff(column))
+        }),
+        // The whole line is in another language.
+        None if problem.message.starts_with("cannot read ") => {
+            Some(text.chars().count() - text.trim_start().chars().count() + 1)
+        }
+        None => None,
+    };
+    let place =
+        found.and_then(|column| Some(Position::new(u16::try_from(line).ok()?, u16::try_from(column).ok()?)));
+    match place {
+        Some(place) => problem.at(source, place),
+        None => problem,
+    }
+}
+
 /// Returns the byte position of a function's name after `fn`.
 fn function_at(code: &str, name: &str) -> Option<usize> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';

@@ -101,6 +101,9 @@ fn in_words(signature: &str) -> String {
 /// Replaces the types of the interpreter in a text by the kinds that scripts use.
 fn with_kinds(text: &str) -> String {
     let text = text.replace("&str | ImmutableString | String", "string");
+    let text = ["core::ops::range::RangeInclusive<i64>", "core::ops::range::Range<i64>"]
+        .iter()
+        .fold(text, |text, range| text.replace(range, "range"));
     let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let words = words.map(|word| {
         let name = word.trim_end_matches(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -196,13 +199,16 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
              `let keys = map.keys(); keys.map(|key| map[key])`",
         ),
         EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
-            Some("write `extract(start..end)` for an array of the script")
+            Some("write `list.extract(start..end)` for a list of the script")
         }
         EvalAltResult::ErrorDotExpr(text, _) if text.ends_with("for type '()'") => {
             Some("the value before `.` is `()`; write `?.` to get `()` instead of the error")
         }
         EvalAltResult::ErrorDotExpr(text, _) if text.contains("for type '()' to handle") => {
             Some("the value before the last `.` is `()`; set it first, or use `ensure(path, #{})`")
+        }
+        EvalAltResult::ErrorDotExpr(text, _) if text.starts_with("Unknown property '") => {
+            foreign::function(text.split('\'').nth(1)?)
         }
         _ => None,
     }

@@ -28,6 +28,10 @@ const RENAMED: [(&str, &str); 17] = [
 pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     let message = problem.message.as_str();
     match problem.code {
+        Code::UnknownFunction if message.ends_with("it is a variable") => {
+            let name = spot.name_at(spot.at)?;
+            Some(Fix::new("Write `.call`", name.end..name.end, ".call"))
+        }
         Code::UnknownFunction => {
             let name = spot.name_at(spot.at)?;
             if &spot.source[name.clone()] == "enumerate" {
@@ -36,9 +40,29 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
             let (_, new) = RENAMED.iter().find(|(old, _)| *old == &spot.source[name.clone()])?;
             Some(Fix::replace(name, new))
         }
-        Code::ForeignSyntax => of_message(message, spot).or_else(|| of_line(message, spot)),
+        Code::ForeignSyntax => {
+            of_module(problem, spot).or_else(|| of_message(message, spot)).or_else(|| of_line(message, spot))
+        }
         _ => None,
     }
+}
+
+/// Replaces `http.get` by `http::get`, and the names of other languages by those of the host.
+fn of_module(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
+    let help = problem.help.as_deref()?;
+    let path = match help.strip_prefix("write `::` before a function of a module: `") {
+        Some(rest) => rest.strip_suffix('`')?,
+        // The same arguments in the same order.
+        None => help.strip_prefix("write `")?.split_once('(').map(|(path, _)| path).filter(|path| {
+            ["json::stringify", "json::parse", "time::unix", "random::int", "random::float", "base64::encode"]
+                .contains(path)
+        })?,
+    };
+    let module = spot.name_at(spot.at)?;
+    let dot = module.end;
+    let name = spot.source[dot..].starts_with('.').then(|| spot.name_at(dot + 1)).flatten()?;
+    let is_function = !path.contains(' ') && path.starts_with(&spot.source[module.clone()]);
+    is_function.then(|| Fix::replace(module.start..name.end, path))
 }
 
 fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
@@ -97,6 +121,14 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
             Some(Fix::replace(start..spot.line.start + before.len(), "let"))
         }
         "`:` is not a range" => range(spot),
+        "`=` assigns and is not a condition" => {
+            (spot.source[spot.at..].starts_with('=')).then(|| Fix::replace(spot.at..spot.at + 1, "=="))
+        }
+        "`//` begins a comment" => {
+            let at = spot.at + spot.rest().find("//")?;
+            Some(Fix::replace(at..at + 2, "/"))
+        }
+        "three quotes do not begin a text of several lines" => three_quotes(spot),
         "a comment begins with `//`" => {
             let at = spot.sign("#")?;
             Some(Fix::replace(at, "//"))
@@ -207,7 +239,20 @@ fn filled(spot: &Spot<'_>) -> Option<Fix> {
     ))
 }
 
-/// Fixes `[1:3]`, `[-4:]` and `[:3]`.
+/// Turns the text in three quotes at the start of a file into a comment.
+fn three_quotes(spot: &Spot<'_>) -> Option<Fix> {
+    const QUOTES: &str = "\"\"\"";
+    let open = spot.line.start + spot.row().find(QUOTES)?;
+    let is_first = spot.source[..open].trim_start_matches('\u{feff}').trim().is_empty();
+    let close = open + QUOTES.len() + spot.source[open + QUOTES.len()..].find(QUOTES)?;
+    let inner = &spot.source[open + QUOTES.len()..close];
+    (is_first && !inner.contains("*/")).then(|| {
+        let fix = Fix::new("Write the description as a comment", open..open + QUOTES.len(), "/*");
+        fix.and(close..close + QUOTES.len(), "*/")
+    })
+}
+
+/// Fixes `[1:3]`, `[-4:]` and `[:3]` of a list or a text.
 fn range(spot: &Spot<'_>) -> Option<Fix> {
     let row = spot.code_row();
     let column = spot.at - spot.line.start;
@@ -220,9 +265,17 @@ fn range(spot: &Spot<'_>) -> Option<Fix> {
     if !is_bound(from) || !is_bound(to) || from.is_empty() && to.is_empty() {
         return None;
     }
-    let from = if from.is_empty() { "0" } else { from };
+    let part = match (from, to) {
+        // `[:-1]` needs the length of the value.
+        (_, to) if to.starts_with('-') => return None,
+        (from, "") => from.to_owned(),
+        ("", to) => format!("0..{to}"),
+        // The end is relative to a start from the end.
+        (from, _) if from.starts_with('-') => return None,
+        (from, to) => format!("{from}..{to}"),
+    };
     let start = spot.line.start;
-    Some(Fix::replace(start + open..start + close + 1, &format!("[{from}..{to}]")))
+    Some(Fix::replace(start + open..start + close + 1, &format!(".extract({part})")))
 }
 
 /// Fixes `'abc'`.

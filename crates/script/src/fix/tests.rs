@@ -3,7 +3,7 @@
 //! lines_of` updates it.
 
 use super::fix;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::settings::Settings;
 use crate::source::Kind;
 use crate::{Script, read_text};
@@ -49,6 +49,12 @@ fn report_of(line: &str) -> String {
                     == (problem.code, &problem.message, problem.line, problem.column)
             });
             assert!(is_gone, "{line}: the fix leaves {problem}\n{fixed}");
+            // A fix may reveal a problem that the fixed one hid, but makes nothing worse.
+            let errors = |text: &str| {
+                let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
+                problems(text).iter().filter(is_error).count()
+            };
+            assert!(errors(&fixed) <= errors(&source), "{line}: the fix makes it worse\n{fixed}");
             let changed = fixed.lines().filter(|fixed| !source.lines().any(|line| line == *fixed));
             let changed: Vec<&str> = changed.map(str::trim).collect();
             report.push_str(&format!("    fix: {}: {}\n", fix.title, changed.join(" / ")));
@@ -70,6 +76,99 @@ fn idioms_of_other_languages_are_explained_and_fixed() {
         assert_eq!(line, expected);
     }
     assert_eq!(report, LINES);
+}
+
+/// Returns the problems of a script as `line:column code message; help`.
+fn shown(source: &str) -> Vec<String> {
+    let one = |problem: Diagnostic| {
+        let place = format!("{}:{}", problem.line.unwrap_or(0), problem.column.unwrap_or(0));
+        format!("{place} {} {}; {}", problem.code, problem.message, problem.help.unwrap_or_default())
+    };
+    problems(source).into_iter().map(one).collect()
+}
+
+#[test]
+fn a_description_in_three_quotes_becomes_a_comment() {
+    let source =
+        "\"\"\"\ntitle: X\nrequirements: kv\n\"\"\"\nfn inlet(body) {\n    kv::set(\"a\", 1);\n    body\n}\n";
+    let found = problems(source);
+    assert_eq!((found[0].line, found[0].column), (Some(1), Some(1)), "{found:?}");
+    let fixed = fix(&found[0], source).unwrap().applied(source);
+    assert!(fixed.starts_with("/*\ntitle: X"), "{fixed}");
+    assert_eq!(problems(&fixed), [], "{fixed}");
+}
+
+#[test]
+fn a_caret_points_at_the_word_that_is_wrong() {
+    for (source, place) in [
+        ("def inlet(body):\n    return body\n", (1, 1)),
+        ("async fn inlet(body) { body }\n", (1, 1)),
+        ("import re\nfn inlet(body) { body }\n", (1, 1)),
+        ("fn inlet(body) {\n    raise \"no\";\n}\n", (2, 5)),
+        ("fn inlet(body) {\n    let f = lambda m: m;\n    body\n}\n", (2, 13)),
+        ("fn inlet(body) {\n    if body.stream and body.model { }\n    body\n}\n", (2, 20)),
+        ("fn inlet(body)\n    body\n", (1, 15)),
+        ("fn inlet(body) {\n    if body.model = 1 { }\n    body\n}\n", (2, 19)),
+    ] {
+        let found = problems(source);
+        assert_eq!((found[0].line, found[0].column), (Some(place.0), Some(place.1)), "{source}: {found:?}");
+    }
+}
+
+#[test]
+fn the_syntax_errors_of_several_functions_are_reported_at_once() {
+    let source = "fn one(body) {\n    let x = ;\n}\n\nfn two(body) {\n    body.x = 5 5;\n}\n\nfn inlet(body) {\n    body\n}\n\nfn three() {\n    if x = 1 { }\n}\n";
+    let lines: Vec<usize> = problems(source).into_iter().filter_map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 6, 14]);
+    let python = "def inlet(self, body):\n    return body\n\ndef outlet(self, body):\n    return body\n";
+    let lines: Vec<usize> = problems(python).into_iter().filter_map(|problem| problem.line).collect();
+    assert_eq!(lines, [1, 4]);
+    let names = "fn inlet(body) {\n    body.a = one;\n    body.b = two + one;\n    body\n}\n";
+    let lines: Vec<usize> = problems(names).into_iter().filter_map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 3]);
+    let open = "fn one() {\n    if true {\n}\n\nfn inlet(body) {\n    body\n}\n";
+    assert_eq!(problems(open).len(), 1, "{:?}", shown(open));
+}
+
+#[test]
+fn constants_that_want_to_be_declarations_are_reported() {
+    let inlet = "fn inlet(body) { body }\n";
+    for (constant, code, help) in [
+        ("const toggel = true;", Code::UnknownKey, "did you mean `toggle`?"),
+        ("const Valve = #{ a: 1 };", Code::UnknownKey, "did you mean `Valves`?"),
+        ("const UserValve = #{ a: 1 };", Code::UnknownKey, "did you mean `UserValves`?"),
+        ("const file_handlr = true;", Code::UnknownKey, "did you mean `file_handler`?"),
+        ("const callback = true;", Code::UnknownKey, "did you mean `callbacks`?"),
+        ("const priority = 5;", Code::UnknownKey, "write `priority: 5` in the comment"),
+        ("const hold = true;", Code::UnknownKey, "write `hold: true` in the comment"),
+        ("const global = false;", Code::UnknownKey, "write `global: false` in the comment"),
+        ("const on_error = \"continue\";", Code::UnknownKey, "write `on_error: continue` in the comment"),
+        ("const security = true;", Code::UnclearGuard, "write `security: true` in the comment"),
+        ("const Security = true;", Code::UnclearGuard, "write `security: true` in the comment"),
+        ("const securty = true;", Code::UnclearGuard, "write `security: true` in the comment"),
+        ("const guard = 1;", Code::UnclearGuard, "write `security: true` in the comment"),
+    ] {
+        let found = problems(&format!("{constant}\n{inlet}"));
+        let [problem] = &found[..] else { panic!("{constant}: {found:?}") };
+        assert!(
+            problem.code == code && problem.help.as_ref().unwrap().starts_with(help),
+            "{constant}: {problem}"
+        );
+    }
+    for constant in ["const LIMIT = 5;", "const security = false;"] {
+        assert_eq!(problems(&format!("{constant}\n{inlet}")), [], "{constant}");
+    }
+    let used = "const hold = 5;\nfn inlet(body) { body.n = hold; body }\n";
+    assert_eq!(problems(used), []);
+}
+
+#[test]
+fn a_call_of_the_kernel_needs_the_capability_for_tools() {
+    let call = "fn pre_chat(ctx) { ctx.facts = ctx.kernel.invoke(\"lookup\", #{}); ctx }\n";
+    let found = problems(call);
+    assert!(found.iter().any(|problem| problem.code == Code::NotDeclared), "{:?}", shown(call));
+    let declared = format!("/*\nrequirements: tools\n*/\n{call}");
+    assert_eq!(shown(&declared), Vec::<String>::new());
 }
 
 #[test]

@@ -45,9 +45,10 @@ fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
                 problems.extend(named(view, call, position));
                 problems.extend(printed(view, call, is_method, position));
             } else if call.namespace.path.is_empty() {
-                let may_be_held =
-                    if is_method { view.written.contains(&*call.name) } else { held.contains(&*call.name) };
-                if !may_be_held {
+                let is_held = !is_method && held.contains(&*call.name);
+                if is_held {
+                    problems.extend(held_call(view, call, position));
+                } else if !is_method || !view.written.contains(&*call.name) {
                     problems.extend(plain(view, call, is_method, position));
                 }
             } else {
@@ -75,6 +76,20 @@ fn held_in(function: &Body) -> HashSet<String> {
         _ => {}
     });
     held
+}
+
+/// Reports the call of a variable that holds a function, `f(2)`; a function of the file or of the host is called.
+fn held_call(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Diagnostic> {
+    let name = &*call.name;
+    let is_function = own(view).any(|(own, _)| own == name) || engine::arities(name).is_some();
+    (!is_function).then(|| {
+        let problem = view.problem(
+            Code::UnknownFunction,
+            position,
+            format!("unknown function `{name}`: it is a variable"),
+        );
+        problem.help(format!("call the function that it holds with `{name}.call(…)`"))
+    })
 }
 
 /// Reports `Fn("shout")` for an unknown function.
@@ -142,6 +157,10 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Dia
     if let Some(help) = crate::diagnostic::foreign_function(name) {
         return problem.help(help);
     }
+    if prefix.is_empty() && engine::in_module(name).is_some() {
+        let functions = crate::diagnostic::functions_of_module(name);
+        return problem.help(format!("call a function of the module: {functions}"));
+    }
     let module = prefix.strip_suffix("::");
     let candidates: Vec<String> = match module {
         Some(module) => match view.modules.get(module) {
@@ -183,6 +202,7 @@ fn wrong_count(
     let message = format!("invalid number of arguments of `{name}`: expected {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
+            _ if name == "zip" => "write `for (item, index) in list { let other = others[index]; }`",
             _ if name == "sorted" => "order by a function: `list.order(|a, b| a.x - b.x)`",
             _ if ["max", "min"].contains(&name) && given > 2 => "pass a list: `max([a, b, c])`",
             true if counts.iter().all(|count| *count < given) => "remove the extra arguments",

@@ -18,6 +18,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, &own);
         tree::each(&function.statements, &mut |node, above| {
             problems.extend(appended(view, &kinds, node, above));
+            problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));
             for condition in conditions(node) {
                 let Some(kind) = kinds.kind_of(condition).filter(|kind| *kind != ValueKind::Boolean) else {
@@ -176,6 +177,42 @@ fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_
         let message = format!("`append` expects a list, got {}; the call fails here", kind.as_str());
         view.problem(Code::ForeignKinds, *position, message).help("write `push(value)` to add one element")
     })
+}
+
+/// Reports properties and methods of other languages that texts and lists do not have: `text.length`,
+/// `text.find("a")`, `int("5")`.
+fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    if let Some((call, false, position)) = tree::call(node) {
+        let [value] = &call.args[..] else { return None };
+        let is_number = ["int", "float"].contains(&&*call.name) && call.namespace.path.is_empty();
+        let is_text = is_number && kinds.kind_of(value) == Some(ValueKind::Text);
+        let message = format!("`{}` expects a number, got a text; the call fails here", call.name);
+        let help = crate::diagnostic::foreign_function(&call.name)?;
+        return is_text.then(|| view.problem(Code::ForeignKinds, position, message).help(help));
+    }
+    let Node::Expr(chain @ Expr::Dot(..)) = node else { return None };
+    let (root, links) = tree::chain(chain);
+    let kind = match &links[..] {
+        [_] => kinds.kind_of(root)?,
+        [.., Link::Property("messages" | "tools", _), _] => ValueKind::Array,
+        [.., Link::Property("text" | "model" | "role", _), _] => ValueKind::Text,
+        _ => return None,
+    };
+    let (name, position) = match links.last()? {
+        Link::Property(name @ ("length" | "size" | "count"), position) => (*name, *position),
+        Link::Call(call) if &*call.name == "find" && kind == ValueKind::Text => {
+            let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
+            ("find", is_text.then(|| root.position())?)
+        }
+        _ => return None,
+    };
+    if ![ValueKind::Text, ValueKind::Array].contains(&kind) {
+        return None;
+    }
+    let what = if name == "find" { "method" } else { "property" };
+    let message = format!("unknown {what} `{name}` of {}; the run fails here", kind.as_str());
+    let help = crate::diagnostic::foreign_function(name)?;
+    Some(view.problem(Code::ForeignKinds, position, message).help(help))
 }
 
 /// Returns the expressions of a node that must be bools.

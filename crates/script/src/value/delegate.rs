@@ -68,6 +68,12 @@ fn lend(
     args: &mut [&mut Dynamic],
     mut context: EvalContext<'_, '_, '_, '_, '_, '_>,
 ) -> Answer<Option<Dynamic>> {
+    // A part of a text is taken like that of a list.
+    if name == "extract" && args.first().is_some_and(|text| text.is_string()) {
+        let mut own: Vec<Dynamic> = args.iter().map(|arg| (**arg).clone()).collect();
+        let mut refs: Vec<&mut Dynamic> = own.iter_mut().collect();
+        return found("sub_string", context.call_native_fn_raw("sub_string", true, &mut refs));
+    }
     let is_range = |first: &Dynamic| first.is::<Range<INT>>() || first.is::<RangeInclusive<INT>>();
     let Some(first) = args.first().filter(|first| is_range(first)) else {
         return lend_live(name, args, context);
