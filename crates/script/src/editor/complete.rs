@@ -268,6 +268,9 @@ impl Sketch {
     }
 
     pub(super) fn keys_of(&self, map: usize) -> Option<&'static [KeyDoc]> {
+        if let Some(options) = self.options_of(map) {
+            return Some(options);
+        }
         let outer = self.tokens[map].within?;
         let is_map = self.word(map) == "#{";
         let named = |place: usize| place.checked_sub(2).map_or("", |name| self.word(name));
@@ -283,6 +286,26 @@ impl Sketch {
             }
             _ => None,
         }
+    }
+
+    /// Returns the keys of a map that is an argument of a function of the host, or is thrown.
+    fn options_of(&self, map: usize) -> Option<&'static [KeyDoc]> {
+        let before = map.checked_sub(1)?;
+        if self.word(map) != "#{" {
+            return None;
+        }
+        if self.word(before) == "throw" {
+            return reference::options_of("throw");
+        }
+        let open = self.tokens[map].within.filter(|open| self.word(*open) == "(")?;
+        let name = open.checked_sub(1)?;
+        let mut first = name;
+        while first >= 2 && self.word(first - 1) == "::" {
+            first -= 2;
+        }
+        let is_method = first > 0 && matches!(self.word(first - 1), "." | "?." | "fn");
+        let words: Vec<&str> = (first..=name).map(|place| self.word(place)).collect();
+        if is_method { None } else { reference::options_of(&words.concat()) }
     }
 
     fn at_top(&self) -> Vec<Suggestion> {

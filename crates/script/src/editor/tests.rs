@@ -61,6 +61,10 @@ fn members_are_completed_by_the_type_of_the_variable() {
     }
     offers("fn stream(event) { for place in event.texts { place.‸ } }", &["text", "kind", "role"], &["args"]);
     offers("fn pre_invocation(ctx) { ctx.tool.‸ }", &["name", "tags"], &["args"]);
+    offers("fn f() { http::get(u, #{ ‸ }) }", &["headers", "timeout"], &["let", "abs"]);
+    offers("fn f() { throw #{ ‸ }; }", &["status", "message", "retry_after"], &["let"]);
+    offers("fn f() { emit(#{ type: ‸ }); }", &["\"status\""], &["let"]);
+    offers("fn f() { models::get(\"x\").‸ }", &["price", "abilities", "context_length"], &["role"]);
     offers("fn post_chat(ctx) { ctx.context.‸ }", &["get", "set", "history"], &["role"]);
     offers("fn handler(args, ctx) { ctx.‸ }", &["get", "set", "variables"], &["result"]);
     offers("fn inlet(body, __user__) { __user__.‸ }", &["role", "valves"], &["messages"]);

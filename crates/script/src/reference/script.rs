@@ -47,11 +47,11 @@ pub struct KeyDoc {
     pub doc: &'static str,
 }
 
-const fn key(name: &'static str, kind: Type, doc: &'static str) -> KeyDoc {
+pub(super) const fn key(name: &'static str, kind: Type, doc: &'static str) -> KeyDoc {
     KeyDoc { name, kind, values: &[], doc }
 }
 
-const fn switch(name: &'static str, values: &'static [&'static str], doc: &'static str) -> KeyDoc {
+pub(super) const fn switch(name: &'static str, values: &'static [&'static str], doc: &'static str) -> KeyDoc {
     KeyDoc { name, kind: Type::Text, values, doc }
 }
 
