@@ -12,7 +12,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
-use valvehouse_script::{EmbedRequest, Embeddings, HostTools, Models};
+use valvehouse_script::{EmbedRequest, Embeddings, HostTools, Kind, Models, Question};
 
 /// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
@@ -40,17 +40,17 @@ impl fmt::Debug for ScriptModels {
 }
 
 impl Models for ScriptModels {
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+    fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         Box::pin(async move {
             let snapshot = snapshot.ok_or_else(no_host)?;
-            ask(&snapshot, plugin, &request, &turn).await
+            ask(&snapshot, &question).await
         })
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
+    fn stream(&self, question: Question) -> BoxStream<'static, Result<Json, Error>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
-        match events(snapshot, plugin, request, &turn) {
+        match events(snapshot, &question) {
             Ok(events) => events,
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         }
@@ -79,12 +79,8 @@ impl HostTools for ScriptModels {
 }
 
 /// Returns the kernel of the called model without the script's own filter, and the turn of the call.
-fn question(
-    snapshot: &Snapshot,
-    plugin: String,
-    request: &Json,
-    turn: &Turn,
-) -> Result<(Kernel, Turn), Error> {
+fn asked(snapshot: &Snapshot, question: &Question) -> Result<(Kernel, Turn), Error> {
+    let Question { plugin, request, turn, filters } = question;
     let own_model = || turn.facts().model.text("id");
     let model = request.text("model").or_else(own_model).map(String::from);
     let missing =
@@ -94,8 +90,18 @@ fn question(
     request.edit("model", model.as_str());
     request.remove("stream");
     let ready = snapshot.ready(&model, &[])?;
-    let callers = [turn.facts().callers.clone(), vec![plugin]].concat();
-    let kernel = ready.kernel.without(&callers);
+    let callers = [turn.facts().callers.clone(), vec![plugin.clone()]].concat();
+    let mut left_out = callers.clone();
+    if !filters {
+        // Guards always run.
+        let is_plain = |id: &&str| {
+            let plugin = snapshot.plugins.get(*id).filter(|plugin| plugin.kind == Kind::Filter);
+            plugin.is_some_and(|plugin| !plugin.security && plugin.refusal().is_none())
+        };
+        let chain = ready.kernel.chain().filters().iter();
+        left_out.extend(chain.map(|filter| filter.name()).filter(is_plain).map(str::to_owned));
+    }
+    let kernel = ready.kernel.without(&left_out);
     let facts = turn.facts().clone();
     let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
     let facts = TurnFacts {
@@ -113,13 +119,12 @@ fn question(
 
 fn events(
     snapshot: Option<Arc<Snapshot>>,
-    plugin: String,
-    request: Json,
-    turn: &Turn,
+    question: &Question,
 ) -> Result<BoxStream<'static, Result<Json, Error>>, Error> {
     let snapshot = snapshot.ok_or_else(no_host)?;
-    let (kernel, own) = question(&snapshot, plugin, &request, turn)?;
-    let answer = kernel.run(ChatRequest::new(request)?, RunOptions::new(own).streamed(true));
+    let (kernel, own) = asked(&snapshot, question)?;
+    let request = ChatRequest::new(question.request.clone())?;
+    let answer = kernel.run(request, RunOptions::new(own).streamed(true));
     // The turn runs while the stream is read; an error follows its last event.
     let events = answer.filter_map(|event| async {
         match event {
@@ -135,9 +140,9 @@ fn no_host() -> Error {
     Error::Host("cannot call a model: no host is running".into())
 }
 
-async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Error> {
-    let (kernel, own) = question(snapshot, plugin, request, turn)?;
-    let chat = ChatRequest::new(request.clone())?;
+async fn ask(snapshot: &Snapshot, question: &Question) -> Result<Json, Error> {
+    let (kernel, own) = asked(snapshot, question)?;
+    let chat = ChatRequest::new(question.request.clone())?;
     let answer = kernel.run(chat, RunOptions::new(own)).answer().await?.reply;
     let message = response::message_of(&answer);
     let choice = answer.at_path("choices.0");

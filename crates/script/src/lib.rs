@@ -89,7 +89,9 @@ pub use loader::{
 pub use manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use repl::{LineResult, Repl};
-pub use resources::{Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Work};
+pub use resources::{
+    Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Question, Work,
+};
 pub use sandbox::{Sandbox, SandboxRun, SandboxScript};
 pub use schedule::{Lists, ScheduledCall};
 pub use script::Script;

@@ -63,6 +63,19 @@ impl Clock {
     }
 }
 
+/// A model call of a script.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The calling plugin, whose own filter does not run.
+    pub plugin: String,
+    /// The chat request.
+    pub request: Json,
+    /// The turn of the caller.
+    pub turn: Turn,
+    /// Set if the filters of the model run; guards always do.
+    pub filters: bool,
+}
+
 /// Calls models of this host for scripts.
 pub trait Models: Send + Sync + std::fmt::Debug {
     /// Calls a model with the filters of that model, except those of the calling plugin. The answer has the keys
@@ -70,10 +83,10 @@ pub trait Models: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Returns an error if the request is invalid, a filter rejects it, or the model fails.
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>>;
+    fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>>;
 
     /// Calls a model like [`Models::chat`] and returns the events of its stream.
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>>;
+    fn stream(&self, question: Question) -> BoxStream<'static, Result<Json, Error>>;
 
     /// Returns the vectors of texts, with the filters of the endpoint `embeddings` except those of the calling
     /// plugin. The default implementation uses the built-in embedding, which needs no model.

@@ -8,12 +8,12 @@ use super::records::charge_embedding;
 use super::waiting::{Options, beside_each_other};
 use crate::budget;
 use crate::call::Call;
-use crate::resources::{EmbedRequest, Models};
+use crate::resources::{EmbedRequest, Models, Question};
 use crate::value::{Shape, json_of, live};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
-use valvehouse_core::context::{Claim, Share};
+use valvehouse_core::context::{Claim, Share, Turn};
 use valvehouse_core::executor::Job;
 use valvehouse_json::{Json, Object};
 
@@ -28,7 +28,13 @@ pub(super) fn module() -> Module {
          the turn.\n\
          The filters of that model run, except for those of this script.",
     )
-    .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
+    .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request, &Map::new().into()));
+    effect(
+        "chat",
+        &["request: map", "options: map", "result"],
+        "Like `llm::chat` with an option: `filters: false` runs no filters but guards.",
+    )
+    .set_into_module(&mut module, |request: AnyMap, options: AnyMap| chat("llm::chat", &request, &options));
     effect(
         "all",
         &["requests: array", "Array"],
@@ -49,7 +55,13 @@ pub(super) fn module() -> Module {
          llm::stream(#{ messages: body.messages }) { \
          yield_text(event.text); }`. The request is that of llm::chat().",
     )
-    .set_into_module(&mut module, |request: AnyMap| stream(&request));
+    .set_into_module(&mut module, |request: AnyMap| stream(&request, &Map::new().into()));
+    effect(
+        "stream",
+        &["request: map", "options: map", "stream"],
+        "Like `llm::stream` with the option `filters` of llm::chat().",
+    )
+    .set_into_module(&mut module, |request: AnyMap, options: AnyMap| stream(&request, &options));
     effect(
         "embed",
         &["texts", "array"],
@@ -76,11 +88,11 @@ const MAX_TEXT_BYTES: usize = 2 << 20;
 const MAX_QUESTIONS: usize = 256;
 
 /// A model call that is allowed.
-struct Question {
-    call: Call,
+struct ModelCall {
     claim: Claim,
+    turn: Turn,
     models: Arc<dyn Models>,
-    request: Json,
+    question: Question,
 }
 
 /// The permission to call models.
@@ -116,14 +128,17 @@ impl Right {
     }
 }
 
-impl Question {
-    fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
+impl ModelCall {
+    fn read(name: &str, request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Self> {
+        let options = Options::read(name, options, &["filters"])?;
+        let filters = options.value("filters").is_none() || options.truth("filters")?;
         let Right { call, claim, models } = Right::of(name)?;
         let request = match json_of(request)? {
             request @ Json::Object(_) => request.deep_clone(),
             _ => return Err(unfit(name, "request", "a map", request)),
         };
-        Ok(Self { call, claim, models, request })
+        let (plugin, turn) = (call.caller.plugin.to_string(), call.turn.clone());
+        Ok(Self { claim, turn: call.turn, models, question: Question { plugin, request, turn, filters } })
     }
 }
 
@@ -192,16 +207,13 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     Ok(live(&shown, Shape::Plain))
 }
 
-fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
-    let Question { call, claim: _claim, models, request } = Question::read(name, request)?;
-    let plugin = call.caller.plugin.to_string();
+fn chat(name: &str, request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let ModelCall { claim: _claim, turn, models, question } = ModelCall::read(name, request, options)?;
+    let request = question.request.deep_clone();
     let answer = host_calls::once(
         name,
-        || request.deep_clone(),
-        || {
-            let reply = models.chat(plugin, request.deep_clone(), call.turn.clone());
-            budget::wait(&call.turn, reply)?.map_err(|error| fail(name, error))
-        },
+        || request,
+        || budget::wait(&turn, models.chat(question))?.map_err(|error| fail(name, error)),
     )?;
     Ok(live(&answer, Shape::Message))
 }
@@ -212,20 +224,21 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     let options = Options::read(NAME, options, &["limit", "settle"])?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
     let requests = items(NAME, "requests", requests)?;
-    let works = requests.iter().map(|request| Box::new(|| chat(NAME, request)) as Job<'_, _>);
+    let none = Map::new().into();
+    let works = requests.iter().map(|request| Box::new(|| chat(NAME, request, &none)) as Job<'_, _>);
     beside_each_other(NAME, works.collect(), limit, settles)
 }
 
-fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
+fn stream(request: &Dynamic, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     const NAME: &str = "llm::stream";
-    let Question { call, claim, models, request } = Question::read(NAME, request)?;
-    let plugin = call.caller.plugin.to_string();
+    let ModelCall { claim, models, question, .. } = ModelCall::read(NAME, request, options)?;
+    let request = question.request.deep_clone();
     let mut events = None;
     host_calls::once(
         NAME,
-        || request.deep_clone(),
+        || request,
         || {
-            let replies = models.stream(plugin, request.deep_clone(), call.turn.clone());
+            let replies = models.stream(question);
             let replies = replies.map(move |event| {
                 // The claim is held as long as the answer is read.
                 let _ = &claim;

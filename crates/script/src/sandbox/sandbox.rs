@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::diagnostic::Diagnostic;
-use crate::resources::{Clock, Models, NoBackground, Resources, SetClock, Tools};
+use crate::resources::{Clock, Models, NoBackground, Question, Resources, SetClock, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::SourceFile;
@@ -11,7 +11,6 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_json::Json;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
@@ -195,12 +194,12 @@ impl Sandbox {
 struct NoModels;
 
 impl Models for NoModels {
-    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+    fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
         let rejection = Rejection::new("cannot call a model in a dry run");
-        future::ready(Err(Error::Rejected(Rejection { plugin, ..rejection }))).boxed()
+        future::ready(Err(Error::Rejected(Rejection { plugin: question.plugin, ..rejection }))).boxed()
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
-        stream::once(self.chat(plugin, request, turn)).boxed()
+    fn stream(&self, question: Question) -> BoxStream<'static, Result<Json, Error>> {
+        stream::once(self.chat(question)).boxed()
     }
 }

@@ -1,7 +1,7 @@
 //! The canned answers of models, hosts and people in a test environment, in the order in which the test defines
 //! them.
 
-use crate::resources::{ChatRecord, Chats, Models};
+use crate::resources::{ChatRecord, Chats, Models, Question};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -106,8 +106,8 @@ impl Model {
 
 /// `llm::chat` and `llm::stream` call the same model.
 impl Models for Model {
-    fn chat(&self, _plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>> {
-        let this = self.clone();
+    fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
+        let (this, Question { request, turn, .. }) = (self.clone(), question);
         async move {
             let answer = match this.ask(request, &turn, false).await? {
                 Answer::Whole(whole) => whole,
@@ -126,8 +126,8 @@ impl Models for Model {
         .boxed()
     }
 
-    fn stream(&self, _plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
-        let this = self.clone();
+    fn stream(&self, question: Question) -> BoxStream<'static, Result<Json, Error>> {
+        let (this, Question { request, turn, .. }) = (self.clone(), question);
         let answer = async move { this.ask(request, &turn, true).await };
         let events = answer.map(|answer| match answer {
             Ok(Answer::Stream(chunks)) => chunks.map(|chunk| chunk.map(|chunk| chunk.event)).boxed(),

@@ -15,8 +15,8 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, Request};
 use valvehouse_json::Json;
-use valvehouse_script::Models;
 use valvehouse_script::{Kind, Pipes, Script, Settings, SourceFile};
+use valvehouse_script::{Models, Question};
 
 /// A model that says two words, the second when it is let.
 #[derive(Debug, Default)]
@@ -34,12 +34,13 @@ impl Drop for DropMark {
 }
 
 impl Models for Slow {
-    fn chat(&self, _: String, request: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
-        let text = format!("re: {}", request.at_path("messages.0.content").as_str().unwrap_or_default());
+    fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
+        let text =
+            format!("re: {}", question.request.at_path("messages.0.content").as_str().unwrap_or_default());
         future::ready(Ok(Json::from([("content", text.into())]))).boxed()
     }
 
-    fn stream(&self, _: String, _: Json, _: Turn) -> BoxStream<'static, Result<Json, Error>> {
+    fn stream(&self, _: Question) -> BoxStream<'static, Result<Json, Error>> {
         let head = Head::with_id("chatcmpl-upstream", "slow");
         let word = |text: &str| Ok(head.chunk(Json::from([("content", text.into())]), None));
         let (first, second, end) =
