@@ -41,6 +41,7 @@ pub use assembly::{Kernel, KernelBuilder, MAX_TOOL_ITERATIONS, ModelDefaults, Ro
 pub use chat::{ChatOptions, InvokeOutput};
 pub use options::RunOptions;
 pub use progress::{Journal, Next, Progress, open_calls};
+pub use outgoing::hold_answer;
 pub use round::is_ours;
 pub use tool_search::find_tools;
 pub use turn_stream::{ChatChunks, TurnAnswer, TurnEnd, TurnEvent, TurnStream};

@@ -7,12 +7,14 @@ use super::assembly::Kernel;
 use super::form::Form;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
 use crate::chat::{ModelCall, content_blocks, delta, event, message, split};
-use crate::context::Events;
+use crate::context::{Events, Turn};
 use crate::error::Error;
 use crate::filter::Hook;
 use crate::provider::StreamChunk;
 use compact_str::CompactString;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
@@ -34,6 +36,21 @@ impl Calls {
             false => Self::Held,
         }
     }
+}
+
+/// The request of a filter to hold the stream of a turn.
+#[derive(Default)]
+struct HeldAnswer(AtomicBool);
+
+/// Delays the stream of a turn until all filters have run, like `hold` of a kernel for every turn. It takes effect if
+/// it is called before the first model call.
+pub fn hold_answer(turn: &Turn) {
+    turn.local::<HeldAnswer>().0.store(true, Relaxed);
+}
+
+/// Returns `true` if a filter holds the stream of a turn.
+pub(super) fn is_held(turn: &Turn) -> bool {
+    turn.local::<HeldAnswer>().0.load(Relaxed)
 }
 
 pub(super) struct AnswerStream {

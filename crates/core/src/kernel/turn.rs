@@ -8,7 +8,7 @@ use super::options::RunOptions;
 use super::outgoing::{AnswerStream, Calls, Client, messages};
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
-use super::{answer, call_output, invocation, round};
+use super::{answer, call_output, invocation, outgoing, round};
 use crate::chat::history::is_role;
 use crate::chat::{Ending, ModelCall, call, content_blocks, delta, message, request, response};
 use crate::context::{FinishedChat, NoticeKinds, Turn};
@@ -188,6 +188,9 @@ impl Machine<'_> {
         if let Some(fewer) = self.kernel.narrowed(&self.progress.body) {
             self.kernel = fewer;
             self.kernel.runs(&self.options.turn);
+        }
+        if outgoing::is_held(&self.options.turn) {
+            self.outgoing.hold(true);
         }
     }
 

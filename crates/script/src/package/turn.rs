@@ -13,6 +13,7 @@ use rhai::{
 use std::any::TypeId;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
+use valvehouse_core::kernel;
 use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -51,6 +52,13 @@ pub(crate) fn register(module: &mut Module) {
         global(name, &["question: map", "any"], about)
             .set_into_module(module, |question: Dynamic| ask(&question));
     }
+    let holds = "/// Delays the stream of this request until all filters have run, as `hold: true` does for every request. \
+                 Call it in `inlet`.";
+    global("hold_answer", &[], holds).set_into_module(module, || {
+        if let Some(call) = call::current() {
+            kernel::hold_answer(&call.turn);
+        }
+    });
     print_several(module);
     let yields = "/// Sends a text as the next chunk of a pipe's answer; the client receives it at once.";
     global("yield_text", &["text"], yields)

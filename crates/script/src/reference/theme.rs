@@ -63,7 +63,7 @@ pub(super) const THEMES: &[Theme] = &[
         about: "Results of a hook or tool other than its value. `throw` rejects a request like `deny`: `throw \
              \"text\"`, or `throw #{ status: 429, message: \"…\", retry_after: 3 }`.",
         module: "",
-        names: &["deny", "skip", "error", "ok"],
+        names: &["deny", "skip", "error", "ok", "hold_answer"],
         example: r#"
 fn inlet(body, __user__) {
     if __user__.role != "admin" && body.model == "expensive" {
