@@ -20,7 +20,7 @@ use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::breaker::BreakerState;
-use valvehouse_core::chat::{Fold, Head, ModelCall, call, delta, event, history, response};
+use valvehouse_core::chat::{Fold, Head, ModelCall, call, delta, event, history, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
 use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
@@ -28,6 +28,7 @@ use valvehouse_core::kernel::answer_of;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
+use valvehouse_tokens::Counter;
 
 /// The maximum size of one answer, in bytes.
 const LARGEST: usize = 16 << 20;
@@ -137,6 +138,7 @@ impl Pipe {
         let (sender, mut sent) = channel(AHEAD);
         let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let streams = request.stream;
+        let usage = CountedUsage::of(&request.body);
         let memory = request.turn.as_ref().and_then(|turn| turn.exchange().memory().cloned());
         let breaker = self.script.breaker.clone();
         let owner = self.script.caller.plugin.clone();
@@ -156,11 +158,17 @@ impl Pipe {
             ended = &mut work => (sent.next().await, std::future::ready(ended).boxed()),
         };
         let first = match first {
-            Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
+            Some(Message::Whole(answer)) => {
+                if answer.get("usage").is_none_or(|usage| usage.is_null()) {
+                    // The answer is new and not read-only.
+                    answer.edit("usage", usage.of_text(&message::text_of(&response::message_of(&answer))));
+                }
+                return work.await.map(|()| Answer::Whole(answer));
+            }
             Some(Message::StreamChunk(first)) => first,
             None => return work.await.and(Err(Error::Host("the pipe returned an empty answer".into()))),
         };
-        let chunks = chunks(first, sent, work);
+        let chunks = with_usage(chunks(first, sent, work), usage);
         match streams {
             true => Ok(Answer::Stream(chunks)),
             false => provider::whole_within(chunks, memory.as_deref()).await.map(Answer::Whole),
@@ -248,6 +256,58 @@ fn chunks(
     });
     let failed = stream::once(work).filter_map(|ended| std::future::ready(ended.err().map(Err)));
     stream::once(std::future::ready(Ok(StreamChunk::new(first)))).chain(sent).chain(failed).boxed()
+}
+
+/// The usage of an answer whose script reports none: the tokens of the request and of the text.
+struct CountedUsage {
+    model: String,
+    prompt: usize,
+}
+
+impl CountedUsage {
+    fn of(body: &Json) -> Self {
+        let model = body.text_or_empty("model").to_string();
+        let prompt = valvehouse_tokens::of_messages(&body.list("messages"), &model).tokens;
+        Self { model, prompt }
+    }
+
+    fn of_text(&self, text: &str) -> Json {
+        response::usage(self.prompt, Counter::of(&self.model).text(text))
+    }
+}
+
+/// Adds a chunk with the usage to the end of a complete stream that has none.
+fn with_usage(
+    chunks: stream::BoxStream<'static, Result<StreamChunk, Error>>,
+    usage: CountedUsage,
+) -> stream::BoxStream<'static, Result<StreamChunk, Error>> {
+    #[derive(Default)]
+    struct Seen {
+        text: String,
+        head: Option<Head>,
+        has_usage: bool,
+        failed: bool,
+    }
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let noted = seen.clone();
+    let chunks = chunks.inspect(move |chunk| {
+        let mut seen = noted.lock();
+        let Ok(StreamChunk { event, .. }) = chunk else {
+            seen.failed = true;
+            return;
+        };
+        seen.text.push_str(&event::text(event));
+        seen.has_usage |= event.get("usage").is_some_and(|usage| !usage.is_null());
+        if seen.head.is_none() {
+            seen.head = Some(Head::with_id(event.text_or_empty("id"), event.text_or_empty("model")));
+        }
+    });
+    let last = stream::once(async move {
+        let mut seen = seen.lock();
+        let head = seen.head.take().filter(|_| !seen.has_usage && !seen.failed)?;
+        Some(Ok(StreamChunk::new(head.usage_chunk(usage.of_text(&seen.text)))))
+    });
+    chunks.chain(last.filter_map(std::future::ready)).boxed()
 }
 
 /// The sender of one call's answer.
