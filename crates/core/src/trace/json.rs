@@ -1,7 +1,7 @@
 //! Conversion of traces to JSON.
 
 use super::facts::{EventRecord, Line};
-use super::record::StepRecord;
+use super::record::{StepRecord, differ};
 use super::trace::Trace;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -87,7 +87,10 @@ impl StepRecord {
         // The input of a model or tool is not the same value as its output, so there is no difference to
         // compute.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
-        let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
+        let changes = after
+            .as_ref()
+            .filter(|after| is_same_thing && differ(before, after))
+            .map(|after| diff(before, after));
         let changes: Vec<Json> = changes.iter().flatten().map(DiffOperation::to_json).collect();
         Json::from([("before", before.clone()), ("after", after.clone().into()), ("diff", changes.into())])
     }

@@ -55,6 +55,11 @@ impl What<'_> {
     }
 }
 
+/// Returns `true` if a call changed its value. At the end of a stream there is no value, and no event is no change.
+pub(super) fn differ(before: &Json, after: &Json) -> bool {
+    before != after && !(before.is_null() && after.is_empty())
+}
+
 /// Returns `true` if a hook runs for each stream event.
 fn is_for_events(hook: &str) -> bool {
     is_same(hook, "stream")
@@ -285,7 +290,7 @@ impl TraceContents {
         }
         let record = &mut self.records[place];
         let is_changed = record.hook != "model" && record.hook != "tool";
-        let is_changed = is_changed && after.as_ref().is_some_and(|after| *after != before);
+        let is_changed = is_changed && after.as_ref().is_some_and(|after| differ(&before, after));
         let details = record.details_mut();
         details.changed += u64::from(is_changed);
         details.values.push((before, after));
