@@ -675,3 +675,81 @@ async fn fields_outside_the_choices_are_redacted_as_in_a_stream() {
     assert!(answer.at_path("citations.0").as_str().unwrap().starts_with("https://example.org/"), "{text}");
     assert_eq!(answer.at_path("choices.0.message.content").as_str(), Some("see [1]"));
 }
+
+/// Contents of messages that no client should send, and some that many send.
+const ODD_CONTENTS: &[&str] = &[
+    "null",
+    "\"\"",
+    "\" \\n \"",
+    "7",
+    "true",
+    "{}",
+    r#"{"type":"text","text":"a"}"#,
+    "[]",
+    "[null]",
+    "[7,true]",
+    r#"["a","b"]"#,
+    r#"[["a",["b"]]]"#,
+    "[{}]",
+    r#"[{"type":"text"}]"#,
+    r#"[{"type":"text","text":null}]"#,
+    r#"[{"type":"text","text":7}]"#,
+    r#"[{"type":"text","text":["a"]}]"#,
+    r#"[{"type":7,"text":"a"}]"#,
+    r#"[{"text":"a"}]"#,
+    r#"[{"type":"image_url","image_url":"data:image/png;base64,AAAA"}]"#,
+    r#"[{"type":"image_url","image_url":{}}]"#,
+    r#"[{"type":"image_url"}]"#,
+    r#"[{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}]"#,
+    r#"[{"type":"file","file":{"file_id":"file-1"}},{"type":"unknown","content":[{"text":"x"}]}]"#,
+];
+
+/// Returns conversations with an odd content in each place, and with odd messages.
+fn odd_bodies(content: &str) -> Vec<Json> {
+    let user = r#"{"role":"user","content":"hello there"}"#;
+    let answer = r#"{"role":"assistant","content":"good day"}"#;
+    let of = |role: &str| format!(r#"{{"role":"{role}","content":{content}}}"#);
+    let tool = format!(r#"{{"role":"tool","tool_call_id":"c1","content":{content}}}"#);
+    let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    [
+        format!("[{}]", of("user")),
+        format!("[{},{}]", of("user"), of("assistant")),
+        format!("[{},{user},{answer},{}]", of("system"), of("user")),
+        format!("[{user},{call},{tool},{}]", of("assistant")),
+        format!(r#"[{{"content":{content}}},{{"role":null,"content":{content}}},{user}]"#),
+        format!(r#"[{{"role":"user"}},{{"role":"assistant","tool_calls":{content}}},{user}]"#),
+    ]
+    .iter()
+    .map(|messages| body(messages))
+    .collect()
+}
+
+#[tokio::test]
+async fn no_shipped_filter_fails_at_an_odd_content() {
+    let settings = || Settings { kv: Arc::new(Kv::default()), ..Settings::default() };
+    let mut failures = Vec::new();
+    for id in all() {
+        let filter = with_users(&id, &settings(), &[]);
+        for content in ODD_CONTENTS {
+            for body in odd_bodies(content) {
+                for hook in [Hook::Inlet, Hook::PreChat, Hook::Outlet] {
+                    let turn = turn_of(r#"{"id":"u","role":"user","name":"U","email":"u@example.org"}"#);
+                    let ended = Chain::new(vec![filter.clone()]).run(hook, body.deep_clone(), &turn).await;
+                    // A guard refuses, and a filter without its grant cannot run; neither is a bug.
+                    match ended {
+                        Err(Error::Broken(failure)) if !failure.to_string().contains("grant") => {
+                            failures.push(format!("{id} {hook}: {body}: {failure}"));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failures:\n{}",
+        failures.len(),
+        failures[..failures.len().min(20)].join("\n")
+    );
+}
