@@ -63,6 +63,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns `true` if the settings say that an Open WebUI calls the filters of this host one by one; by default one
+    /// may, and few do.
+    pub fn is_pipelines_server(&self) -> bool {
+        self.server.pipelines && self.origin("server.pipelines") != Origin::Default
+    }
+
     /// The origin of a setting, by its dotted key: `server.listen`, `providers.openai.base_url`.
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or_default()
@@ -394,6 +400,8 @@ pub struct ModelSettings {
     pub system_prompt: Option<String>,
     /// Filters it uses beside the global ones.
     pub filters: Vec<String>,
+    /// Global filters it does not use; guards always run.
+    pub without: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
     /// Actions with `global: false` that its answers have.

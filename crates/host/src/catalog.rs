@@ -199,6 +199,23 @@ impl Catalog {
                 let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
                 self.problems.push(Diagnostic::new(Code::UnknownName, "", &file, what).help(help));
             }
+            for id in &model.without {
+                let what = match plugins.get(id.as_str()).filter(|plugin| plugin.kind == Kind::Filter) {
+                    Some(plugin) if plugin.global && !model.leaves_out(plugin) => {
+                        format!("cannot leave out `{id}` for the model `{}`: guards always run", model.name)
+                    }
+                    Some(_) => continue,
+                    None => {
+                        let near = did_you_mean(id, filters());
+                        format!(
+                            "the model `{}` leaves out the filter `{id}`, which does not exist{near}",
+                            model.name
+                        )
+                    }
+                };
+                let problem = Diagnostic::new(Code::UnknownName, "", &file, what).warning();
+                self.problems.push(problem.help("correct `without` of that model"));
+            }
         }
     }
 

@@ -93,10 +93,16 @@ impl Snapshot {
     /// Returns the filters in the order in which they run, each with the decision on it for a model.
     pub fn explain(&self, model: &str, filter_ids: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
         let listed = self.listed_for(model);
+        let plan = self.plan().models.iter().find(|plan| plan.name == model);
         let mut all: Vec<(Arc<Plugin>, FilterDecision)> = self
             .filters()
             .map(|plugin| {
-                let decision = self.decide(plugin, &listed, filter_ids);
+                let decision = match plan {
+                    Some(plan) if plugin.enabled && plugin.global && plan.leaves_out(plugin) => {
+                        FilterDecision::NotListed
+                    }
+                    _ => self.decide(plugin, &listed, filter_ids),
+                };
                 (plugin.clone(), self.decided_for(plugin, decision, model))
             })
             .collect();
@@ -159,6 +165,9 @@ impl Snapshot {
                 format!("switched off: [filters.{id}] enabled = false")
             }
             FilterDecision::Off => "switched off by an operator".to_owned(),
+            FilterDecision::NotListed if plugin.global => {
+                format!("the model `{model}` leaves it out: `without` of its [[models]] entry")
+            }
             FilterDecision::NotListed => format!("not global, and the model `{model}` does not list it"),
             FilterDecision::NotSelected => {
                 format!("a toggle: runs only for requests with \"filter_ids\": [\"{id}\"]")

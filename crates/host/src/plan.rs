@@ -140,6 +140,8 @@ pub struct ModelPlan {
     pub fallback: Option<Arc<dyn Provider>>,
     /// The filters with `global: false` that run for it.
     pub filters: Vec<String>,
+    /// The global filters that do not run for it; see [`ModelPlan::leaves_out`].
+    pub without: Vec<String>,
     /// The tools that it is offered: names, and tags as `tag:x`.
     pub tools: Vec<String>,
     /// The actions with `global: false` under its answers.
@@ -154,6 +156,13 @@ pub struct ModelPlan {
     pub check_response_format: bool,
     /// Its middleware.
     pub middleware: Vec<Middleware>,
+}
+
+impl ModelPlan {
+    /// Returns `true` if a global filter does not run for the model. Guards, and files that may be one, always run.
+    pub(crate) fn leaves_out(&self, plugin: &Plugin) -> bool {
+        !plugin.security && plugin.refusal().is_none() && self.without.iter().any(|id| **id == *plugin.id)
+    }
 }
 
 /// Returns the form that all spellings of a model's name have in common at a kind of service.

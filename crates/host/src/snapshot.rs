@@ -303,7 +303,9 @@ impl Snapshot {
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
         let still = model.into_iter().flat_map(|model| self.held_for(&model.name));
-        let mut chosen: Vec<&Arc<Plugin>> = self.everywhere.iter().chain(named).chain(still).collect();
+        let everywhere = self.everywhere.iter();
+        let everywhere = everywhere.filter(|plugin| !model.is_some_and(|model| model.leaves_out(plugin)));
+        let mut chosen: Vec<&Arc<Plugin>> = everywhere.chain(named).chain(still).collect();
         chosen.sort_by(|a, b| a.id.cmp(&b.id));
         chosen.dedup_by(|a, b| a.id == b.id);
         chosen.retain(|plugin| match self.decide_chosen(plugin, filter_ids) {

@@ -192,6 +192,7 @@ fn model(
     let fallbacks = it.texts("fallbacks");
     let system_prompt = it.text("system_prompt");
     let filters = it.texts("filters");
+    let without = it.texts("without");
     let tools = it.texts("tools");
     let actions = it.texts("actions");
     let tool_search = it.truth("tool_search");
@@ -218,6 +219,7 @@ fn model(
         fallbacks,
         system_prompt,
         filters,
+        without,
         tools,
         actions,
         tool_search,

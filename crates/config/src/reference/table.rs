@@ -645,6 +645,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "[\"turn_limit\"]",
             ),
             it(
+                "models.NAME.without",
+                Form::Texts("list of ids"),
+                "[]",
+                "The global filters that do not run for this model. Guards always run.",
+                "[\"answer_stats\"]",
+            ),
+            it(
                 "models.NAME.tools",
                 Form::Texts("list of names"),
                 "[]",

@@ -110,6 +110,7 @@ impl HostBuilder {
             leads_to: vec![(of, model.to_owned())],
             fallback: None,
             filters: Vec::new(),
+            without: Vec::new(),
             tools: vec!["*".into()],
             actions: Vec::new(),
             settings: ModelDefaults { model: Some(model.to_owned()), ..ModelDefaults::default() },

@@ -225,6 +225,7 @@ fn model(
         leads_to,
         fallback,
         filters: settings.filters.clone(),
+        without: settings.without.clone(),
         tools: settings.tools.clone(),
         actions: settings.actions.clone(),
         settings: ModelDefaults {
