@@ -109,7 +109,7 @@ struct Conversation<'a> {
     user: Option<String>,
     stream: bool,
     /// The variables given on the command line.
-    variables: Vec<(String, String)>,
+    variables: Vec<(String, Json)>,
     /// `true` to show a trace after each turn.
     trace: bool,
     chat_id: String,
@@ -271,7 +271,7 @@ impl<'a> Conversation<'a> {
             ("headers", Json::object()),
             ("client", Json::Null),
         ]);
-        let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
+        let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.deep_clone()));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
             verified_user: self.user.clone(),

@@ -228,7 +228,7 @@ impl Findings {
                             }
                         }
                         if file.kind == Kind::Filter
-                            && config.server.pipelines
+                            && config.is_pipelines_server()
                             && file.text.contains("security")
                             && let Ok(script) = Script::compile(&file, &settings)
                             && script.manifest.security

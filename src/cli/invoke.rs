@@ -43,6 +43,10 @@ async fn invoke(
             out.note(&report::shown(problem, out.talk()));
         }
     }
+    // The variables of the configuration take precedence, as in a chat.
+    for (name, value) in ready.iter().flat_map(|ready| ready.facts.field("variables").entries()) {
+        context.set(&name, value.deep_clone());
+    }
     let (events, questions) = questions::listening(Some(&app.questions), out);
     let model = Json::from(ready.map(|ready| ready.facts));
     let turn = Turn::new(TurnFacts { model, ..facts(args, &snapshot) }, context, events);

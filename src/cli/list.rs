@@ -37,13 +37,16 @@ pub(super) async fn run(args: &args::List, config: &Config, out: &Console) -> Re
     } else if snapshot.plugins.is_empty() && snapshot.problems.is_empty() {
         let folder = report::near(&config.folders.filters);
         out.note(&format!("no plugins yet: drop a script into {}", folder.display()));
+        if !native_tools(snapshot).is_empty() {
+            out.line(&as_table(snapshot, &standing, out.results()))?;
+        }
         providers::show(config, &standing, out)?;
     } else {
         out.line(&as_table(snapshot, &standing, out.results()))?;
         for problem in plugin_problems(snapshot).into_iter().chain(standing.scheduled_problems(snapshot)) {
             out.line(&format!("\n{}", report::shown(&problem, out.results())))?;
         }
-        for plugin in snapshot.plugins.values().filter(|_| config.server.pipelines) {
+        for plugin in snapshot.plugins.values().filter(|_| config.is_pipelines_server()) {
             let hooks = plugin.hooks_of_chats_only();
             if plugin.enabled && !hooks.is_empty() {
                 out.note(&format!("note: {}", chats_only_in_words(&plugin.id, &hooks)));

@@ -22,7 +22,7 @@ pub(super) fn start(line: &Line, out: &Console) {
     let usual = match (line.global.quiet, line.global.verbose) {
         (_, 0) if is_tested => "off",
         (true, _) => "error,rmcp=off",
-        (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
+        (false, 0) if is_shown => "warn,script=off,valvehouse_core::context::turn=off,rmcp=off",
         // The mount reports connection errors itself. The host traces requests itself, so spans would only
         // cost time.
         (false, 0) => "warn,valvehouse=info,valvehouse::turn=off,script=info,rmcp=off",

@@ -199,6 +199,8 @@ async fn a_guard_that_pipelines_cannot_request_is_reported() {
 
     let project = Project::new();
     project.write("filters/watch.rhai", guard);
+    assert!(!project.run("check").talk.contains("one by one"), "only where Open WebUI calls filters");
+    project.write("valvehouse.toml", "[server]\npipelines = true\n");
     project
         .run("check")
         .ends(0)

@@ -6,7 +6,7 @@ use super::dev::Dev;
 use super::dry_run::Run;
 #[cfg(feature = "workbench")]
 use super::new::New;
-use super::pair::pair;
+use super::pair::{pair, value};
 #[cfg(feature = "workbench")]
 use super::port::Port;
 use super::runs::{Resume, Runs};
@@ -17,6 +17,7 @@ use super::trace::Trace;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use valvehouse_json::Json;
 
 /// A live, sandboxed plugin host for the traffic of large language models.
 ///
@@ -268,9 +269,10 @@ pub(in crate::cli) struct Chat {
     /// Print the answer when it is complete
     #[arg(long)]
     pub(in crate::cli) no_stream: bool,
-    /// Set a variable of the turn; a variable that the configuration sets for the model takes precedence
-    #[arg(long = "variable", value_name = "KEY=VALUE", value_parser = pair)]
-    pub(in crate::cli) variables: Vec<(String, String)>,
+    /// Set a variable of the turn to a JSON value or a text; a variable that the configuration sets for the model takes
+    /// precedence
+    #[arg(long = "variable", value_name = "KEY=JSON", value_parser = value)]
+    pub(in crate::cli) variables: Vec<(String, Json)>,
     /// Print the steps of filters, models and tools on stderr, with cost and changes
     #[arg(long)]
     pub(in crate::cli) trace: bool,
@@ -305,7 +307,7 @@ pub(in crate::cli) struct Invoke {
     /// Set the id of the chat
     #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) chat: Option<String>,
-    /// Run the filters and the middleware of this model [default: the filters of all models]
+    /// Run the filters and the middleware of this model, with its variables [default: the filters of all models]
     #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) model: Option<String>,
 }
