@@ -110,6 +110,11 @@ impl Console {
         }
     }
 
+    /// Returns `true` if only results and errors are wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Returns `true` if programs read the results.
     pub fn is_json(&self) -> bool {
         self.format != Format::Human

@@ -88,7 +88,7 @@ impl TestRun {
             event.put("event", "tests");
             return view.event(|_| String::new(), || event);
         }
-        let shown = SummaryStyle { paint: view.paint(), output: false };
+        let shown = SummaryStyle { paint: view.paint(), output: false, failures_only: false };
         for file in self.files.iter().filter(|file| !(in_sum && is_well(file))) {
             view.event(|paint| in_lines(file, &shown, paint), || Json::Null);
         }

@@ -20,7 +20,8 @@ pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result
     let found = TestSelection::of(&options.paths, config)?;
     let how = How::of(&options);
     let (begun, mut files) = (Instant::now(), Vec::new());
-    let shown = SummaryStyle { paint: out.results(), output: options.show_output };
+    let shown =
+        SummaryStyle { paint: out.results(), output: options.show_output, failures_only: out.is_quiet() };
     if !out.is_json() {
         for problem in &found.problems {
             out.line(&format!("{}\n", shown.problem(problem)))?;
@@ -28,7 +29,7 @@ pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result
     }
     let mut runs = Box::pin(running(found.cases, config, &how));
     while let Some(file) = runs.next().await {
-        if !out.is_json() && !file.is_silent() {
+        if !out.is_json() && !file.is_silent() && (!out.is_quiet() || file.has_failed()) {
             out.line(&shown.file(&file))?;
         }
         files.push(file);

@@ -81,4 +81,4 @@ fn broken(problems: &[Diagnostic], file: &str) -> TestCase {
     case
 }
 
-const PLAIN_TEXT: SummaryStyle = SummaryStyle { paint: PLAIN, output: false };
+const PLAIN_TEXT: SummaryStyle = SummaryStyle { paint: PLAIN, output: false, failures_only: false };

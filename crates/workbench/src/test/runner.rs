@@ -77,6 +77,11 @@ impl FileRan {
         self.all.iter().map(|test| test.name.as_str())
     }
 
+    /// Returns `true` if a test failed, or the file cannot be run.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.result.as_ref().map_or(true, |tests| tests.iter().any(|test| test.ran.failed.is_some()))
+    }
+
     /// Returns `true` if none of its tests matches the filter.
     pub(crate) fn is_silent(&self) -> bool {
         self.result.as_ref().is_ok_and(Vec::is_empty)

@@ -15,6 +15,8 @@ pub(crate) struct SummaryStyle {
     pub(crate) paint: Paint,
     /// `true` to show the output of passing tests.
     pub(crate) output: bool,
+    /// `true` to show failed tests only.
+    pub(crate) failures_only: bool,
 }
 
 impl SummaryStyle {
@@ -36,6 +38,8 @@ impl SummaryStyle {
     }
 
     fn tests(&self, tests: &[TestRan]) -> String {
+        let is_shown = |test: &&TestRan| !self.failures_only || test.ran.failed.is_some();
+        let tests: Vec<&TestRan> = tests.iter().filter(is_shown).collect();
         let rows: Vec<Vec<String>> = tests.iter().map(|test| self.row(test)).collect();
         let aligned = table(&rows);
         let lines = aligned.lines().zip(tests).map(|(line, test)| format!("{line}{}", self.below(test)));
