@@ -2,7 +2,7 @@
 
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic::summary_of_run;
+use crate::diagnostic::{Code, Diagnostic, summary_of_run};
 use crate::hooks::{Param, subject_name};
 use crate::input_size::attributed;
 use crate::interpreter::Args;
@@ -376,7 +376,7 @@ pub(super) fn verdict(
     let text = hook == Hook::StreamEnd && value.is_string();
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
-        let hint = "a function returns the value of its last line, even with a `;` at the end";
+        let hint = "a function returns the value of its last line, even with a `;`, unless that is a call followed by `;`";
         return Err(PluginError::new(format!("{}; {hint}", misfit.cause)));
     }
     let value = json_of(value).map_err(|error| {
@@ -427,8 +427,13 @@ fn go_on(
 
 fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
     let subject = subject_name(hook).unwrap_or("events");
+    let place = Diagnostic::of(Code::Broke, &script.file, "").at_function(&script.file.text, hook.name());
+    let place = match (place.line, place.column) {
+        (Some(line), Some(column)) => format!(":{line}:{column}"),
+        _ => String::new(),
+    };
     PluginError::new(format!(
-        "{}: {hook} {what}; it returns `{subject}`, nothing, or skip(…)/error(…)",
+        "{}{place}: {hook} {what}; it returns `{subject}`, nothing, or skip(…)/error(…)",
         script.file.path.display()
     ))
 }

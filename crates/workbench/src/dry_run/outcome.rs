@@ -125,6 +125,10 @@ pub(super) fn show_steps(
 ) -> Result<(), CommandError> {
     let paint = out.results();
     let path = report::near(&target.script().file.path);
+    // The error itself follows with its place.
+    if came.error.is_some() {
+        trace.list("steps").iter().for_each(|step| drop(step.remove("cause")));
+    }
     // The value of a skip is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
