@@ -17,9 +17,13 @@ const Valves = #{
     greeting: #{ value: "Hello", description: "Put before each answer" },
 };
 
-fn outlet(body, valves) {
-    body.messages[-1].text = \`\${valves.greeting} \${body.messages[-1].text}\`;
-    body
+// Runs for each event of an answer; an unstreamed answer is one event.
+fn stream(event, state, valves) {
+    if state.greeted == () && event.text != "" {
+        event.text = \`\${valves.greeting} \${event.text}\`;
+        state.greeted = true;
+    }
+    event
 }
 `,
   tool: `/*
