@@ -219,3 +219,18 @@ fn a_client_receives_the_text_as_changed_by_a_filter() {
     let held = assembled(&written(&split(&answer, true)));
     assert_eq!(texts(&held).concat().replace("server_tool_use", ""), "[hidden]after");
 }
+
+#[test]
+fn an_answer_in_the_first_event_is_read_unless_blocks_follow() {
+    let content =
+        r#""content":[{"type":"text","text":"hi"},{"type":"tool_use","id":"t1","name":"f","input":{"a":1}}]"#;
+    let start = START.replace(r#""content":[]"#, content);
+    let whole = folded_message(&[&start, STOP, END]);
+    assert_eq!(whole.text_or_empty("content"), "hi");
+    let calls = ModelCall::all(&whole);
+    assert_eq!((calls.len(), calls[0].arguments.as_str()), (1, r#"{"a":1}"#));
+    let block = begin(0, r#"{"type":"text","text":""}"#);
+    let text = delta(0, r#"{"type":"text_delta","text":"hi"}"#);
+    let streamed = folded_message(&[&start, &block, &text, STOP, END]);
+    assert_eq!((streamed.text_or_empty("content").as_str(), ModelCall::all(&streamed).len()), ("hi", 0));
+}

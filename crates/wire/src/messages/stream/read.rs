@@ -34,6 +34,8 @@ pub struct MessagesReader {
     with_first_usage: bool,
     blocks: DeltaConverter,
     counts: Option<Json>,
+    /// The blocks of the first event, which has none unless a service sends the whole answer there.
+    first: Vec<Json>,
     ended: bool,
     /// Set once `message_stop` was received.
     stopped: bool,
@@ -62,6 +64,7 @@ impl MessagesReader {
         match &*kind {
             "message_start" => self.start(&part("message")),
             "content_block_start" => {
+                self.first.clear();
                 let deltas = self.blocks.begin(index, &part("content_block"));
                 self.chunks(deltas)
             }
@@ -84,6 +87,7 @@ impl MessagesReader {
         if self.head.is_some() {
             return Vec::new();
         }
+        self.first = message.list("content");
         let text = |key: &str| message.text_or_empty(key);
         let head = Head::with_id(text("id"), text("model"));
         let chunk = head.chunk(Json::from([("role", "assistant".into())]), None);
@@ -116,7 +120,11 @@ impl MessagesReader {
             return Vec::new();
         }
         self.ended = true;
-        let deltas = self.blocks.end_all();
+        let mut deltas = Vec::new();
+        for (index, block) in (0..).zip(std::mem::take(&mut self.first)) {
+            deltas.extend(self.blocks.begin(index, &block));
+        }
+        deltas.extend(self.blocks.end_all());
         let mut chunks = self.chunks(deltas);
         let head = self.head();
         let last = head.chunk(Json::object(), None);
