@@ -1,8 +1,8 @@
 //! Tool results for services of the chat API, which accept only texts in them.
 
 use super::media::{file_text, missing};
-use super::{ModelCall, message};
 use super::plain::part as plain_part;
+use super::{ModelCall, message};
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_json::{Json, Object};
