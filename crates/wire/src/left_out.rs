@@ -104,7 +104,6 @@ pub const LOST_FIELDS: &[LostField] = &[
     ),
     row("messages[].tool_calls[].custom", &[Messages, Ollama], Becomes("a call with `{input}`")),
     row("message: tool, with texts", &[Ollama], Becomes("one text")),
-    row("message: tool, with an image", &[Chat], Becomes("a text, and a user message with the image")),
 ];
 
 /// Returns what becomes of a field in a protocol; `None` if it is kept.
