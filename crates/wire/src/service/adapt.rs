@@ -6,6 +6,7 @@ use super::names::Names;
 use super::rule::Rule;
 use super::table::rows_of;
 use memchr::memmem;
+use std::sync::LazyLock;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, scan_object};
 
@@ -50,14 +51,31 @@ const NEEDLES: [(&str, RuleTest); 9] = [
     ("\"assistant\"", |rule| matches!(rule, Rule::MessageFields(_) | Rule::Prefill(_) | Rule::Order)),
 ];
 
+/// The signs in a request that a rule of a service may apply to it.
+struct Signs {
+    /// Texts in messages.
+    texts: Vec<memmem::Finder<'static>>,
+    /// Fields, whatever their value.
+    fields: Vec<&'static str>,
+}
+
+/// The signs for each kind of service, in the order of the kinds.
+static SIGNS: LazyLock<Vec<Signs>> = LazyLock::new(|| {
+    let signs = |kind: ServiceKind| Signs {
+        texts: NEEDLES
+            .iter()
+            .filter(|(_, is_meant)| rows_of(kind).any(|row| is_meant(&row.rule)))
+            .map(|(text, _)| memmem::Finder::new(*text))
+            .collect(),
+        fields: rows_of(kind).flat_map(|row| row.rule.refused_fields()).copied().collect(),
+    };
+    ServiceKind::ALL.iter().map(|(_, kind)| signs(*kind)).collect()
+});
+
 /// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other
 /// fields are within their limits. A request that is not an object is `false`, too.
 pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
-    let needles: Vec<&str> = NEEDLES
-        .iter()
-        .filter(|(_, is_meant)| rows_of(kind).any(|row| is_meant(&row.rule)))
-        .map(|(needle, _)| *needle)
-        .collect();
+    let Signs { texts, fields } = &SIGNS[kind as usize];
     let mut may = false;
     let (mut model, mut about_models) = ("", Vec::new());
     scan_object(request, |key, value| {
@@ -70,9 +88,7 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             _ => {}
         }
         may |= match key {
-            "messages" => {
-                needles.iter().any(|needle| memmem::find(value.as_bytes(), needle.as_bytes()).is_some())
-            }
+            "messages" => texts.iter().any(|text| text.find(value.as_bytes()).is_some()),
             "tools" | "tool_choice" | "parallel_tool_calls" | "functions" | "top_logprobs" => value != "null",
             // The quotes count.
             "user" | "safety_identifier" | "prompt_cache_key" => value.len() > 66,
@@ -84,7 +100,7 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             "reasoning_effort" => value == "\"max\"",
             "response_format" => value.contains("json"),
             _ => false,
-        } || rows_of(kind).any(|row| row.rule.refuses_field(key));
+        } || fields.contains(&key);
     });
     may || about_models.iter().any(|key| rows_of(kind).any(|row| row.rule.refuses_field_of(key, model)))
 }

@@ -71,7 +71,7 @@ pub enum ServiceKind {
 use ServiceKind::*;
 
 impl ServiceKind {
-    /// Every kind, by its name.
+    /// Every kind, by its name, in order.
     pub const ALL: [(&'static str, Self); 19] = [
         ("openai", OpenAi),
         ("responses", Responses),

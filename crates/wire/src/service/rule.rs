@@ -87,12 +87,12 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// Returns `true` if the rule is about this field whatever its value.
-    pub(super) fn refuses_field(&self, field: &str) -> bool {
+    /// Returns the fields that the rule is about whatever their value.
+    pub(super) fn refused_fields(&self) -> &[&'static str] {
         match self {
-            Self::Foreign(names) => names.contains(&field),
-            Self::Rename(name, _) => *name == field,
-            _ => false,
+            Self::Foreign(names) => names,
+            Self::Rename(name, _) => std::slice::from_ref(name),
+            _ => &[],
         }
     }
 

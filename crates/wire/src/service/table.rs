@@ -4,6 +4,7 @@ use super::kind::ServiceKind::{self, *};
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// A row of the table.
 #[derive(Debug)]
@@ -349,9 +350,15 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
+/// The rows of each kind of service, in the order of the kinds.
+static ROWS_OF: LazyLock<Vec<Vec<&'static Row>>> = LazyLock::new(|| {
+    let rows = |kind| ROWS.iter().filter(|row| row.services.contains(kind)).collect();
+    ServiceKind::ALL.iter().map(|(_, kind)| rows(kind)).collect()
+});
+
 /// Returns the rows of a service, in order.
 pub(super) fn rows_of(kind: ServiceKind) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().filter(move |row| row.services.contains(&kind))
+    ROWS_OF[kind as usize].iter().copied()
 }
 
 /// Returns the rows of a service, or all: what is demanded, by whom, the repair, and the source.

@@ -446,6 +446,11 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
     }
 }
 
+#[test]
+fn the_list_of_kinds_is_in_their_order() {
+    assert!(ServiceKind::ALL.iter().enumerate().all(|(at, (_, kind))| *kind as usize == at));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, max_global_rejects: 65_536, failure_persistence: None, ..ProptestConfig::default() })]
 
