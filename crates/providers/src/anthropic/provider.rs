@@ -13,9 +13,9 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
-use valvehouse_wire::messages::answer;
 use valvehouse_wire::messages::request::{self, MessagesRequest};
 use valvehouse_wire::messages::stream::MessagesReader;
+use valvehouse_wire::messages::{answer, models};
 
 /// The supported version of the API.
 const VERSION: &str = "2023-06-01";
@@ -104,7 +104,7 @@ impl Anthropic {
         let call = HttpCall::get(url).header("accept", "application/json").within(LIST_TIME);
         let answer = self.service.parse(&self.send(call, None).await?.whole().await?)?;
         let models = answer.list("data");
-        Ok(models.iter().filter(|model| model.text("id").is_some()).map(entry).collect())
+        Ok(models.iter().filter(|model| model.text("id").is_some()).map(models::read).collect())
     }
 }
 
@@ -120,26 +120,6 @@ fn betas(body: Option<String>, exchange: Option<&Exchange>) -> String {
         }
     }
     all
-}
-
-/// Converts a model to OpenAI's format, with all further fields.
-fn entry(model: &Json) -> Json {
-    let created = model.text("created_at").and_then(|time| time.parse::<jiff::Timestamp>().ok());
-    let entry = Json::from([
-        ("id", model.field("id")),
-        ("object", "model".into()),
-        ("created", created.map_or(0, |time| time.as_second()).into()),
-        ("owned_by", "anthropic".into()),
-    ]);
-    if let Json::Object(fields) = model {
-        fields.for_each(|key, value| {
-            if !matches!(key, "id" | "type") {
-                // Copies fit into a new object.
-                entry.put(key, value.deep_clone());
-            }
-        });
-    }
-    entry
 }
 
 impl fmt::Debug for Anthropic {

@@ -13,7 +13,7 @@ use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, R
 use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
 use valvehouse_wire::ollama::answer::OllamaReader;
-use valvehouse_wire::ollama::request;
+use valvehouse_wire::ollama::{models, request};
 
 /// A service with Ollama's own API.
 #[derive(Clone)]
@@ -73,27 +73,8 @@ impl Ollama {
         let response = self.send(call, None).await?;
         let answer = self.service.parse(&response.whole().await?)?;
         let models = answer.list("models");
-        Ok(models.iter().filter_map(model).collect())
+        Ok(models.iter().filter_map(models::read).collect())
     }
-}
-
-/// Converts a model to OpenAI's format, with Ollama's further details.
-fn model(known: &Json) -> Option<Json> {
-    let name = known.text("name").or_else(|| known.text("model"))?;
-    let modified = known.text("modified_at").and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    let model = Json::from([
-        ("id", name.into()),
-        ("object", "model".into()),
-        ("created", modified.map_or(0, |moment| moment.as_second()).into()),
-        ("owned_by", "library".into()),
-    ]);
-    for key in ["size", "details"] {
-        if let Some(value) = known.get(key) {
-            // A new object accepts any value.
-            model.put(key, value);
-        }
-    }
-    Some(model)
 }
 
 impl fmt::Debug for Ollama {

@@ -3,6 +3,7 @@
 use axum::http::HeaderMap;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
+use valvehouse_wire::messages::models::write;
 
 /// Returns `true` if a client uses Anthropic's API, whose requests name its version in a header.
 pub(crate) fn is_anthropic_client(headers: &HeaderMap) -> bool {
@@ -47,7 +48,7 @@ pub(crate) fn page(models: &[Json], query: Option<&str>) -> Result<Json, Error> 
         }
         None => (&chosen[..chosen.len().min(limit)], chosen.len() > limit),
     };
-    let entries: Vec<Json> = chosen.iter().map(entry).collect();
+    let entries: Vec<Json> = chosen.iter().map(write).collect();
     let id = |model: Option<&Json>| Json::from(model.and_then(|model| model.get("id")));
     Ok(Json::from([
         ("first_id", id(entries.first())),
@@ -55,20 +56,6 @@ pub(crate) fn page(models: &[Json], query: Option<&str>) -> Result<Json, Error> 
         ("has_more", has_more.into()),
         ("data", entries.into()),
     ]))
-}
-
-/// Converts one model from OpenAI's format.
-pub(crate) fn entry(model: &Json) -> Json {
-    let id = model.field("id");
-    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
-    let created = jiff::Timestamp::from_second(created).unwrap_or_default();
-    Json::from([
-        ("type", "model".into()),
-        ("id", id.clone()),
-        ("display_name", model.get("display_name").unwrap_or(id)),
-        ("created_at", model.get("created_at").unwrap_or_else(|| created.to_string().into())),
-        ("lifecycle", model.get("lifecycle").unwrap_or_else(|| "active".into())),
-    ])
 }
 
 #[cfg(test)]

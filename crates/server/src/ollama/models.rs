@@ -18,6 +18,7 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_wire::ollama::answer::OllamaWriter;
+use valvehouse_wire::ollama::models;
 
 /// The version of Ollama whose API is served, with levels of thinking. Clients require a minimum: VS Code 0.6.4
 /// (`OllamaLMProvider`, `MINIMUM_OLLAMA_VERSION`).
@@ -53,7 +54,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
         return refused::<OllamaWriter>(error);
     }
     let models = catalog::list(&app.host.snapshot()).await;
-    let models: Vec<Json> = models.iter().map(tag).collect();
+    let models: Vec<Json> = models.iter().map(models::write).collect();
     json_response(StatusCode::OK, &Json::from([("models", models.into())]))
 }
 
@@ -101,35 +102,9 @@ fn shown(snapshot: &Snapshot, name: &str) -> Result<Json, Error> {
         ("modelfile", "".into()),
         ("parameters", "".into()),
         ("template", "".into()),
-        ("details", details()),
+        ("details", models::details()),
         ("model_info", known.into_iter().chain(context).collect::<Object>().into()),
         ("capabilities", capabilities.into()),
-        ("modified_at", modified_at(0)),
+        ("modified_at", models::modified_at(0)),
     ]))
-}
-
-/// Returns a model in Ollama's format. Unknown fields are empty.
-fn tag(model: &Json) -> Json {
-    let id = model.field("id");
-    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
-    Json::from([
-        ("name", id.clone()),
-        ("model", id),
-        ("modified_at", modified_at(created)),
-        ("size", model.get("size").unwrap_or_else(|| 0_i64.into())),
-        ("digest", "".into()),
-        ("details", model.get("details").unwrap_or_else(details)),
-    ])
-}
-
-/// Returns the time of a model, which is given in Unix seconds.
-fn modified_at(seconds: i64) -> Json {
-    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string().into()
-}
-
-/// Returns empty details.
-fn details() -> Json {
-    let empty = ["parent_model", "format", "family", "parameter_size", "quantization_level"];
-    let details = empty.into_iter().map(|key| (key.into(), Json::from("")));
-    details.chain([("families".into(), Json::array())]).collect::<Object>().into()
 }

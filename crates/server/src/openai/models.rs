@@ -55,7 +55,9 @@ pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, p
         Err(error) => Err(error),
     };
     match found {
-        Ok(model) if is_anthropic_client => json_response(StatusCode::OK, &anthropic::entry(&model)),
+        Ok(model) if is_anthropic_client => {
+            json_response(StatusCode::OK, &valvehouse_wire::messages::models::write(&model))
+        }
         Ok(model) => json_response(StatusCode::OK, &model),
         Err(error) if is_anthropic_client => AnthropicError(error).into_response(),
         Err(error) => OpenAiError(error).into_response(),

@@ -10,6 +10,7 @@ pub mod answer;
 mod blocks;
 mod cite;
 mod error;
+pub mod models;
 mod part;
 pub mod request;
 mod stop_reason;

@@ -2,4 +2,5 @@
 //! arguments.
 
 pub mod answer;
+pub mod models;
 pub mod request;
