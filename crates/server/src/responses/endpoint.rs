@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::ErrorCode;
-use valvehouse_core::chat::{ChatRequest, TextChunks, response, split_texts};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{HeldMemory, MemoryLimit};
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
@@ -170,13 +170,7 @@ fn without_events(response: &Json, rendered: &RenderedText) -> Json {
 impl Encoder for Answer {
     async fn encode(mut self, answer: Json) -> Result<Json, Error> {
         first_choice::check(&answer)?;
-        let choice = Json::from(response::first_choice(&answer));
-        self.writer.expect_logprobs(&choice);
-        self.writer.expect_thoughts(&choice);
-        // The events of the beginning are not sent, only the response.
-        self.writer.go_on(0);
-        let chunks = split_texts(&answer, TextChunks::Whole, true);
-        chunks.iter().for_each(|chunk| drop(self.writer.write(chunk)));
+        self.writer.write_whole(&answer);
         let last = Json::from(self.end_of_sent().await.pop());
         Ok(last.field("response"))
     }

@@ -135,6 +135,8 @@ const TALKS: &[(&str, &str)] = &[
 ];
 
 const PARTS: &[(&str, &str)] = &[
+    ("USER", r#"{"role":"user","content":"#),
+    ("MODEL", r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"#),
     ("ASKED", r#"{"role":"assistant","content":$T},{"role":"user","content":"#),
     (
         "TOOL",
@@ -166,7 +168,7 @@ pub(crate) fn fill() -> impl Strategy<Value = Fill> {
 
 impl Fill {
     /// Fills a sample; `at` makes its ids unique.
-    fn sample(&self, sample: &str, at: usize) -> String {
+    pub(crate) fn sample(&self, sample: &str, at: usize) -> String {
         let mut text = sample.to_owned();
         for (name, part) in PARTS {
             text = text.replace(name, part);
@@ -278,6 +280,19 @@ fn kept(
         is_new && ways.iter().all(|way| loss(field, *way).is_none())
     });
     kept.map(|(_, sample)| sample).collect()
+}
+
+/// Returns a chat of the chosen fields that a protocol has.
+pub(crate) fn kept_by(fill: &Fill, settings: &[usize], talks: &[usize], protocol: Protocol) -> Json {
+    let ways = [protocol, protocol];
+    let mut settings = kept(SETTINGS, settings, ways);
+    // Fields of services that are not OpenAI's own.
+    settings.retain(|sample| {
+        !["top_k", "min_p", "repeat_penalty", "num_ctx"].iter().any(|own| sample.contains(own))
+    });
+    let mut talks = kept(TALKS, talks, ways);
+    talks.retain(|talk| !talk.starts_with('^'));
+    fill.chat(&settings, &talks)
 }
 
 proptest! {

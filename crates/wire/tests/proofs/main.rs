@@ -3,8 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod fields;
 mod protocol;
+mod requests;
+mod schemas;
 
 use valvehouse_json::Json;
 

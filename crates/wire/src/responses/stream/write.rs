@@ -7,7 +7,7 @@ use crate::responses::usage;
 use std::collections::VecDeque;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::{items, message, response};
+use valvehouse_core::chat::{TextChunks, items, message, response, split_texts};
 use valvehouse_json::Json;
 
 /// Converts the chunks of a chat to events: `response.created`, the items with their parts, and a last event
@@ -147,15 +147,25 @@ impl ResponsesWriter {
         &self.resource
     }
 
+    /// Takes a complete answer, whose events are not sent, only the response of [`ResponsesWriter::end`].
+    pub fn write_whole(&mut self, answer: &Json) {
+        let choice = Json::from(response::first_choice(answer));
+        self.expect_logprobs(&choice);
+        self.expect_thoughts(&choice);
+        self.go_on(0);
+        let chunks = split_texts(answer, TextChunks::Whole, true);
+        chunks.iter().for_each(|chunk| drop(self.write(chunk)));
+    }
+
     /// Stores the log probabilities of a complete answer.
-    pub fn expect_logprobs(&mut self, choice: &Json) {
+    fn expect_logprobs(&mut self, choice: &Json) {
         self.logprobs = logprobs_of(choice);
         self.has_logprobs = true;
     }
 
     /// Stores the thoughts of a complete answer if its provider encrypted them. They are written with the
     /// first reasoning item.
-    pub fn expect_thoughts(&mut self, choice: &Json) {
+    fn expect_thoughts(&mut self, choice: &Json) {
         let message = choice.field("message");
         let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
         if items::of(&message).iter().any(|(_, item)| is_reasoning(item)) {

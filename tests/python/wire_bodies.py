@@ -1,0 +1,96 @@
+"""Checks bodies of chat protocols against the types of the official clients.
+
+Each line of standard input is [name, value]: a request, an answer or an event of a protocol. Requests must have only the
+fields that the types of parameters have, because services refuse others; answers must fit strictly. Prints what does not
+fit, and exits with 1 if anything does not.
+"""
+
+import json
+import sys
+
+import pydantic
+from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types.beta.message_create_params import (
+    MessageCreateParamsNonStreaming as BetaMessageCreateParams,
+)
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+)
+from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses.response_create_params import (
+    ResponseCreateParamsNonStreaming,
+)
+
+KINDS = {
+    "chat request": CompletionCreateParamsNonStreaming,
+    "messages request": MessageCreateParamsNonStreaming,
+    "messages request, with betas": BetaMessageCreateParams,
+    "responses request": ResponseCreateParamsNonStreaming,
+    "chat answer": ChatCompletion,
+    "chat event": ChatCompletionChunk,
+    "messages answer": Message,
+    "messages event": RawMessageStreamEvent,
+    "responses answer": Response,
+    "responses event": ResponseStreamEvent,
+}
+ADAPTERS = {name: pydantic.TypeAdapter(kind) for name, kind in KINDS.items()}
+
+
+def whole(value):
+    """The value with its iterators read, which validates them."""
+    if isinstance(value, dict):
+        return {key: whole(inner) for key, inner in value.items()}
+    if isinstance(value, (str, bytes, int, float, type(None))):
+        return value
+    return [whole(inner) for inner in value]
+
+
+def lost(sent, kept, path=""):
+    """The fields that a type does not have: validation drops them."""
+    if isinstance(sent, dict) and isinstance(kept, dict):
+        for key, value in sent.items():
+            if key in kept:
+                yield from lost(value, kept[key], f"{path}.{key}")
+            else:
+                yield f"{path}.{key}: unknown"
+    elif isinstance(sent, list) and isinstance(kept, list):
+        for at, (one, other) in enumerate(zip(sent, kept)):
+            yield from lost(one, other, f"{path}.{at}")
+
+
+def with_ids(request):
+    """A request of Responses whose messages of the model have an id and a status, which the service does not require."""
+    items = [
+        {"id": "msg_1", "status": "completed", **item} if item.get("role") == "assistant" else item
+        for item in request["input"]
+    ]
+    return {**request, "input": items}
+
+
+def problems(name, value):
+    if name == "messages request" and problems(f"{name}, with betas", value) == []:
+        return []
+    if name == "responses request":
+        value = with_ids(value)
+    try:
+        # Strict: a number in the place of a text is not taken for it.
+        if " request" in name:
+            return list(lost(value, whole(ADAPTERS[name].validate_python(value, strict=True))))
+        ADAPTERS[name].validate_json(json.dumps(value), strict=True)
+    except pydantic.ValidationError as error:
+        return [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return []
+
+
+count = bad = 0
+for line in sys.stdin:
+    name, value = json.loads(line)
+    count += 1
+    found = problems(name, value)
+    if found:
+        bad += 1
+        print(f"{name} {json.dumps(value)}\n  " + "\n  ".join(found[:12]))
+print(f"{count} bodies, {bad} of them not as the clients' types describe them")
+sys.exit(1 if bad else 0)
