@@ -153,6 +153,15 @@ impl Context {
         }
     }
 
+    /// Appends the entries that a fork has added to its trace, which had `known` entries at first.
+    pub fn take_trace(&self, fork: &Self, known: usize) {
+        let Json::Array(trace) = &self.0.trace else { return };
+        for entry in fork.0.trace.items().into_iter().skip(known) {
+            // A list that is full or frozen by a script is not changed.
+            let _ = trace.push(entry.deep_clone());
+        }
+    }
+
     /// Returns an independent copy of this context.
     #[must_use]
     pub fn fork(&self) -> Self {

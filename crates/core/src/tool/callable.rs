@@ -236,13 +236,20 @@ impl Tool {
         end: Instant,
     ) -> (Result<ToolResult, ToolError>, ToolOutcome) {
         // A panic ends only this call.
-        let own = turn.in_context(turn.context().fork());
+        let fork = turn.context().fork();
+        let known = fork.trace().items().len();
+        let own = turn.in_context(fork.clone());
         let call = async { self.handler.call(args.deep_clone(), own).await };
         let call = AssertUnwindSafe(call).catch_unwind();
         let name = &self.spec.name;
         let left = end.saturating_duration_since(Instant::now()) + GRACE;
         let timeout = self.spec.timeout.min(left);
-        match tokio::time::timeout(timeout, call).await {
+        let end = tokio::time::timeout(timeout, call).await;
+        // A paused call runs again and then makes its calls again.
+        if !turn.is_paused() {
+            turn.context().take_trace(&fork, known);
+        }
+        match end {
             Ok(Ok(result)) => {
                 let ending = if result.is_ok() { ToolOutcome::Well } else { ToolOutcome::Failed };
                 (result, ending)
