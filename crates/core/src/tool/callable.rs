@@ -271,6 +271,10 @@ impl Tool {
             most: self.spec.retry.max,
             error: error.message.clone(),
             delay: self.spec.retry.delay,
+                tracing::warn!(
+                    tool = name,
+                    "the tool did not end within {limit} ms; its `timeout` sets the limit of one attempt"
+                );
         }
     }
 }
