@@ -52,7 +52,7 @@ pub(super) async fn invoke(
     let given = args.clone();
     let chain = chain_of(kernel, tool);
     // Filters such as approvals decide by the description, so no filter may change it.
-    let about = tool.spec.describe().freeze();
+    let about = tool.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await {
         Ok(ChainOutcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),

@@ -159,6 +159,20 @@ impl Tool {
         &self.spec.name
     }
 
+    /// Returns the description that filters receive: that of the specification with its settings, `{…, timeout, retry,
+    /// filters}`, in milliseconds. The handler is not a value of scripts.
+    pub fn describe(&self) -> Json {
+        let about = self.spec.describe();
+        let milliseconds = |time: Duration| Json::from(time.as_millis() as u64);
+        about.put("tag", about.field("tags").deep_clone());
+        about.put("timeout", milliseconds(self.spec.timeout));
+        let Retry { max, delay } = self.spec.retry;
+        about.put("retry", Json::from([("max", u64::from(max).into()), ("delay", milliseconds(delay))]));
+        let filters = self.filters.iter().map(|filter| filter.name().into());
+        about.put("filters", filters.collect::<Vec<Json>>());
+        about
+    }
+
     /// Returns the metrics of the tool's calls.
     pub fn metrics(&self) -> &Uses {
         &self.metrics
@@ -257,6 +271,10 @@ impl Tool {
             Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), ToolOutcome::Panicked),
             Err(_) => {
                 let limit = timeout.as_millis();
+                tracing::warn!(
+                    tool = name,
+                    "the tool did not end within {limit} ms; its `timeout` sets the limit of one attempt"
+                );
                 (Err(format!("tool {name} did not end within {limit} ms").into()), ToolOutcome::TooSlow)
             }
         }
@@ -271,10 +289,6 @@ impl Tool {
             most: self.spec.retry.max,
             error: error.message.clone(),
             delay: self.spec.retry.delay,
-                tracing::warn!(
-                    tool = name,
-                    "the tool did not end within {limit} ms; its `timeout` sets the limit of one attempt"
-                );
         }
     }
 }

@@ -257,7 +257,19 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("description", Type::Text, "The description for models."),
             readable("parameters", Type::Map, "Its arguments, as a JSON schema."),
             readable("tags", Type::Array, "The tags for searching tools."),
-            readable("metadata", Type::Map, "Further properties of the tool."),
+            readable("tag", Type::Array, "The same as `tags`."),
+            readable("timeout", Type::Integer, "The time limit of one attempt, in milliseconds."),
+            readable(
+                "retry",
+                Type::Map,
+                "The repeated attempts after a failure: `#{max, delay}`, in milliseconds.",
+            ),
+            readable("filters", Type::Array, "The names of the tool's own filters."),
+            readable(
+                "metadata",
+                Type::Map,
+                "Further properties of the tool. Its handler is not a value of scripts: `ctx.kernel.invoke(name, args)` calls the tool.",
+            ),
         ],
         ..MAP
     },
@@ -329,18 +341,6 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("id", Type::Text, "The id for clients."),
             readable("name", Type::Text, "The display name."),
             readable("provider", Type::Text, "The provider of the model."),
-        ],
-        ..MAP
-    },
-    Keys {
-        name: "__request__",
-        about: "The HTTP request of the turn, without credentials.",
-        is_open: false,
-        words: &[
-            readable("method", Type::Text, "`\"POST\"`"),
-            readable("path", Type::Text, "The path of its URL."),
-            readable("headers", Type::Map, "Its headers, by names in lower case."),
-            readable("client", Type::Text, "The address of the client; `()` if there is none."),
             readable("model", Type::Text, "The provider's name for it."),
             readable("description", Type::Text, "The description; only if configured."),
             readable("abilities", Type::Array, "The abilities, such as `\"vision\"`; only if configured."),
@@ -359,6 +359,18 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("max_tool_iterations", Type::Integer, "The most model calls of one turn."),
             readable("memory", Type::Boolean, "`true` if its conversations are stored."),
             readable("variables", Type::Map, "The variables of its turns; only if configured."),
+        ],
+        ..MAP
+    },
+    Keys {
+        name: "__request__",
+        about: "The HTTP request of the turn, without credentials.",
+        is_open: false,
+        words: &[
+            readable("method", Type::Text, "`\"POST\"`"),
+            readable("path", Type::Text, "The path of its URL."),
+            readable("headers", Type::Map, "Its headers, by names in lower case."),
+            readable("client", Type::Text, "The address of the client; `()` if there is none."),
         ],
         ..MAP
     },

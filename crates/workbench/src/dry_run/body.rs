@@ -187,6 +187,6 @@ fn describe_tool(value: &Json, snapshot: &Snapshot) {
     }
     let Some(name) = value.text("tool") else { return };
     let own = snapshot.tools.iter().find(|tool| tool.name() == name);
-    let about = own.map_or_else(|| Json::from([("name", name.as_str().into())]), |tool| tool.spec.describe());
+    let about = own.map_or_else(|| Json::from([("name", name.as_str().into())]), |tool| tool.describe());
     value.edit("tool", about);
 }
