@@ -170,7 +170,9 @@ impl ToolResult {
 
 /// Returns the content of a tool's message for a failure: `{"error": message}` as text, and the other parts.
 pub(crate) fn failure(message: &str, media: impl Iterator<Item = Json>) -> Json {
-    let text = Json::from([("error", message.into())]).to_string();
+    // A script may give the model a map as the reason.
+    let reason = Json::parse(message.as_bytes()).ok().filter(|reason| reason.as_object().is_some());
+    let text = Json::from([("error", reason.unwrap_or_else(|| message.into()))]).to_string();
     let mut media = media.peekable();
     match media.peek() {
         None => text.into(),
