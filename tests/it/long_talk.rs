@@ -34,7 +34,7 @@ fn is_for_summary(request: &UpstreamRequest) -> bool {
 }
 
 /// Calls the tool on every third message and answers the others.
-fn model(request: &UpstreamRequest) -> Reply {
+fn model_of_talk(request: &UpstreamRequest) -> Reply {
     let text = request.last_text();
     let number: usize = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     let calls = |number: usize| {
@@ -87,7 +87,7 @@ async fn kept(host: &TestHost) -> StoreRows {
 
 async fn talk(summarize: bool) {
     let host = TestHost::new().config(&config(summarize)).tool("look", LOOK).start().await;
-    host.upstream.script(model);
+    host.upstream.script(model_of_talk);
     let mut message_count = 0;
     let mut by_turn = Vec::new();
     for turn in 1..=TURNS {
@@ -147,4 +147,94 @@ async fn with_summaries_the_cost_of_a_turn_does_not_grow_with_the_conversation()
 #[tokio::test]
 async fn with_a_window_the_cost_of_a_turn_does_not_grow_with_the_conversation() {
     talk(false).await;
+}
+
+/// The messages of the first model call that a request causes.
+async fn first_call(host: &TestHost, body: &Value) -> Value {
+    let before = host.upstream.requests().len();
+    let answer = host.chat(body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    host.upstream.requests()[before].json()["messages"].clone()
+}
+
+async fn stored(host: &TestHost) -> Vec<Value> {
+    let messages = host.store().messages("long", 0, u64::MAX).await.unwrap();
+    messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
+}
+
+fn is_system(message: &Value) -> bool {
+    message["role"] == "system"
+}
+
+/// The system messages that a client sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Systems {
+    None,
+    /// The same one with the first message.
+    Once,
+    /// Another one with each message.
+    Clock,
+}
+
+/// The model of a stored conversation is sent what it would be sent if the whole history were in one request.
+async fn is_shown_as_a_whole(options: &str, systems: Systems, sends_all: bool) {
+    let model = |name: &str, memory: bool| {
+        format!(
+            "[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = {memory}\n\
+             tools = [\"look\"]\nmiddleware = {{ summarization = {{ {options} }} }}\n"
+        )
+    };
+    let config = [model("kept", true), model("whole", false)].concat();
+    let host = TestHost::new().config(&config).tool("look", LOOK).start().await;
+    host.upstream.script(model_of_talk);
+    let (mut sent, mut is_shortened) = (Vec::<Value>::new(), false);
+    for turn in 1..=18 {
+        let system = match systems {
+            Systems::Once if turn == 1 => Some("Be brief.".to_owned()),
+            Systems::Clock => Some(format!("It is {turn} o'clock.")),
+            _ => None,
+        };
+        let system = system.map(|text| json!({"role": "system", "content": text}));
+        let user =
+            json!({"role": "user", "content": format!("turn {turn} of a talk {}", "more ".repeat(turn % 5))});
+        let mut whole = stored(&host).await;
+        let messages: Vec<Value> = if sends_all {
+            if system.is_some() {
+                sent.retain(|message| !is_system(message));
+                whole.retain(|message| !is_system(message));
+            }
+            whole.splice(0..0, system.clone());
+            sent.splice(0..0, system);
+            sent.push(user.clone());
+            sent.clone()
+        } else {
+            whole.extend(system.clone());
+            system.into_iter().chain([user.clone()]).collect()
+        };
+        whole.push(user);
+        let expected = first_call(&host, &json!({"model": "whole", "messages": whole})).await;
+        let seen =
+            first_call(&host, &json!({"model": "kept", "chat_id": "long", "messages": messages})).await;
+        assert_eq!(seen, expected, "{options}, {systems:?}, sends all: {sends_all}, turn {turn}");
+        is_shortened |= seen.to_string().contains("left out");
+        sent.extend(stored(&host).await.pop());
+    }
+    assert!(is_shortened, "{options}");
+}
+
+#[tokio::test]
+async fn a_stored_conversation_is_shortened_like_its_whole_history() {
+    for options in [
+        "window_size = 4, compress_threshold = 6",
+        "window_size = 1, compress_threshold = 1",
+        "window_size = 7, compress_threshold = 9, token_threshold = 120",
+        "window_size = 12, compress_threshold = 30, token_threshold = 150, max_tokens = 170",
+        "window_size = 5, compress_threshold = 20, preserve_system = false",
+    ] {
+        for systems in [Systems::None, Systems::Once, Systems::Clock] {
+            for sends_all in [false, true] {
+                is_shown_as_a_whole(options, systems, sends_all).await;
+            }
+        }
+    }
 }

@@ -150,20 +150,42 @@ async fn go_on(
 struct Past {
     /// The state of the summary.
     summary: Json,
-    /// The number of messages covered by the summary, or never shown to a model if there is no summary.
+    /// The number of messages covered by the summary, or never shown to a model if there is no summary; system
+    /// messages are not counted.
     covered: u64,
     /// The latest messages, some of which may be covered.
     tail: Vec<Json>,
+    /// The index in `tail` of the first message that is not covered.
+    first: usize,
 }
 
 impl Past {
     async fn of(store: &dyn Store, line: &Conversation) -> Result<Self, StoreError> {
         let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).deep_clone();
         let place = |name: &str| summary.get(name).and_then(|place| u64::try_from(place.as_i64()?).ok());
-        let covered = place("shown_from").or_else(|| place("covers")).unwrap_or(0).min(line.length);
-        let from = covered.min(line.length.saturating_sub(TAIL));
-        let tail = store.messages(&line.id, from, line.length).await?;
-        Ok(Self { summary, covered, tail })
+        let covered = place("shown_from").or_else(|| place("covers")).unwrap_or(0);
+        // A conversation of an earlier version does not count its messages.
+        let talk = line.kept.get("talk").map_or(line.length, |_| line.kept.count("talk"));
+        let needed = talk.saturating_sub(covered);
+        let mut count = TAIL.max(needed);
+        loop {
+            // Without covered messages, all are needed.
+            let from = if covered == 0 { 0 } else { line.length.saturating_sub(count) };
+            let tail = store.messages(&line.id, from, line.length).await?;
+            let places = tail.iter().enumerate().filter(|(_, message)| !is_system(message));
+            let places: Vec<usize> = places.map(|(place, _)| place).collect();
+            if from > 0 && (places.len() as u64) < needed {
+                // There are system messages among them.
+                count *= 2;
+                continue;
+            }
+            let first = match places.len().checked_sub(needed as usize) {
+                _ if covered == 0 => 0,
+                Some(passed) => places.get(passed).copied().unwrap_or(tail.len()),
+                None => 0,
+            };
+            return Ok(Self { summary, covered, tail, first });
+        }
     }
 
     fn system(&self, line: &Conversation) -> Vec<Json> {
@@ -172,9 +194,7 @@ impl Past {
 
     /// Returns the conversation with the new messages, and with the current system messages if known.
     fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> LoadedConversation {
-        let before = line.length - self.tail.len() as u64;
-        let read = self.covered.saturating_sub(before) as usize;
-        let recent = self.tail.get(read..).unwrap_or(&[]);
+        let recent = &self.tail[self.first..];
         let all = [recent, new.as_slice()].concat();
         let kept = remembering(&line.kept, &new);
         let working = if !systems.is_empty() && (self.covered > 0 || systems_in(&all) != systems) {
@@ -182,13 +202,18 @@ impl Past {
         } else if self.covered == 0 {
             all
         } else {
-            [self.system(line), talk_in(recent), new.clone()].concat()
+            let earlier = self.system(line).into_iter().filter(|system| !recent.contains(system));
+            [earlier.collect(), all].concat()
         };
         if !systems.is_empty() {
             // The object has no other handles and the values are copies, so the write cannot fail.
             kept.edit("system", systems.iter().map(Json::deep_clone).collect::<Vec<_>>());
         }
         self.summary.edit("offset", self.covered);
+        match self.summary.get("left_out").filter(|_| self.covered > 0) {
+            Some(left_out) => self.summary.edit("before", left_out.deep_clone()),
+            None => drop(self.summary.remove("before")),
+        }
         let states = Json::from([(SUMMARIZATION, self.summary)]);
         LoadedConversation { id: line.id.clone(), length: line.length, new, working, kept, states }
     }
@@ -202,6 +227,9 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let systems: Vec<Json> = kept.list("system").into_iter().chain(systems).collect();
     // The object has no other handles, so the write cannot fail.
     kept.edit("system", systems.iter().map(Json::deep_clone).collect::<Vec<_>>());
+    if kept.get("talk").is_some() || kept.get("seen").is_none() {
+        kept.edit("talk", kept.count("talk") + talk_in(new).len() as u64);
+    }
     kept.edit("seen", seen.to_json());
     kept
 }

@@ -1,7 +1,7 @@
 //! Selection of the messages that fit the token limit: the summary and the newest messages.
 
 use super::units::{Counts, Unit, is_system, tokens_in};
-use super::units::{SummaryState, number};
+use super::units::{LeftOut, SummaryState, number};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 
@@ -53,26 +53,24 @@ pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
         failed: None,
     };
     let from = if kept.summary.is_some() { kept.covers } else { number(state, "shown_from") };
-    let leading = messages.iter().take_while(|message| is_system(message)).count();
-    let place = |index: usize| (number(state, "offset") + index as u64).saturating_sub(leading as u64);
-    let is_seen = |index: usize| index >= leading && place(index) >= from;
-    let system = messages.iter().filter(|message| is_system(message));
-    let rest = messages.iter().enumerate().filter(|(index, message)| is_seen(*index) && !is_system(message));
-    let head = head_or_note(&kept, if kept.summary.is_some() { 0 } else { from as usize });
-    system.cloned().chain(head).chain(rest.map(|(_, message)| message.clone())).collect()
+    let (system, talk): (Vec<Json>, Vec<Json>) = messages.iter().cloned().partition(is_system);
+    let passed = from.saturating_sub(number(state, "offset")) as usize;
+    let left_out = LeftOut::of(&state.field("left_out")).messages;
+    let head = head_or_note(&kept, if kept.summary.is_some() { 0 } else { left_out });
+    system.into_iter().chain(head).chain(talk.into_iter().skip(passed)).collect()
 }
 
 /// Returns the summary or note with as many of the newest units as fit. `left_out` returns the number of
-/// messages before a position that no summary covers.
+/// messages before the unit of an index that no summary covers.
 pub(super) fn fit(
     mut units: Vec<Unit>,
     kept: &SummaryState,
     room: Room,
     counts: &Counts,
-    left_out: &impl Fn(u64) -> usize,
+    left_out: &impl Fn(usize) -> usize,
 ) -> Vec<Json> {
     let weigh = |head: &Option<Json>| head.as_ref().map_or(0, |head| counts.of(head));
-    let gap = |units: &[Unit]| units.first().map_or(0, |unit| left_out(unit.from));
+    let gap = |units: &[Unit]| units.first().map_or(0, |unit| left_out(unit.index));
     let longest = weigh(&head_or_note(kept, usize::MAX));
     let mut tokens = room.system + tokens_in(&units);
     let drop = units.iter().take(units.len().saturating_sub(1)).take_while(|unit| {

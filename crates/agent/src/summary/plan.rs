@@ -2,7 +2,7 @@
 
 use super::settings::Summarization;
 use super::units::{self, SummaryState};
-use super::units::{Counts, Talk, Unit, messages_in, tokens_in};
+use super::units::{Counts, LeftOut, Talk, Unit, is_system, messages_in, tokens_in};
 use super::{fit, write};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::FilterContext;
@@ -25,6 +25,8 @@ pub(super) struct Look<'a> {
     counts: Counts,
     talk: Talk,
     kept: SummaryState,
+    /// The messages of the conversation before the given ones.
+    before: LeftOut,
     /// The first unit that the summary does not cover.
     fresh: usize,
 }
@@ -36,18 +38,21 @@ impl<'a> Look<'a> {
         let talk = Talk::of(&ctx.messages().items(), offset, settings.preserve_system, &counts);
         let kept = SummaryState::of(&ctx.turn, talk.end);
         let fresh = kept.covered(&talk.units);
-        Self { settings, counts, talk, kept, fresh }
+        Self { settings, counts, talk, kept, before: LeftOut::before(&ctx.turn), fresh }
     }
 
     pub(super) fn plan(&self) -> Plan {
         let settings = self.settings;
         let fresh = &self.talk.units[self.fresh..];
         let has_summary = self.kept.summary.is_some();
-        let messages = self.talk.system.len() + usize::from(has_summary) + messages_in(fresh);
-        let tokens = self.beside() + tokens_in(fresh);
+        let before = self.before;
+        let messages =
+            self.talk.system.len() + usize::from(has_summary) + before.messages + messages_in(fresh);
+        let tokens = self.beside() + before.tokens + tokens_in(fresh);
         let most = settings.token_threshold.min(settings.max_tokens);
         if messages <= settings.compress_threshold && tokens <= most {
-            return if has_summary { Plan::Show { from: self.fresh } } else { Plan::Leave };
+            let is_whole = !has_summary && before.messages == 0;
+            return if is_whole { Plan::Leave } else { Plan::Show { from: self.fresh } };
         }
         let window = self.window();
         if settings.writer().is_none() || self.failed_lately() {
@@ -129,12 +134,9 @@ impl<'a> Look<'a> {
         let room = fit::Room { most: self.settings.max_tokens, system: self.system_tokens() };
         let units: Vec<Unit> =
             self.talk.units[from..].iter().filter(|unit| !unit.is_orphan()).cloned().collect();
-        let left_out = |place: u64| {
-            let passed = self.talk.units.iter().take_while(|unit| unit.from < place);
-            passed
-                .filter(|unit| self.kept.summary.is_none() || unit.to > self.kept.covers)
-                .map(|unit| unit.messages.len())
-                .sum()
+        let left_out = |index: usize| {
+            let passed = self.talk.units[..index].iter().filter(|unit| !self.kept.has_covered(unit));
+            self.before.messages + passed.map(|unit| unit.messages.len()).sum::<usize>()
         };
         let rest = fit::fit(units, &self.kept, room, &self.counts, &left_out);
         [self.talk.system.clone(), rest].concat()
@@ -143,12 +145,17 @@ impl<'a> Look<'a> {
     /// Stores the state for the next turn; `from` is the first unit sent, if not all were.
     pub(super) fn keep(&self, turn: &Turn, from: Option<usize>) {
         self.kept.keep(turn, from.is_some());
-        match (self.settings.writer(), from.and_then(|from| self.talk.units.get(from))) {
-            // Messages that no summary will cover need not be read again.
-            (None, Some(first)) => units::shown_from(turn, Some(first.from)),
-            (None, None) => {}
-            (Some(_), _) => units::shown_from(turn, None),
-        }
+        let first = from.and_then(|from| self.talk.units.get(from));
+        // Messages that no summary will cover need not be read again.
+        let first = first.filter(|_| self.settings.writer().is_none());
+        let left_out = |first: &Unit| {
+            let passed = self.talk.units[..first.index].iter();
+            // The store of the conversation gives system messages again.
+            let passed =
+                passed.filter(|unit| !self.kept.has_covered(unit) && !unit.messages.iter().any(is_system));
+            passed.fold(self.before, LeftOut::and)
+        };
+        units::shown_from(turn, first.map(|first| (first.from, left_out(first))));
     }
 }
 

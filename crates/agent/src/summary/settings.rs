@@ -8,10 +8,12 @@ use valvehouse_providers::Choice;
 
 /// The name of the filter and of its state, `turn.state("summarization")`.
 ///
-/// The state is `{summary, covers, offset, compressed, failed?, shown_from?}`: `covers` is the number of
-/// messages of the conversation that the summary covers, and `offset` is the position in the conversation of
-/// the first given message other than system messages. The store of the conversation sets `offset` and persists
-/// the other fields between turns.
+/// The state is `{summary, covers, offset, before?, compressed, failed?, shown_from?, left_out?}`: `covers` is the
+/// number of messages of the conversation that the summary covers, and `offset` is the position in the
+/// conversation of the first given message other than system messages. `left_out` is `{messages, tokens}` of the
+/// messages before `shown_from` that no summary covers. Positions do not count system messages. The store of the
+/// conversation sets `offset` and `before`, the `left_out` of the messages it did not read, and persists the other
+/// fields between turns.
 pub const NAME: &str = "summarization";
 
 /// The settings of the summarization.

@@ -16,10 +16,12 @@ use valvehouse_tokens::Counter;
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) messages: Vec<Json>,
-    /// The position of the first message in the conversation.
+    /// The position of the first message in the conversation, in which system messages are not counted.
     pub(super) from: u64,
     /// The position after its last message.
     pub(super) to: u64,
+    /// Its index among the units.
+    pub(super) index: usize,
     pub(super) tokens: usize,
 }
 
@@ -33,22 +35,21 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Divides messages; the first one other than a system message has the position `offset`.
+    /// Divides messages; the first one other than a system message has the position `offset`. System messages
+    /// have no position of their own, because clients replace and repeat them.
     pub(super) fn of(messages: &[Json], offset: u64, preserve_system: bool, count: &Counts) -> Self {
-        let leading = messages.iter().take_while(|message| is_system(message)).count();
         let mut talk = Self { system: Vec::new(), system_tokens: 0, units: Vec::new(), end: offset };
         let mut open: Vec<String> = Vec::new();
-        for (index, message) in messages.iter().enumerate() {
+        for message in messages {
             let tokens = count.of(message);
-            let from = (offset + index as u64).saturating_sub(leading as u64);
+            let from = talk.end;
             if is_system(message) && preserve_system {
                 talk.system.push(message.clone());
                 talk.system_tokens += tokens;
                 continue;
             }
-            // A message before the conversation has no position in it.
-            let to = if index < leading { from } else { from + 1 };
-            talk.end = talk.end.max(to);
+            let to = from + u64::from(!is_system(message));
+            talk.end = to;
             let answers = is_role(message, "tool").then(|| message.text_or_empty("tool_call_id"));
             let answered = answers.and_then(|id| open.iter().position(|call| *call == *id));
             if let (Some(answered), Some(unit)) = (answered, talk.units.last_mut()) {
@@ -59,7 +60,8 @@ impl Talk {
                 continue;
             }
             open = ModelCall::all(message).into_iter().map(|call| call.id.into()).collect();
-            talk.units.push(Unit { messages: vec![message.clone()], from, to, tokens });
+            let index = talk.units.len();
+            talk.units.push(Unit { messages: vec![message.clone()], from, to, index, tokens });
         }
         talk
     }
@@ -171,8 +173,13 @@ impl SummaryState {
 
     /// Returns the number of these units that the summary covers.
     pub(super) fn covered(&self, units: &[Unit]) -> usize {
-        let is_covered = |unit: &&Unit| self.summary.is_some() && unit.to <= self.covers;
-        units.iter().take_while(is_covered).count()
+        units.iter().take_while(|unit| self.has_covered(unit)).count()
+    }
+
+    /// Returns `true` if the summary replaces a unit.
+    pub(super) fn has_covered(&self, unit: &Unit) -> bool {
+        // A system message at the end of the covered part may have come after it.
+        self.summary.is_some() && unit.to <= self.covers && unit.from < self.covers
     }
 
     /// Stores the state.
@@ -196,12 +203,41 @@ impl SummaryState {
     }
 }
 
-/// Stores the position of the first message that is still needed.
-pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
+/// Messages that are neither sent nor summarized; system messages are not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct LeftOut {
+    pub(super) messages: usize,
+    pub(super) tokens: usize,
+}
+
+impl LeftOut {
+    /// Reads those before the given messages: the store of the conversation did not read them.
+    pub(super) fn before(turn: &Turn) -> Self {
+        Self::of(&turn.state(NAME).field("before"))
+    }
+
+    pub(super) fn of(value: &Json) -> Self {
+        Self { messages: number(value, "messages") as usize, tokens: number(value, "tokens") as usize }
+    }
+
+    pub(super) fn and(self, unit: &Unit) -> Self {
+        Self { messages: self.messages + unit.messages.len(), tokens: self.tokens + unit.tokens }
+    }
+
+    fn to_json(self) -> Json {
+        Json::from([("messages", (self.messages as u64).into()), ("tokens", (self.tokens as u64).into())])
+    }
+}
+
+/// Stores the position of the first message that is still needed, and what the ones before it amount to.
+pub(super) fn shown_from(turn: &Turn, shown: Option<(u64, LeftOut)>) {
     let state = turn.state(NAME);
-    match place {
-        Some(place) => state.edit("shown_from", place),
-        None => drop(state.remove("shown_from")),
+    if let Some((place, left_out)) = shown {
+        state.edit("shown_from", place);
+        state.edit("left_out", left_out.to_json());
+    } else {
+        state.remove("shown_from");
+        state.remove("left_out");
     }
 }
 
