@@ -43,6 +43,13 @@ fn model(request: &UpstreamRequest) -> Reply {
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}))
 }
 
+/// Returns what the model receives if a person changed what is paid for.
+fn paid(what: &str) -> String {
+    format!(
+        r#"{{"note":"a person changed the arguments of this call before it ran","arguments":{{"what":"{what}"}},"result":"paid {what}"}}"#
+    )
+}
+
 fn project(upstream: &Upstream, url: &str, more: &str) -> Project {
     let project = Project::new(&upstream.url());
     // A script has a budget of 100 ms, which a busy machine may exceed, so the filter is added only for the
@@ -124,7 +131,7 @@ async fn an_approval_is_listed_at_every_host_and_answered_at_any() {
             what
         };
         let ((status, answer), what) = tokio::join!(pays(&servers[0]), decide);
-        assert_eq!((status, text(&answer)), (200, &*format!("paid {what}")));
+        assert_eq!((status, text(&answer)), (200, &*paid(&what)));
         for server in &servers {
             until("nothing waits any more", async || list(server).await.is_empty()).await;
         }
@@ -161,7 +168,7 @@ async fn one_of_several_concurrent_answers_at_different_hosts_counts() {
         let ((status, answer), counted) = tokio::join!(pays(asking), decide);
         let winners: Vec<usize> = (0..servers.len()).filter(|number| counted[*number]).collect();
         assert_eq!((status, winners.len()), (200, 1), "{counted:?} {answer}");
-        assert_eq!(text(&answer), format!("paid by {}", winners[0]));
+        assert_eq!(text(&answer), paid(&format!("by {}", winners[0])));
         won[winners[0]] += 1;
         for server in &servers {
             until("nothing waits any more", async || list(server).await.is_empty()).await;
@@ -291,7 +298,7 @@ async fn a_question_stays_open_during_a_database_outage() {
         assert_eq!(answers(&servers[0], &question, "alone").await.0, 200);
     };
     let ((status, answer), ()) = tokio::join!(pays(&servers[0]), own);
-    assert_eq!((status, text(&answer)), (200, "paid alone"));
+    assert_eq!((status, text(&answer)), (200, &*paid("alone")));
     // Asked during the outage and answered elsewhere after it.
     let later = async {
         let question = held(&servers[0]).await;
@@ -302,7 +309,7 @@ async fn a_question_stays_open_during_a_database_outage() {
         until("an answer counts", async || answers(&servers[1], &question, "together").await.0 == 200).await;
     };
     let ((status, answer), ()) = tokio::join!(pays(&servers[0]), later);
-    assert_eq!((status, text(&answer)), (200, "paid together"));
+    assert_eq!((status, text(&answer)), (200, &*paid("together")));
     for server in &servers {
         until("nothing waits any more", async || list(server).await.is_empty()).await;
     }
@@ -320,5 +327,5 @@ async fn hosts_on_one_file_answer_each_others_questions() {
         assert_eq!(answers(&servers[1], &question, "cake").await.0, 200);
     };
     let ((status, answer), ()) = tokio::join!(pays(&servers[0]), decide);
-    assert_eq!((status, text(&answer)), (200, "paid cake"));
+    assert_eq!((status, text(&answer)), (200, &*paid("cake")));
 }

@@ -214,7 +214,11 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
 async fn a_listener_receives_the_approval_question_and_decides() {
     for (answer, expected, runs) in [
         ("true", r#"{"sum":5}"#, 1),
-        (r#"{"approved":true,"arguments":{"sum":3}}"#, r#"{"sum":3}"#, 1),
+        (
+            r#"{"approved":true,"arguments":{"sum":3}}"#,
+            r#"{"note":"a person changed the arguments of this call before it ran","arguments":{"sum":3},"result":{"sum":3}}"#,
+            1,
+        ),
         (r#"{"approved":false,"reason":"too dear"}"#, r#"{"error":"rejected","reason":"too dear"}"#, 0),
         ("{}", r#"{"error":"rejected","reason":"the answer {} has no `approved`"}"#, 0),
     ] {

@@ -11,17 +11,19 @@ pub(super) struct CallOutput {
     pub(super) value: Json,
     /// The content of the value, if the value is its short form.
     pub(super) content: Option<Json>,
+    /// The arguments used, if a person changed them while the call was held.
+    pub(super) changed: Option<Json>,
 }
 
 impl From<Json> for CallOutput {
     fn from(value: Json) -> Self {
-        Self { value, content: None }
+        Self { value, content: None, changed: None }
     }
 }
 
 impl From<ToolResult> for CallOutput {
     fn from(result: ToolResult) -> Self {
-        Self { value: result.value, content: result.content }
+        Self { value: result.value, content: result.content, changed: None }
     }
 }
 
@@ -34,7 +36,10 @@ impl CallOutput {
         };
         match readable {
             None => self,
-            Some(value) => Self { value, content: Some(self.content.unwrap_or(self.value)) },
+            Some(value) => {
+                let content = Some(self.content.unwrap_or(self.value));
+                Self { value, content, changed: self.changed }
+            }
         }
     }
 

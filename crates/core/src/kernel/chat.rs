@@ -75,7 +75,7 @@ impl Kernel {
                 };
                 turn.flushed(invoked).await
             };
-            let CallOutput { value, content } = turn.lasting(work).await?;
+            let CallOutput { value, content, .. } = turn.lasting(work).await?;
             Ok(InvokeOutput { value, content, context: turn.context().clone() })
         })
     }

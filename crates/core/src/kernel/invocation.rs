@@ -14,6 +14,10 @@ use crate::trace::{What, spans};
 use tracing::Instrument;
 use valvehouse_json::Json;
 
+/// The key of `ctx` that a filter sets to `true` if a person changed the arguments of a held call, so that the model
+/// is told the arguments used.
+pub const CHANGED_BY_PERSON: &str = "changed_by_person";
+
 /// Returns the kernel's tool of a name, or an error that lists the tools.
 pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Error> {
     kernel.find_tool(name).ok_or_else(|| {
@@ -54,8 +58,10 @@ pub(super) async fn invoke(
     // Filters such as approvals decide by the description, so no filter may change it.
     let about = tool.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
-    let args = match chain.run(Hook::PreInvocation, ctx, turn).await {
-        Ok(ChainOutcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),
+    let (args, is_changed) = match chain.run(Hook::PreInvocation, ctx, turn).await {
+        Ok(ChainOutcome::Done(ctx)) => {
+            (ctx.get("args").unwrap_or_else(Json::object), ctx.is_true(CHANGED_BY_PERSON))
+        }
         Ok(ChainOutcome::Skipped(value)) => {
             record(tool, given, CallEnd::Skipped(&value), turn);
             return Ok(value.into());
@@ -100,10 +106,12 @@ pub(super) async fn invoke(
     if let Some(context) = &result.context {
         turn.context().take(context);
     }
-    if !chain.has(Hook::PostInvocation) {
-        return Ok(result.into());
-    }
-    filtered(&chain, result.into(), (about, args), turn).await
+    let changed = is_changed.then(|| args.deep_clone());
+    let output = match chain.has(Hook::PostInvocation) {
+        false => result.into(),
+        true => filtered(&chain, result.into(), (about, args), turn).await?,
+    };
+    Ok(CallOutput { changed, ..output })
 }
 
 /// Runs the filters after the tool.
@@ -114,14 +122,14 @@ async fn filtered(
     turn: &Turn,
 ) -> Result<CallOutput, Error> {
     // Filters must see the texts that the model receives.
-    let CallOutput { value, content } = output.readable();
+    let CallOutput { value, content, .. } = output.readable();
     let shown = content.as_ref().map(|_| value.deep_clone());
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
         ChainOutcome::Done(ctx) => {
             let value = ctx.field("result");
             let content = content.filter(|_| shown.as_ref() == Some(&value));
-            Ok(CallOutput { value, content })
+            Ok(CallOutput { value, content, changed: None })
         }
         ChainOutcome::Skipped(value) => Ok(value.into()),
     }
@@ -301,7 +309,10 @@ pub(super) async fn answer_call(
         Err(error) => Err(Error::Rejected(Rejection::new(error.to_string()))),
     };
     let outcome = match result {
-        Ok(output) => Ok(output.into_message(changed.as_ref())),
+        Ok(output) => {
+            let changed = changed.or_else(|| output.changed.clone());
+            Ok(output.into_message(changed.as_ref()))
+        }
         Err(Error::Rejected(rejection)) if !rejection.fatal => Err((rejection.message, rejection.content)),
         Err(Error::Request { message, .. }) => Err((message, None)),
         Err(Error::Paused) => return Err(Error::Paused),

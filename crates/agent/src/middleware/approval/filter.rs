@@ -13,6 +13,7 @@ use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
+use valvehouse_core::kernel::CHANGED_BY_PERSON;
 use valvehouse_json::Json;
 
 pub(in crate::middleware) const NAME: &str = HumanApproval::NAME;
@@ -127,6 +128,7 @@ impl HookRunner for Approval {
             Err(rejection) => Verdict::Reject(rejection),
             Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
+                ctx.value.edit(CHANGED_BY_PERSON, true);
                 let put = ctx.value.set("args", arguments);
                 put.map_err(|error| PluginError::new(format!("cannot use the approved arguments: {error}")))?;
                 sealed(ctx)?

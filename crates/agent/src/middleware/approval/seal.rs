@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
+use valvehouse_core::kernel::CHANGED_BY_PERSON;
 use valvehouse_core::limits::clipped;
 use valvehouse_core::text::hex;
 use valvehouse_json::{Json, Object};
@@ -77,8 +78,10 @@ impl HookRunner for Binding {
         // From here on, no other code holds these values.
         let own =
             [("tool", ctx.tool()), ("args", ctx.args().deep_clone())].map(|(name, part)| (name.into(), part));
-        let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
-        ctx.value = Json::Object(own.into_iter().chain(seal).collect::<Object>());
+        let marks = [SEAL, CHANGED_BY_PERSON];
+        let marks = marks.iter().filter_map(|key| Some(((*key).into(), ctx.value.get(key)?)));
+        let marks: Vec<_> = marks.collect();
+        ctx.value = Json::Object(own.into_iter().chain(marks).collect::<Object>());
         if let Some(rejection) = replaced_tool(ctx) {
             return Ok(Verdict::Reject(rejection));
         }
