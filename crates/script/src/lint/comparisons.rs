@@ -192,8 +192,11 @@ fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<
     }
     let Node::Expr(chain @ Expr::Dot(..)) = node else { return None };
     let (root, links) = tree::chain(chain);
+    // A part of any other value may have a key of this name.
+    let is_of_host = tree::variable(root).is_some_and(|name| ["body", "event", "ctx"].contains(&name));
     let kind = match &links[..] {
         [_] => kinds.kind_of(root)?,
+        _ if !is_of_host => return None,
         [.., Link::Property("messages" | "tools", _), _] => ValueKind::Array,
         [.., Link::Property("text" | "model" | "role", _), _] => ValueKind::Text,
         _ => return None,
