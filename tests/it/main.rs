@@ -27,6 +27,7 @@ mod broken;
 mod broken_upstreams;
 mod browser;
 mod callbacks;
+mod choices;
 mod cli;
 mod client_gone;
 mod collection;
