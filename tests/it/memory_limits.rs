@@ -151,6 +151,34 @@ async fn requests_that_together_hold_too_much_memory_are_refused_until_others_en
 }
 
 #[tokio::test]
+async fn a_small_body_counts_as_well_and_is_answered_beside_large_ones() {
+    let host = TestHost::new().config("[server]\nmax_memory_mb = 2").filter("looks", LOOKS).start().await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::text("first").behind(&gate));
+    let (large, small) = (chat_body(MODEL, &"y".repeat(900 << 10)), chat_body(MODEL, &"y".repeat(100 << 10)));
+    let waiting = async {
+        host.upstream.wait_for_requests(1).await;
+        assert!(held(&host).await.parse::<usize>().unwrap() > 1_800_000, "{}", held(&host).await);
+        host.chat(&large).await.refused(503, "the requests of this host exceed their memory limit of 2 MB");
+        host.upstream.reply(Reply::text("second"));
+        assert_eq!(host.chat(&small).await.text(), "second");
+        gate.open();
+    };
+    let (first, ()) = tokio::join!(host.chat(&large), waiting);
+    assert_eq!(first.text(), "first");
+    releases_all(&host).await;
+    let gate = Gate::closed();
+    host.upstream.reply(Reply::text("third").behind(&gate));
+    let waiting = async {
+        host.upstream.wait_for_requests(3).await;
+        assert!(held(&host).await.parse::<usize>().unwrap() > 200_000, "{}", held(&host).await);
+        gate.open();
+    };
+    tokio::join!(host.chat(&small), waiting);
+    releases_all(&host).await;
+}
+
+#[tokio::test]
 async fn an_answer_counts_toward_the_memory_of_all_requests() {
     let host = TestHost::new().config("[server]\nmax_memory_mb = 64").filter("looks", LOOKS).start().await;
     let text = "x".repeat(1 << 20);

@@ -142,7 +142,7 @@ pub struct Response {
 }
 
 /// The size from which a body counts, in bytes.
-const COUNTED: usize = 256 << 10;
+const COUNTED: usize = 16 << 10;
 /// The number of copies of a body that the host holds at most: as received, and as JSON.
 const COPIES: usize = 2;
 
@@ -231,13 +231,16 @@ impl Response {
     pub async fn start(mut self, limit: usize) -> Result<(Bytes, bool), Error> {
         let first = self.peek().await?;
         self.begun = None;
+        if let Some(memory) = self.memory.as_ref().filter(|_| first.len() > COUNTED) {
+            memory.grow(COPIES * first.len())?;
+        }
         let Some(second) = self.body.next().await else {
             // Most bodies arrive in one part, which is not copied.
             return Ok((first.slice(..first.len().min(limit)), first.len() > limit));
         };
         let mut body = BytesMut::from(first);
         body.extend_from_slice(&second?);
-        let mut counted = COUNTED;
+        let mut counted = body.len().max(COUNTED);
         while body.len() <= limit
             && let Some(bytes) = self.body.next().await
         {

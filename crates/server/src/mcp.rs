@@ -106,7 +106,7 @@ async fn answer(
 /// host hold too much memory.
 async fn counted(app: &App, body: Body, memory: &HeldMemory) -> Result<Body, Error> {
     let bytes = body::read(body, &BodyLimits::of(app)).await?;
-    if bytes.len() > body::COUNTED {
+    if bytes.len() > body::SMALL {
         // The texts that the library copies, and its values.
         memory.grow(bytes.len())?;
         if let Err(

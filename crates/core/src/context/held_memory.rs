@@ -53,8 +53,22 @@ impl HeldMemory {
     /// # Errors
     /// Returns an error if all requests together would exceed their limit; these bytes are not counted then.
     pub fn grow(&self, bytes: usize) -> Result<(), Error> {
+        self.grow_up_to(bytes, |most| most)
+    }
+
+    /// Counts more bytes of a small request. All requests together may exceed their limit by a quarter for these, so
+    /// that small requests are answered while large ones are refused.
+    ///
+    /// # Errors
+    /// Returns the error of [`HeldMemory::grow`].
+    pub fn grow_small(&self, bytes: usize) -> Result<(), Error> {
+        self.grow_up_to(bytes, |most| most.saturating_add(most / 4))
+    }
+
+    fn grow_up_to(&self, bytes: usize, limit: fn(usize) -> usize) -> Result<(), Error> {
         let Some(total) = &self.limit.0 else { return Ok(()) };
-        let add = |held: usize| held.checked_add(bytes).filter(|held| *held <= total.most);
+        let most = limit(total.most);
+        let add = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         if total.held.fetch_update(Relaxed, Relaxed, add).is_err() {
             return Err(Error::TooBusy {
                 message: format!(
@@ -94,6 +108,8 @@ mod tests {
         drop(first);
         assert_eq!(limit.held(), 4);
         second.grow(6).unwrap();
+        assert!(second.grow(1).is_err() && second.grow_small(3).is_err());
+        second.grow_small(2).unwrap();
         drop(second);
         assert_eq!(limit.held(), 0);
     }
