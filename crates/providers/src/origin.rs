@@ -31,12 +31,11 @@ impl Origin {
         Error::Provider { message, timeout: false }
     }
 
-    /// Returns the error for an unusable response that begins with `start`. Clients do not see it, because filters have
-    /// not checked it.
+    /// Returns the error for an unusable response that begins with `start`, which only the log at the level `debug`
+    /// contains: filters have not checked it.
     pub(super) fn error_quoting(&self, what: &str, start: &str) -> Error {
-        let public = format!("provider {} {what}", self.provider);
-        let full = format!("provider {} at {} {what}; it begins: {start}", self.provider, self.address);
-        Error::Provider { message: Explanation::new(public, full), timeout: false }
+        tracing::debug!("provider {} at {} {what}; it begins: {start}", self.provider, self.address);
+        self.error(what)
     }
 
     /// Returns the error for an answer that cannot be read.

@@ -213,7 +213,7 @@ async fn errors_keep_their_status_and_message() {
     }
     let (lab, _) = service(200, "text/html", "<h1>hello</h1>").await;
     let Err(error) = lab.chat(request(false)).await else { panic!() };
-    assert!(error.to_string().contains("check base_url; it begins: <h1>hello"), "{error}");
+    assert!(error.to_string().ends_with("check base_url"), "{error}");
     let (lab, _) = service(200, "application/json", r#"{"ok":true}"#).await;
     let Err(error) = lab.chat(request(false)).await else { panic!() };
     assert!(error.to_string().contains("returned a response without `message`"), "{error}");
