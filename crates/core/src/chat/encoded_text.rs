@@ -8,6 +8,11 @@ use compact_str::CompactString;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use valvehouse_json::{Json, Object};
 
+/// The maximum length of the head of a data URL in base64, in bytes.
+const MAX_HEAD: usize = 256;
+/// The length of the begin of data that tells whether it may be a text, in characters of base64.
+const SAMPLE: usize = 1024;
+
 /// The encoding of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EncodedText {
@@ -21,10 +26,10 @@ impl EncodedText {
     /// Returns the encoding of a data URL with a text type.
     pub(super) fn of_url(text: &str) -> Option<Self> {
         let (media, is_base64, head) = head(text)?;
-        let is_text = is_text_type(media)
-            || media.is_empty()
-            || (is_unknown(media) && is_base64 && holds_text(&text[head..]));
-        is_text.then_some(if is_base64 { Self::Base64(head) } else { Self::Percent(head) })
+        match is_base64 {
+            true => (is_text_type(media) || holds_text(&text[head..])).then_some(Self::Base64(head)),
+            false => Some(Self::Percent(head)),
+        }
     }
 
     /// Returns the encoding of a text file under a key that usually holds a medium.
@@ -35,9 +40,8 @@ impl EncodedText {
         let media = || ["media_type", "mime_type", "mimeType"].into_iter().find_map(|key| of.get(key));
         let is_text = match (key, media().as_ref().and_then(Json::as_str)) {
             _ if head(text).is_some() => false,
-            ("data" | "file_data", Some(media)) if !is_unknown(media) => is_text_type(media),
             ("data", None) => false,
-            ("data" | "file_data", _) => holds_text(text),
+            ("data" | "file_data", media) => media.is_some_and(is_text_type) || holds_text(text),
             _ => false,
         };
         is_text.then_some(Self::Base64(0))
@@ -49,13 +53,14 @@ impl EncodedText {
             is_base64
                 && !is_text_type(media)
                 && text[head..].bytes().all(|byte| is_digit(byte) || byte == b'=')
+                && !holds_text(&text[head..])
         })
     }
 
     /// Returns the text in a file.
     pub(super) fn decode(self, file: &str) -> CompactString {
         match self {
-            Self::Base64(head) => CompactString::from_utf8_lossy(&decoded(file.get(head..).unwrap_or(""))),
+            Self::Base64(head) => text_in(&decoded(file.get(head..).unwrap_or(""))),
             Self::Percent(head) => {
                 percent_decode_str(file.get(head..).unwrap_or("")).decode_utf8_lossy().into()
             }
@@ -73,24 +78,25 @@ impl EncodedText {
     }
 }
 
-/// Returns the media type of a data URL, `true` if its data is in base64, and the length of its head.
+/// Returns the media type of a data URL, `true` if its data is in base64, and the length of its head. White space before
+/// the URL does not count, as in browsers.
 fn head(text: &str) -> Option<(&str, bool, usize)> {
-    let scheme = text.get(..5)?;
+    let url = text.trim_start();
+    let scheme = url.get(..5)?;
     if !scheme.eq_ignore_ascii_case("data:") {
         return None;
     }
-    let comma = text.find(',')?;
-    let mut parameters = text[5..comma].split(';').map(str::trim);
+    let start = text.len() - url.len() + 5;
+    // A quoted parameter may contain a comma.
+    let comma =
+        match text.as_bytes().windows(8).take(MAX_HEAD).position(|end| end.eq_ignore_ascii_case(b";base64,"))
+        {
+            Some(at) => at + 7,
+            None => start + text[start..].find(',')?,
+        };
+    let mut parameters = text.get(start..comma)?.split(';').map(str::trim);
     let media = parameters.next().filter(|media| !media.contains(char::is_whitespace))?;
-    let mut is_base64 = false;
-    for parameter in parameters {
-        match parameter.split_once('=') {
-            None if parameter.eq_ignore_ascii_case("base64") => is_base64 = true,
-            Some((name, _)) if name.eq_ignore_ascii_case("charset") => {}
-            // An ordinary text.
-            _ => return None,
-        }
-    }
+    let is_base64 = parameters.any(|parameter| parameter.eq_ignore_ascii_case("base64"));
     Some((media, is_base64, comma + 1))
 }
 
@@ -107,21 +113,45 @@ fn is_text_type(media: &str) -> bool {
         "application/sql",
     ];
     let media = media.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-    media.starts_with("text/")
-        || TEXTS.contains(&&*media)
-        || media.ends_with("+xml") && media != "image/svg+xml"
+    media.starts_with("text/") || TEXTS.contains(&&*media) || media.ends_with("+xml")
 }
 
-/// Returns `true` if a type does not tell whether a file is a text.
-fn is_unknown(media: &str) -> bool {
-    matches!(media.trim().to_ascii_lowercase().as_str(), "" | "application/octet-stream")
-}
-
-/// Returns `true` if data in base64 is a text.
+/// Returns `true` if data in base64 is a text, whatever its declared type.
 fn holds_text(data: &str) -> bool {
-    let bytes = decoded(data);
-    let is_text = |text: &str| !text.contains(|letter: char| letter.is_control() && !letter.is_whitespace());
-    !bytes.is_empty() && std::str::from_utf8(&bytes).is_ok_and(is_text)
+    let has_text = |bytes: &[u8]| {
+        let text = text_in(bytes);
+        !text.is_empty()
+            && !text.contains(|letter: char| {
+                letter == char::REPLACEMENT_CHARACTER || letter.is_control() && !letter.is_whitespace()
+            })
+    };
+    // The begin of most media tells that they are none.
+    let begin = data.char_indices().nth(SAMPLE).map_or(data, |(end, _)| &data[..end]);
+    let sample = decoded(begin);
+    let is_likely = match std::str::from_utf8(&sample) {
+        Err(error) if error.error_len().is_none() => has_text(&sample[..error.valid_up_to()]),
+        _ => has_text(&sample),
+    };
+    is_likely && (begin.len() == data.len() || has_text(&decoded(data)))
+}
+
+/// Returns the text of a file in UTF-8, or in UTF-16 with a byte order mark or of ASCII letters.
+fn text_in(bytes: &[u8]) -> CompactString {
+    let of_utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        String::from_utf16_lossy(&units).into()
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => of_utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => of_utf16(rest, u16::from_be_bytes),
+        [first, 0, ..] if *first != 0 && bytes.chunks_exact(2).all(|pair| pair[1] == 0) => {
+            of_utf16(bytes, u16::from_le_bytes)
+        }
+        [0, second, ..] if *second != 0 && bytes.chunks_exact(2).all(|pair| pair[0] == 0) => {
+            of_utf16(bytes, u16::from_be_bytes)
+        }
+        _ => CompactString::from_utf8_lossy(bytes),
+    }
 }
 
 fn is_digit(byte: u8) -> bool {
@@ -131,6 +161,7 @@ fn is_digit(byte: u8) -> bool {
 /// Decodes base64 in all its variants, as the most lenient reader does: other characters are skipped, and data
 /// continues after its padding.
 fn decoded(data: &str) -> Vec<u8> {
+    let data = percent_decode_str(data).decode_utf8_lossy();
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &STANDARD,
         GeneralPurposeConfig::new()
@@ -200,7 +231,7 @@ mod tests {
         for part in [
             r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}"#,
             r#"{"type":"input_audio","input_audio":{"data":"YSBzZWNyZXQ=","format":"wav"}}"#,
-            r#"{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0x"}}"#,
+            r#"{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0xLjQKJeLjz9M="}}"#,
             r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}"#,
         ] {
             assert_eq!(changed(part), (Vec::new(), part.to_owned()));

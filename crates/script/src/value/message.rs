@@ -127,7 +127,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         is_writable: false,
         about: "All texts: content, reasoning, refusals, arguments of tools, log probabilities, citations, and those of \
                 other fields, such as the query of a search; of a request also descriptions of tools and unknown \
-                fields. Text files are decoded. Ids, names, types, media, credentials, encrypted data and fields of \
+                fields. Text files are decoded, whatever their declared type. Ids, names, types and states with the form of one, media, credentials, encrypted data and fields of \
                 the host are not texts. Check all of them to redact a text.",
         read: |map| {
             let places = event::texts(&json(map));
