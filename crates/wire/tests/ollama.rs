@@ -60,7 +60,10 @@ fn inline_images_are_sent_and_image_urls_are_rejected() {
         )
     };
     let body = chat_body(&with("data:image/png;base64,iVBOR/+8="));
-    assert!(body.contains(r#"{"role":"user","content":"what is this?","images":["iVBOR/+8="]}"#), "{body}");
+    assert!(
+        body.contains(r#"{"role":"user","content":"what is \n\nthis?","images":["iVBOR/+8="]}"#),
+        "{body}"
+    );
     let error = write(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
     assert_eq!(
         error,

@@ -11,6 +11,7 @@ mod mutations;
 mod rights;
 mod shapes;
 mod shared_secrets;
+mod joined_texts;
 mod keys;
 mod one_reading;
 mod sealed_values;

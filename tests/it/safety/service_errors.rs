@@ -14,9 +14,10 @@ const REFUSES: &str = "/*\nsecurity: true\n*/\nfn stream(event) {
     if event.text.contains(\"SECRET\") { deny(\"not this answer\", 403); }
     event
 }";
-const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
+pub(super) const ENDPOINTS: [&str; 4] =
+    ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
 
-async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
+pub(super) async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
     let body = json!({
         "model": MODEL, "stream": stream, "max_tokens": 50,
         "messages": [{"role": "user", "content": "hi"}], "input": "hi",
@@ -29,7 +30,7 @@ async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
 }
 
 /// Returns errors of services in their usual shapes, each with the word.
-fn errors() -> [(u16, Value); 7] {
+fn errors() -> [(u16, Value); 8] {
     [
         (400, json!({"error": {"message": "bad SECRETWORD here", "type": "invalid_request_error"}})),
         (
@@ -38,6 +39,7 @@ fn errors() -> [(u16, Value); 7] {
                 "type": "invalid_request_error", "code": "context_length_exceeded"}}),
         ),
         (400, json!({"error": {"message": "no", "type": "not a code, SECRETWORD", "param": ["SECRETWORD"]}})),
+        (400, json!({"error": {"message": "no", "param": "SECRETWORD"}})),
         (422, json!({"detail": [{"loc": ["body"], "msg": "SECRETWORD"}]})),
         (429, json!({"error": {"message": "wait, SECRETWORD", "type": "rate_limit_error"}})),
         (500, json!({"error": "SECRETWORD"})),

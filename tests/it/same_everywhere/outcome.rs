@@ -129,9 +129,14 @@ impl Answer {
         let Some(refusal) = other.refusal.as_ref().filter(|_| self.refusal.is_none()) else {
             return self.text.clone();
         };
-        let without =
-            |(at, found): (usize, &str)| [&self.text[..at], &self.text[at + found.len()..]].concat();
-        let mut texts = self.text.match_indices(refusal.as_str()).map(without);
+        let without = |(at, found): (usize, &str)| {
+            let (before, after) = (&self.text[..at], &self.text[at + found.len()..]);
+            // Where a protocol has one text for both, the refusal is a paragraph.
+            let apart = (before.strip_suffix("\n\n"), after.strip_prefix("\n\n"));
+            let (first, last) = (apart.0.unwrap_or(before), apart.1.unwrap_or(after));
+            [[before, after], [first, after], [before, last], [first, last]].map(|texts| texts.concat())
+        };
+        let mut texts = self.text.match_indices(refusal.as_str()).flat_map(without);
         texts.find(|text| *text == other.text).unwrap_or_else(|| format!("{} (with the refusal)", self.text))
     }
 

@@ -54,7 +54,7 @@ impl BlockTexts {
     pub fn new(kind: &str, message: &Json, items: &[Json]) -> Self {
         let text = match kind {
             "thinking" => thinking_of(message),
-            _ => message::text_with_refusal(message).into(),
+            _ => message::text_of(message).into(),
         };
         let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
         let mut chunks = VecDeque::with_capacity(own.len());

@@ -2,6 +2,7 @@
 
 use super::encoded_text::EncodedText;
 use super::escapes;
+use super::message::TEXT_BREAK;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json, MAX_DEPTH, Object};
 
@@ -248,6 +249,17 @@ pub fn set_text(event: &Json, text: &str) {
 pub fn reasoning(event: &Json) -> CompactString {
     let Some(delta) = delta(event) else { return CompactString::default() };
     REASONING.iter().find_map(|name| delta.text(name)).unwrap_or_default()
+}
+
+/// Returns the thinking of a delta, from any of the [`REASONING`] fields, for a protocol with one place for all. It
+/// begins with a paragraph where another field goes on, because filters judge each by itself. `last` is the last field.
+pub fn joined_reasoning(delta: &Json, last: &mut Option<&'static str>) -> CompactString {
+    let given = |name: &'static str| Some((name, delta.text(name)?));
+    let Some((name, text)) = REASONING.into_iter().find_map(given) else { return CompactString::default() };
+    if text.is_empty() || last.replace(name).is_none_or(|last| last == name) {
+        return text;
+    }
+    [TEXT_BREAK, &text].concat().into()
 }
 
 /// Sets the event's thinking in each of the [`REASONING`] fields that it has.
@@ -533,7 +545,7 @@ impl Kind {
             _ => {}
         }
         let is_text_source = || key == "data" && of.with("type", |kind| is(kind, "text"));
-        if is_no_text(key) && !is_text_source() && !is_unusual_state(key, value) {
+        if is_no_text(key) && !is_text_source() && !is_unusual(key, value) {
             return is_container(value).then_some(match self {
                 Self::Tools => self,
                 _ => Self::Names,
@@ -581,7 +593,10 @@ impl Kind {
             // Settings that only one protocol has.
             "extra_body" | "responses" | "anthropic" | "ollama" => Some(Self::Request),
             "tool_choice" | "function_call" | "reasoning_effort" | "service_tier" | "verbosity"
-            | "modalities" | "truncation" | "include" | "betas" => is_container(value).then_some(Self::Names),
+            | "modalities" | "truncation" | "include" | "betas" => match is_container(value) {
+                true => Some(Self::Names),
+                false => is_unusual(key, value).then_some(Self::Other),
+            },
             // Types and media of events.
             "p" | "obfuscation" | "status" | "phase" | "detail" | "data" | "bytes" => Some(Self::Other),
             // The fields of the host.
@@ -649,16 +664,35 @@ fn is_no_text(key: &str) -> bool {
         || key.starts_with("encrypted_")
 }
 
-/// Returns `true` for a state whose value is no word of a list, such as the stop text that vLLM writes to
-/// `stop_reason`.
-fn is_unusual_state(key: &str, value: &Json) -> bool {
+/// Returns `true` if the value under a key of [`is_no_text`] has not the form of one of these: then it is a text, such
+/// as a stop text that a service writes to `stop_reason`, or a sentence in place of a name.
+fn is_unusual(key: &str, value: &Json) -> bool {
     const MAX_WORD: usize = 40;
     let is_word = |text: &str| {
-        let letters = text.bytes().filter(|byte| !b"_-".contains(byte));
-        text.len() <= MAX_WORD && letters.clone().all(|byte| byte.is_ascii_alphabetic())
+        text.len() <= MAX_WORD && text.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte))
     };
-    matches!(key, "finish_reason" | "native_finish_reason" | "stop_reason" | "status" | "phase")
-        && matches!(value, Json::Text(text) if !is_word(text))
+    // Some models are named `@company/model`.
+    let is_name = |text: &str| {
+        let name = text.strip_prefix('@').unwrap_or(text);
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/+=~|".contains(&byte))
+    };
+    let is_data = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_graphic() || b"\r\n".contains(&byte))
+            || text.trim_start().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+    };
+    match value {
+        Json::Text(text) => match key {
+            "finish_reason" | "native_finish_reason" | "stop_reason" | "status" | "phase" => !is_word(text),
+            "signature" | "data" | "file_data" | "b64_json" | "image_url" | "video_url" | "input_audio"
+            | "obfuscation" | "p" => !is_data(text),
+            _ if key.ends_with("_signature") || key.starts_with("encrypted_") => !is_data(text),
+            _ => !is_name(text),
+        },
+        Json::Array(list) => {
+            list.with(|items| items.iter().any(|item| item.is_string() && is_unusual(key, item)))
+        }
+        _ => false,
+    }
 }
 
 /// Returns `true` for a text in a less usual field that is a medium: a data URL, or long data in base64.

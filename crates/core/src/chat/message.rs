@@ -3,6 +3,9 @@
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json, MisplacedValue, REPEATED, Repeats};
 
+/// The separator between the texts of a turn's model calls.
+pub const TEXT_BREAK: &str = "\n\n";
+
 /// Creates a user message: `{role: "user", content: text}`.
 pub fn user(text: impl Into<Json>) -> Json {
     with_role("user", text.into())
@@ -37,6 +40,10 @@ pub fn role_of(message: &Json) -> CompactString {
 /// Parts are joined without a separator, as models read them, so a filter can match a word that is split over
 /// two parts.
 pub fn text_of(message: &Json) -> CompactString {
+    joined(message, "")
+}
+
+fn joined(message: &Json, separator: &str) -> CompactString {
     match message.get("content") {
         Some(Json::Text(text)) => text.into(),
         Some(Json::Array(parts)) => {
@@ -49,6 +56,9 @@ pub fn text_of(message: &Json) -> CompactString {
                         let Some(rest) = left.checked_sub(text.len()) else { break };
                         left = rest;
                     }
+                    if !buffer.is_empty() && !text.is_empty() {
+                        buffer.push_str(separator);
+                    }
                     buffer.push_str(&text);
                 }
             });
@@ -58,10 +68,13 @@ pub fn text_of(message: &Json) -> CompactString {
     }
 }
 
-/// Returns the text of a model's message, followed by its refusal: the text for clients whose protocol has no
-/// refusal field.
+/// Returns the parts of the text of a model's message, followed by its refusal, as paragraphs: the text for protocols
+/// without parts and refusals. Filters have judged each by itself.
 pub fn text_with_refusal(message: &Json) -> CompactString {
-    let (mut text, refusal) = (text_of(message), message.text_or_empty("refusal"));
+    let (mut text, refusal) = (joined(message, TEXT_BREAK), message.text_or_empty("refusal"));
+    if !text.is_empty() && !refusal.is_empty() {
+        text.push_str(TEXT_BREAK);
+    }
     text.push_str(&refusal);
     text
 }

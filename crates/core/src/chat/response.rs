@@ -76,9 +76,6 @@ impl Head {
 /// The key under which a summed usage stores the usage of the last model call.
 pub const LAST_CALL: &str = "last_call";
 
-/// The separator between the texts of a turn's model calls.
-pub const TEXT_BREAK: &str = "\n\n";
-
 /// Returns the tokens of the prompt that came from a cache of the service, from any of the fields that services use:
 /// those of OpenAI, DeepSeek and Moonshot.
 pub fn cached_tokens(usage: &Json) -> Option<i64> {

@@ -5,7 +5,8 @@
 
 use super::assembly::Kernel;
 use super::form::Form;
-use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
+use crate::chat::message::TEXT_BREAK;
+use crate::chat::response::{LAST_CALL, natural_finish};
 use crate::chat::{ModelCall, content_blocks, delta, event, message, split};
 use crate::context::{Events, Turn};
 use crate::error::Error;

@@ -236,11 +236,11 @@ impl Progress {
         let own = message::text_of(&message);
         if !own.is_empty() {
             // Citations and signatures refer to the text of the last model call.
-            let earlier = texts.join(response::TEXT_BREAK) + response::TEXT_BREAK;
+            let earlier = texts.join(message::TEXT_BREAK) + message::TEXT_BREAK;
             content_blocks::remember_before(&message, &earlier);
             texts.push(own);
         }
-        message::set_text(&message, &texts.join(response::TEXT_BREAK));
+        message::set_text(&message, &texts.join(message::TEXT_BREAK));
         answer
     }
 

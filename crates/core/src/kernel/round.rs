@@ -196,6 +196,7 @@ async fn answered(
     match answer? {
         Answer::Whole(whole) => {
             if reads_answers(kernel) {
+                stream::check_choices(&whole)?;
                 response::join_texts(&whole);
             }
             call.whole(&whole);

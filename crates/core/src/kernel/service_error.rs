@@ -14,7 +14,7 @@ const MAX_TEXTS: usize = 64;
 /// The text in place of one that a filter changed. What filters add to answers does not belong to an error.
 const REMOVED: &str = "a filter of this host removed the text of this error; the host's log has its status";
 /// The keys of codes, which programs read and filters do not.
-const CODES: [&str; 6] = ["type", "code", "status", "param", "reason", "object"];
+const CODES: [&str; 5] = ["type", "code", "status", "reason", "object"];
 
 /// Runs each text of a service's error through the stream chain, as an answer of its own, and removes those that a
 /// filter changes or refuses.

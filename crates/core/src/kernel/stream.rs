@@ -29,6 +29,21 @@ impl Kernel {
     }
 }
 
+/// Checks that hooks can read the choices of an answer: a list of objects.
+///
+/// # Errors
+/// Returns a provider error for any other value.
+pub(super) fn check_choices(answer: &Json) -> Result<(), Error> {
+    let is_object = |choice: &Json| choice.as_object().is_some();
+    match answer.get("choices") {
+        Some(Json::Array(choices)) if choices.with(|choices| choices.iter().all(is_object)) => Ok(()),
+        _ => {
+            let message = "the provider sent an answer whose `choices` are not a list of objects".to_owned();
+            Err(Error::Provider { message: message.into(), timeout: false })
+        }
+    }
+}
+
 /// Returns an event that hooks can read: an object. Any other event ends its stream.
 pub(super) fn checked(chunk: StreamChunk) -> Result<StreamChunk, Error> {
     match chunk.event.as_object() {

@@ -16,7 +16,8 @@ pub(super) fn of_message(message: &Json) -> Vec<Json> {
     let items = message.list(CONTENT_BLOCKS);
     let thinking = BlockTexts::new("thinking", message, &items);
     let text = BlockTexts::new("text", message, &items);
-    let mut building = Building { thinking, text, calls: Calls::of(message), blocks: Vec::new() };
+    let refusal = message.text_or_empty("refusal");
+    let mut building = Building { thinking, text, refusal, calls: Calls::of(message), blocks: Vec::new() };
     for item in &items {
         building.add(item);
     }
@@ -48,6 +49,7 @@ pub(super) fn without_index(item: &Json) -> Json {
 struct Building {
     thinking: BlockTexts,
     text: BlockTexts,
+    refusal: CompactString,
     calls: Calls,
     blocks: Vec<Json>,
 }
@@ -87,6 +89,8 @@ impl Building {
     fn finish(mut self) -> Vec<Json> {
         self.blocks.extend(unsigned(&self.thinking.rest));
         self.blocks.extend(part::text_block(&self.text.rest));
+        // Filters have judged it by itself.
+        self.blocks.extend(part::text_block(&self.refusal));
         self.blocks.extend(self.calls.blocks.into_iter().flatten());
         self.blocks
     }

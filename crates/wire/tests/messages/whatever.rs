@@ -2,6 +2,7 @@
 
 use super::{assembled, chunks, folded, json, written};
 use proptest::prelude::*;
+use valvehouse_core::chat::event::joined_reasoning;
 use valvehouse_core::chat::{response, split};
 use valvehouse_json::Json;
 use valvehouse_wire::messages::answer;
@@ -277,7 +278,9 @@ proptest! {
             deltas.iter().flat_map(|delta| keys.iter().filter_map(|key| delta.text(key))).map(String::from).collect()
         };
         prop_assert_eq!(sent(&events, "text"), texts(&["content", "refusal"]));
-        prop_assert_eq!(sent(&events, "thinking"), texts(&["reasoning_content", "reasoning"]));
+        let mut last = None;
+        let thoughts = deltas.iter().map(|delta| String::from(joined_reasoning(delta, &mut last)));
+        prop_assert_eq!(sent(&events, "thinking"), thoughts.collect::<String>());
         let mut sent: Vec<char> = sent(&events, "partial_json").chars().collect();
         let pieces = deltas.iter().flat_map(|delta| delta.at_path("tool_calls").items());
         let mut given: Vec<char> = pieces.flat_map(|call| call.at_path("function").text("arguments").unwrap().chars().collect::<Vec<_>>()).collect();

@@ -9,8 +9,7 @@ use crate::messages::stop_reason;
 use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_core::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
-use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::{CONTENT_BLOCKS, items, message, response};
+use valvehouse_core::chat::{CONTENT_BLOCKS, event, items, message, response};
 use valvehouse_json::Json;
 
 /// The standard fields of a chunk.
@@ -51,6 +50,10 @@ pub struct MessagesWriter {
     /// The open block's text, if it is not thinking.
     text: String,
     refuses: bool,
+    /// The field of the last thinking.
+    reasoning: Option<&'static str>,
+    /// Set if the last text was one of a refusal.
+    is_refusal: bool,
     /// Citations that wait for a text block.
     citations: Citations,
     choice: Json,
@@ -151,12 +154,20 @@ impl MessagesWriter {
             self.item(item);
         }
         let content = delta.field("content");
-        let own = REASONING.iter().find_map(|name| delta.text(name)).map(String::from);
-        self.add_thinking(&own.unwrap_or_else(|| thinking_in(&content)));
-        self.add_text(&message::text_of(delta));
-        let refusal = delta.text_or_empty("refusal");
-        self.refuses = self.refuses || !refusal.is_empty();
-        self.add_text(&refusal);
+        let own = event::joined_reasoning(delta, &mut self.reasoning);
+        self.add_thinking(&if own.is_empty() { thinking_in(&content) } else { own.into() });
+        for (is_refusal, text) in [(false, message::text_of(delta)), (true, delta.text_or_empty("refusal"))] {
+            if text.is_empty() {
+                continue;
+            }
+            // Filters have judged each by itself, so it is another block.
+            if self.is_refusal != is_refusal && matches!(self.open, Some(Open::Text(_))) {
+                self.close();
+            }
+            self.is_refusal = is_refusal;
+            self.refuses |= is_refusal;
+            self.add_text(&text);
+        }
         self.citations.add(delta);
         for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, chunk);
@@ -370,7 +381,7 @@ impl MessagesWriter {
         let before = self.text.chars().count().checked_sub(length).filter(|_| length > 0);
         before.is_some_and(|before| {
             let (earlier, own) = split_at(&self.text, before);
-            earlier.ends_with(response::TEXT_BREAK) && is_for(item, own)
+            earlier.ends_with(message::TEXT_BREAK) && is_for(item, own)
         })
     }
 

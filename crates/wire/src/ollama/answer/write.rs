@@ -4,6 +4,7 @@ use crate::calls;
 use crate::ollama::request::{OllamaRoute, call};
 use compact_str::CompactString;
 use std::time::Instant;
+use valvehouse_core::chat::message::TEXT_BREAK;
 use valvehouse_core::chat::{Ending, Fold, event, message, response};
 use valvehouse_json::{Json, Object};
 
@@ -14,6 +15,10 @@ pub struct OllamaWriter {
     model: CompactString,
     began: Instant,
     fold: Fold,
+    /// The field of the last thinking.
+    reasoning: Option<&'static str>,
+    /// Set if the last text was a refusal; `None` before the first text.
+    was_refusal: Option<bool>,
     has_first: bool,
     has_others: bool,
 }
@@ -22,7 +27,16 @@ impl OllamaWriter {
     /// Starts an answer of a route for a model.
     pub fn new(kind: OllamaRoute, model: CompactString) -> Self {
         let fold = Fold::default();
-        Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
+        Self {
+            kind,
+            model,
+            began: Instant::now(),
+            fold,
+            reasoning: None,
+            was_refusal: None,
+            has_first: false,
+            has_others: false,
+        }
     }
 
     /// Returns the line for a chunk if it contains text. Tool calls are sent complete, before the end.
@@ -34,11 +48,21 @@ impl OllamaWriter {
             return None;
         };
         self.has_first = true;
-        let rejection = choice.at_path("delta.refusal");
+        let refusal = choice.at_path("delta.refusal");
         let own = event::with_choice(chunk, choice);
-        let (mut text, thinking) = (event::text(&own), event::reasoning(&own));
-        // Ollama's format has no field for a refusal.
-        text.push_str(rejection.str_or_empty());
+        let delta = Json::from(event::delta(&own));
+        let thinking = event::joined_reasoning(&delta, &mut self.reasoning);
+        let content = event::text(&own);
+        // Ollama's format has no field for a refusal. Filters have judged it by itself, so it is another paragraph.
+        let mut text = CompactString::default();
+        for (is_refusal, part) in [(false, content.as_str()), (true, refusal.str_or_empty())] {
+            if !part.is_empty() {
+                if self.was_refusal.replace(is_refusal).is_some_and(|was| was != is_refusal) {
+                    text.push_str(TEXT_BREAK);
+                }
+                text.push_str(part);
+            }
+        }
         if text.is_empty() && thinking.is_empty() {
             return None;
         }

@@ -6,7 +6,7 @@ use crate::responses::tools::Spaces;
 use crate::responses::usage;
 use std::collections::VecDeque;
 use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::event::{self, REASONING};
 use valvehouse_core::chat::{TextChunks, items, message, response, split_texts};
 use valvehouse_json::Json;
 
@@ -28,6 +28,8 @@ pub struct ResponsesWriter {
     thoughts: Option<String>,
     /// Set if the thoughts come from a complete answer, so that those in chunks are ignored.
     has_thoughts: bool,
+    /// The field of the last thinking.
+    reasoning: Option<&'static str>,
     finish: String,
     usage: Json,
     /// The sources and log probabilities that arrived before the text they belong to.
@@ -109,6 +111,7 @@ impl ResponsesWriter {
             encrypted: VecDeque::new(),
             thoughts: None,
             has_thoughts: false,
+            reasoning: None,
             finish: String::new(),
             usage: Json::Null,
             annotations: Vec::new(),
@@ -194,11 +197,8 @@ impl ResponsesWriter {
                 None => self.blocks.push(block.deep_clone()),
             }
         }
-        if let Some(thought) = REASONING
-            .iter()
-            .find_map(|key| delta.text(key))
-            .filter(|text| !text.is_empty() && !self.has_thoughts)
-        {
+        let thought = event::joined_reasoning(&delta, &mut self.reasoning);
+        if !thought.is_empty() && !self.has_thoughts {
             self.think(&thought, &mut events);
         }
         let annotations = delta.list("annotations");
