@@ -99,7 +99,7 @@ impl BlockTexts {
     }
 
     /// Returns the text of the next remembered block, and `true` if it is unchanged since it was sealed.
-    pub fn next(&mut self) -> (String, bool) {
+    pub fn take_next(&mut self) -> (String, bool) {
         self.chunks.pop_front().unwrap_or_default()
     }
 }
@@ -116,7 +116,7 @@ pub fn reseal(message: &Json) -> bool {
         let mut texts = BlockTexts::new(kind, message, &items);
         for item in items.iter().filter(|item| is(item, kind)) {
             let added = texts.added();
-            let (text, is_sealed) = texts.next();
+            let (text, is_sealed) = texts.take_next();
             if let Some(added) = added {
                 // The added text becomes a part of this block.
                 let text = [added, text].concat();

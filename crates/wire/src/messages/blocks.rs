@@ -59,7 +59,7 @@ impl Building {
         match &*item.text_or_empty("type") {
             "text" => {
                 self.blocks.extend(self.text.added().and_then(|added| part::text_block(&added)));
-                let (text, is_sealed) = self.text.next();
+                let (text, is_sealed) = self.text.take_next();
                 if !is_sealed {
                     self.blocks.extend(part::text_block(&text));
                 } else if !text.is_empty() {
@@ -69,7 +69,7 @@ impl Building {
             }
             "thinking" => {
                 self.blocks.extend(self.thinking.added().and_then(|added| unsigned(&added)));
-                let (text, is_sealed) = self.thinking.next();
+                let (text, is_sealed) = self.thinking.take_next();
                 if !is_sealed {
                     self.blocks.extend(unsigned(&text));
                 } else {
