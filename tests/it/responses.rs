@@ -127,7 +127,7 @@ async fn a_response_equals_its_stream_except_for_ids_and_times() {
         }
         assert_eq!(plain(whole.clone()), plain(response));
         if text == "call" {
-            let usage = json!({"input_tokens": 3, "input_tokens_details": {"cached_tokens": 2}, "output_tokens": 4,
+            let usage = json!({"input_tokens": 3, "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 0}, "output_tokens": 4,
                 "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 7});
             assert_eq!(whole["usage"], usage);
         }

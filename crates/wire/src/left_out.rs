@@ -1,6 +1,6 @@
 //! The table of what a chat loses in a protocol: fields without an equivalent there.
 
-use crate::service::Protocol::{self, Chat, Messages, Ollama, Responses};
+use crate::service::Protocol::{self, Messages, Ollama, Responses};
 use std::fmt::Write;
 
 /// The fate of a field of a chat in a protocol that has no equivalent.

@@ -9,6 +9,9 @@ pub fn read(response: &Json) -> Option<Json> {
     let count = |path: &str| usage.at_path(path).as_i64().unwrap_or(0);
     let (input, output) = (count("input_tokens"), count("output_tokens"));
     let cached = Json::from([("cached_tokens", count("input_tokens_details.cached_tokens").into())]);
+    if let written @ 1.. = count("input_tokens_details.cache_write_tokens") {
+        cached.put("cache_write_tokens", written);
+    }
     let reasoning =
         Json::from([("reasoning_tokens", count("output_tokens_details.reasoning_tokens").into())]);
     Some(Json::from([
@@ -27,7 +30,10 @@ pub fn write(chat: &Json) -> Json {
     }
     let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
     let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
-    let cached = Json::from([("cached_tokens", cached_tokens(chat).unwrap_or(0).into())]);
+    let cached = Json::from([
+        ("cached_tokens", cached_tokens(chat).unwrap_or(0).into()),
+        ("cache_write_tokens", count("prompt_tokens_details.cache_write_tokens").into()),
+    ]);
     let reasoning = count("completion_tokens_details.reasoning_tokens");
     Json::from([
         ("input_tokens", input.into()),

@@ -12,7 +12,7 @@ use valvehouse_wire::openai::stream::ChatReader;
 use valvehouse_wire::responses::answer::Resource;
 use valvehouse_wire::responses::stream::{ResponsesReader, ResponsesWriter};
 use valvehouse_wire::service::Protocol;
-use valvehouse_wire::{ServiceEvent, StreamReader, messages, ollama, openai, responses};
+use valvehouse_wire::{ServiceEvent, StreamReader, messages, openai, responses};
 
 /// Any answer that all protocols can carry.
 pub(crate) fn answer() -> impl Strategy<Value = Json> {

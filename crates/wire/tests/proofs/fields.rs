@@ -291,7 +291,13 @@ pub(crate) fn kept_by(fill: &Fill, settings: &[usize], talks: &[usize], protocol
         !["top_k", "min_p", "repeat_penalty", "num_ctx"].iter().any(|own| sample.contains(own))
     });
     let mut talks = kept(TALKS, talks, ways);
-    talks.retain(|talk| !talk.starts_with('^'));
+    // OpenAI's types have neither thinking nor audio in messages, and a row of the services moves the images of results.
+    let is_odd = |talk: &str| {
+        talk.contains("reasoning_content")
+            || talk.contains("input_audio")
+            || talk.contains("IMAGE") && talk.contains("tool")
+    };
+    talks.retain(|talk| !talk.starts_with('^') && !is_odd(talk));
     fill.chat(&settings, &talks)
 }
 

@@ -69,6 +69,12 @@ fn settle_message(message: &Json) {
         }
         _ => {}
     }
+    // The default.
+    for image in parts.iter().map(|part| part.field("image_url")) {
+        if image.text("detail").is_some_and(|detail| detail == "auto") {
+            image.remove("detail");
+        }
+    }
     if message.get("content").is_some_and(|content| content.is_null()) {
         message.put("content", "");
     }

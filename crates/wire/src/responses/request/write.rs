@@ -286,8 +286,9 @@ fn part(part: &Json) -> Json {
         "image_url" => {
             let image = part.field("image_url");
             let url = image.as_str().map(Json::from).or_else(|| image.given("url"));
-            let fields =
-                [("image_url", url), ("file_id", image.given("file_id")), ("detail", image.given("detail"))];
+            // The types of OpenAI's client require the default, too.
+            let detail = image.given("detail").unwrap_or_else(|| "auto".into());
+            let fields = [("image_url", url), ("file_id", image.given("file_id")), ("detail", Some(detail))];
             let fields = fields.into_iter().filter_map(|(key, value)| Some((key, value?)));
             Json::from_fields([("type", "input_image".into())].into_iter().chain(fields))
         }
