@@ -1,7 +1,7 @@
 //! Run-time errors of scripts without their position.
 
 use super::finding::lower_first;
-use super::foreign;
+use super::functions;
 use crate::budget::ExceededLimit;
 use crate::standard::shortened_text;
 use crate::thrown::ThrownError;
@@ -181,7 +181,7 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                 _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
                     Some("one of the values is `()`; write a default with `??`, such as `value ?? 0`")
                 }
-                _ => foreign::function(name).or_else(|| operands(signature).map(help_for_operator)),
+                _ => functions::function(name).or_else(|| operands(signature).map(help_for_operator)),
             }
         }
         EvalAltResult::ErrorFor(_) => Some(
@@ -208,7 +208,7 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
             Some("the value before the last `.` is `()`; set it first, or use `ensure(path, #{})`")
         }
         EvalAltResult::ErrorDotExpr(text, _) if text.starts_with("Unknown property '") => {
-            foreign::function(text.split('\'').nth(1)?)
+            functions::function(text.split('\'').nth(1)?)
         }
         _ => None,
     }
