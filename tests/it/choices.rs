@@ -1,5 +1,5 @@
-//! What a script or an operator decides for one request, one call or one model: the filters that run, the variables,
-//! the delay of a stream; and what a model and the trace are told of it.
+//! Decisions for one request, one call or one model: the filters that run, the variables, the delay of a stream, and
+//! the calls in the trace.
 
 use crate::cli::Project;
 use crate::host::{TestHost, chat_body, streaming};

@@ -55,7 +55,7 @@ impl What<'_> {
     }
 }
 
-/// Returns `true` if a call changed its value. At the end of a stream there is no value, and no event is no change.
+/// Returns `true` if a call changed its value. The end of a stream without events has no value and changes nothing.
 pub(super) fn differ(before: &Json, after: &Json) -> bool {
     before != after && !(before.is_null() && after.is_empty())
 }

@@ -282,13 +282,13 @@ fn with_usage(
     usage: CountedUsage,
 ) -> stream::BoxStream<'static, Result<StreamChunk, Error>> {
     #[derive(Default)]
-    struct Seen {
+    struct StreamSummary {
         text: String,
         head: Option<Head>,
         has_usage: bool,
         failed: bool,
     }
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let seen = Arc::new(Mutex::new(StreamSummary::default()));
     let noted = seen.clone();
     let chunks = chunks.inspect(move |chunk| {
         let mut seen = noted.lock();
