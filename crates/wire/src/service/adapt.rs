@@ -57,6 +57,8 @@ struct Signs {
     texts: Vec<memmem::Finder<'static>>,
     /// Fields, whatever their value.
     fields: Vec<&'static str>,
+    /// Set if each message needs a content.
+    needs_content: bool,
 }
 
 /// The signs for each kind of service, in the order of the kinds.
@@ -68,6 +70,7 @@ static SIGNS: LazyLock<Vec<Signs>> = LazyLock::new(|| {
             .map(|(text, _)| memmem::Finder::new(*text))
             .collect(),
         fields: rows_of(kind).flat_map(|row| row.rule.refused_fields()).copied().collect(),
+        needs_content: rows_of(kind).any(|row| row.rule == Rule::Content),
     };
     ServiceKind::ALL.iter().map(|(_, kind)| signs(*kind)).collect()
 });
@@ -75,7 +78,7 @@ static SIGNS: LazyLock<Vec<Signs>> = LazyLock::new(|| {
 /// Returns `false` if no rule applies to a request whose bytes are sent unread: it has no tools, and its other
 /// fields are within their limits. A request that is not an object is `false`, too.
 pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
-    let Signs { texts, fields } = &SIGNS[kind as usize];
+    let Signs { texts, fields, needs_content } = &SIGNS[kind as usize];
     let mut may = false;
     let (mut model, mut about_models) = ("", Vec::new());
     scan_object(request, |key, value| {
@@ -88,7 +91,10 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
             _ => {}
         }
         may |= match key {
-            "messages" => texts.iter().any(|text| text.find(value.as_bytes()).is_some()),
+            "messages" => {
+                texts.iter().any(|text| text.find(value.as_bytes()).is_some())
+                    || *needs_content && lacks_content(value.as_bytes())
+            }
             "tools" | "tool_choice" | "parallel_tool_calls" | "functions" | "top_logprobs" => value != "null",
             // The quotes count.
             "user" | "safety_identifier" | "prompt_cache_key" => value.len() > 66,
@@ -103,6 +109,12 @@ pub fn may_apply(kind: ServiceKind, request: &[u8]) -> bool {
         } || fields.contains(&key);
     });
     may || about_models.iter().any(|key| rows_of(kind).any(|row| row.rule.refuses_field_of(key, model)))
+}
+
+/// Returns `true` if messages have fewer contents than roles.
+fn lacks_content(messages: &[u8]) -> bool {
+    let count = |key: &str| memmem::find_iter(messages, key).count();
+    count("\"content\"") < count("\"role\"")
 }
 
 fn is_decimal(number: &str) -> bool {
