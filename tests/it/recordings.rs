@@ -327,9 +327,10 @@ async fn errors_keep_their_status_and_reason() {
                 let answer = host.chat(&body).await;
                 let message = expected.and_then(Value::as_str).unwrap();
                 if recording.status() == 401 {
-                    // The key is the host's.
+                    // The key is the host's; the name of this header is not quoted.
+                    let named = message.replace("x-api-key", "API key");
                     assert_eq!(answer.status, 502, "{}", recording.name);
-                    assert!(answer.message().contains(message), "{}: {}", recording.name, answer.body());
+                    assert!(answer.message().contains(&named), "{}: {}", recording.name, answer.body());
                     continue;
                 }
                 assert_eq!(answer.status, recording.status(), "{}", recording.name);

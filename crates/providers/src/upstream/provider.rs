@@ -178,7 +178,9 @@ impl Upstream {
         if self.credentials.are_of_callers() || is_about_content {
             return Error::Answered { provider, status, body, retry_after };
         }
-        let own_message = message_of(&body).unwrap_or_else(|| body.to_string());
+        // Claude Code takes every error with the name of this header for one about its own key.
+        let own_message =
+            message_of(&body).unwrap_or_else(|| body.to_string()).replace("x-api-key", "API key");
         let (code, message) = match &self.keyless {
             Some(help) => (
                 "provider_key_missing",
