@@ -150,8 +150,8 @@ async fn go_on(
 struct Past {
     /// The state of the summary.
     summary: Json,
-    /// The number of messages covered by the summary, or never shown to a model if there is no summary; system
-    /// messages are not counted.
+    /// The number of messages that the summary covers; without a summary, of those left out of every model call.
+    /// System messages are not counted.
     covered: u64,
     /// The latest messages, some of which may be covered.
     tail: Vec<Json>,

@@ -150,7 +150,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("http.fetch", "http::get(url)"),
 ];
 
-/// Returns a hint for a module of the host before a dot: `http.get(…)`. The parameters of hooks are no modules.
+/// Returns a hint for a module of the host before a dot: `http.get(…)`. A parameter of a hook is a variable.
 fn of_module(problem: &Diagnostic) -> Option<String> {
     let module = problem.message.strip_prefix("undefined variable: ")?;
     let functions = engine::in_module(module)?;
