@@ -245,6 +245,17 @@ impl Object {
         self.0.lock().items.has_text(key)
     }
 
+    /// Calls a closure with a short string without copying it, `None` if the value is not a string. The closure must not
+    /// access this object.
+    pub fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&str>) -> R) -> R {
+        self.0.lock().items.with_word(key, look)
+    }
+
+    /// Returns `false` if the object certainly lacks these keys. Nothing is read to find out.
+    pub fn may_have(&self, keys: &[&str]) -> bool {
+        self.0.lock().items.may_have(keys)
+    }
+
     /// Calls a closure with the value of a key without copying it. The closure must not access this object.
     pub fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
         self.0.lock().items.with(key, look)

@@ -67,8 +67,30 @@ impl Fields {
             Self::Read(entries) => {
                 entries.get(key).is_some_and(|value| matches!(value, Json::Text(text) if !text.is_empty()))
             }
+            Self::Unread(unread) if !unread.keys.may_have(key) => false,
             Self::Unread(unread) => lazy_object::from_value_of(&unread.spelling, key)
                 .is_some_and(|spelling| spelling.starts_with(b"\"") && !spelling.starts_with(b"\"\"")),
+        }
+    }
+
+    /// Calls a closure with a short string, without reading an unread object.
+    pub(super) fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&str>) -> R) -> R {
+        if let Self::Unread(unread) = self
+            && unread.keys.may_have(key)
+            && let Some([b'"', rest @ ..]) = lazy_object::from_value_of(&unread.spelling, key)
+            && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+            && rest[end] == b'"'
+        {
+            return look(std::str::from_utf8(&rest[..end]).ok());
+        }
+        self.with(key, |value| look(value.and_then(Json::as_str)))
+    }
+
+    /// Returns `true` if an object may have one of these keys.
+    pub(super) fn may_have(&self, keys: &[&str]) -> bool {
+        match self {
+            Self::Read(entries) => keys.iter().any(|key| entries.get(key).is_some()),
+            Self::Unread(unread) => keys.iter().any(|key| unread.keys.may_have(key)),
         }
     }
 

@@ -15,6 +15,41 @@ pub fn scan_object<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) 
     read.is_some() && object.at == text.len()
 }
 
+/// Reads the outermost entries of a JSON object like [`scan_object`], and calls `member` with each entry of the objects
+/// in the list under the key `list`, and with `None` after each item of it. Keys of items may have escapes.
+pub fn scan_object_and_list<'a>(
+    text: &'a [u8],
+    list: &str,
+    mut entry: impl FnMut(&'a str, &'a str),
+    mut member: impl FnMut(Option<(&'a str, &'a str)>),
+) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
+    let read = object.members(b'{', b'}', |own| {
+        let (key, is_plain) = own.key()?;
+        let (key, first) = (is_plain.then(|| &text[key.0..key.1])?, own.peek()?);
+        let start = own.at;
+        if first == b'[' && key == list {
+            own.members(b'[', b']', |own| {
+                match own.peek()? {
+                    b'{' => own.object(2, |key, value| {
+                        member(Some((&text[key.0..key.1], &text[value.0..value.1])))
+                    })?,
+                    _ => own.value(2)?,
+                }
+                member(None);
+                Some(())
+            })?;
+        } else {
+            own.value(1)?;
+        }
+        entry(key, &text[start..own.at]);
+        Some(())
+    });
+    object.space();
+    read.is_some() && object.at == text.len()
+}
+
 /// Returns the length and the keys of the object that starts here if it has only plain values, no escapes in
 /// keys and, as far as a quick check shows, no repeated keys.
 pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
@@ -41,7 +76,7 @@ pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
         let end = start + if is_wanted { key.len() } else { rest.iter().position(|byte| *byte == b'"')? };
         object.at = end + 1;
         object.take(b':')?;
-        object.space();
+        object.peek()?;
         if is_wanted {
             return text.get(object.at..);
         }
@@ -70,6 +105,7 @@ struct LazyObject<'a> {
 }
 
 impl LazyObject<'_> {
+    #[inline(never)]
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
             self.at += 1;
@@ -77,11 +113,17 @@ impl LazyObject<'_> {
     }
 
     /// Returns the next byte that is not white space.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        if byte > b' ' {
+            return Some(byte);
+        }
         self.space();
         self.bytes.get(self.at).copied()
     }
 
+    #[inline]
     fn take(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
@@ -93,7 +135,7 @@ impl LazyObject<'_> {
             if depth == 0 && !is_plain {
                 return None;
             }
-            own.space();
+            own.peek()?;
             let start = own.at;
             own.value(depth + 1)?;
             entry(key, (start, own.at));
@@ -103,7 +145,7 @@ impl LazyObject<'_> {
 
     /// Scans a key and its colon. Returns its span, and `true` if it has no escapes.
     fn key(&mut self) -> Option<(Span, bool)> {
-        self.space();
+        self.peek()?;
         let start = self.at + 1;
         let is_plain = self.string()?;
         let key = (start, self.at - 1);
@@ -128,10 +170,11 @@ impl LazyObject<'_> {
         }
         loop {
             member(self)?;
-            if self.peek()? == close {
-                return self.take(close);
+            match self.peek()? {
+                b',' => self.at += 1,
+                byte if byte == close => return self.take(close),
+                _ => return None,
             }
-            self.take(b',')?;
         }
     }
 

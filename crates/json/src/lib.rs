@@ -28,7 +28,7 @@ mod value;
 mod walk;
 mod write;
 
-pub use lazy_object::{raw_value, scan_object};
+pub use lazy_object::{raw_value, scan_object, scan_object_and_list};
 pub use number::Number;
 pub use parse::ParseError;
 pub use text::Text;
