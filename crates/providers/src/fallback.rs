@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;
+use valvehouse_core::chat::Outline;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -134,9 +135,16 @@ impl Choice {
         stream: bool,
         exchange: &Exchange,
     ) -> Result<PassthroughAnswer, Error> {
-        let bytes = body.encode().map_err(|error| Error::invalid(error.to_string(), None))?;
-        let request = ForwardRequest { body: bytes.into(), stream, model: &self.model, exchange };
-        if let Some(forwarded) = self.provider.forward(request) {
+        let bytes: Bytes = body.encode().map_err(|error| Error::invalid(error.to_string(), None))?.into();
+        if let Some(outline) = Outline::read(&bytes)
+            && let Some(forwarded) = self.provider.forward(ForwardRequest {
+                body: bytes.clone(),
+                outline: &outline,
+                stream,
+                model: &self.model,
+                exchange,
+            })
+        {
             return forwarded.await;
         }
         let answer = self.provider.chat(Request::new(body, stream)).await?;

@@ -1,17 +1,13 @@
 //! Truncation of conversations at points that preserve tool calls and their results.
 
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// Returns `true` if a message has this role.
 pub fn is_role(message: &Json, role: &str) -> bool {
     match message {
-        Json::Object(object) => has_role(object, role),
+        Json::Object(object) => object.with_word("role", |own| own == Some(role)),
         _ => false,
     }
-}
-
-fn has_role(message: &Object, role: &str) -> bool {
-    message.with("role", |value| matches!(value, Some(Json::Text(own)) if own == role))
 }
 
 /// Returns all system messages, followed by the newest other messages, at most `count`.
@@ -60,7 +56,9 @@ pub(crate) fn join_split_answers(body: &Json) {
 
 /// Returns `true` for an assistant message with tool calls.
 fn calls(message: &Json) -> bool {
-    is_role(message, "assistant") && message.get("tool_calls").is_some_and(|calls| !calls.is_empty())
+    let Json::Object(fields) = message else { return false };
+    fields.with("tool_calls", |calls| calls.is_some_and(|calls| !calls.is_empty()))
+        && fields.with_word("role", |role| role == Some("assistant"))
 }
 
 /// Appends a part of an answer to its first message: texts and lists are appended, other fields are added.

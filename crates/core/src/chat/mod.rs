@@ -20,6 +20,7 @@ pub mod media;
 pub(crate) mod log_probabilities;
 pub mod message;
 mod messages;
+mod outline;
 mod parts;
 mod plain;
 pub mod request;
@@ -37,6 +38,7 @@ pub use ending::Ending;
 #[cfg(feature = "typed")]
 pub use messages::serialized;
 pub use messages::{IntoMessages, Message};
+pub use outline::{MessageTraits, Outline};
 pub use parts::ChunkParts;
 pub use plain::{ONLY_ANTHROPIC, ONLY_OLLAMA, left_out, plain};
 pub use request::ChatRequest;

@@ -6,7 +6,7 @@ use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
-use crate::chat::{ending, event, message, plain, response};
+use crate::chat::{Outline, ending, event, message, plain, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -15,6 +15,7 @@ use crate::provider::{
     fit,
 };
 use crate::tool::SchemaDialect;
+use bytes::Bytes;
 use compact_str::CompactString;
 use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -73,9 +74,10 @@ async fn forward(
     let provider = provider(kernel)?;
     // The receiver of the bytes speaks the OpenAI API.
     let plain = plain(request_body);
-    let bytes = plain.encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?;
+    let bytes: Bytes = plain.encode_raw().map_err(|error| Error::invalid(error.to_string(), None))?.into();
     let (model, exchange) = (request_body.text_or_empty("model"), turn.exchange());
-    let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
+    let Some(outline) = Outline::read(&bytes) else { return Ok(None) };
+    let request = ForwardRequest { body: bytes.clone(), outline: &outline, stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
     exchange.begin_call();
     let call = TracedCall::begin(turn.trace(), provider.name(), &model, || request_body.clone());

@@ -1,7 +1,7 @@
 //! The contract of a provider: requests, answers and the trait.
 
 use crate::breaker::OpenState;
-use crate::chat::{ChunkParts, Head, event};
+use crate::chat::{ChunkParts, Head, Outline, event};
 use crate::context::{Exchange, Header, Turn};
 use crate::error::Error;
 use crate::metrics::Service;
@@ -43,6 +43,8 @@ impl Request {
 pub struct ForwardRequest<'a> {
     /// The body to send.
     pub body: Bytes,
+    /// The fields of the body.
+    pub outline: &'a Outline<'a>,
     /// Set if the body requests a streamed answer.
     pub stream: bool,
     /// The model named in the body.

@@ -12,7 +12,7 @@ use valvehouse_json::{Json, Object};
 use valvehouse_json_schema::Schema;
 
 /// The start of the field in an unparsed body.
-const FIELD: &str = "\"response_format\"";
+const FIELD: &str = "response_format";
 
 /// A provider around another one that checks the answers to requests with `response_format`. Other requests
 /// pass unchanged.
@@ -232,13 +232,12 @@ impl Provider for FormattedProvider {
         Box::pin(self.ask(request))
     }
 
-    /// A body that may request a format is not forwarded unparsed.
+    /// A body that requests a format is not forwarded unparsed.
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
     ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
-        let may_ask = std::str::from_utf8(&request.body).is_ok_and(|text| text.contains(FIELD));
-        if may_ask { None } else { self.inner.forward(request) }
+        if request.outline.has(FIELD) { None } else { self.inner.forward(request) }
     }
 
     fn has_route(&self, path: &str) -> bool {

@@ -4,7 +4,7 @@ use super::provider::FormattedProvider;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{Outline, message, response};
 use valvehouse_core::context::{Exchange, FormatCheck, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
@@ -232,9 +232,12 @@ async fn requests_without_a_response_format_pass_unchanged() {
     }
     let exchange = Exchange::default();
     let forward = |body: &'static [u8]| {
+        let outline = Outline::read(body).unwrap();
         let body = Bytes::from_static(body);
-        formatted.forward(ForwardRequest { body, stream: true, model: "m", exchange: &exchange })
+        let request =
+            ForwardRequest { body, outline: &outline, stream: true, model: "m", exchange: &exchange };
+        formatted.forward(request).is_some()
     };
-    assert!(forward(br#"{"model":"m"}"#).is_some());
-    assert!(forward(br#"{"model":"m","response_format":{"type":"json_object"}}"#).is_none());
+    assert!(forward(br#"{"model":"m"}"#));
+    assert!(!forward(br#"{"model":"m","response_format":{"type":"json_object"}}"#));
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::chat::{Fold, Outline, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, Provider, Request, StreamChunk};
 use valvehouse_json::Json;
@@ -185,7 +185,8 @@ async fn an_ollama_answer_is_translated_to_the_format_of_openai() {
     assert_eq!(body, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false}"#);
     let exchange = valvehouse_core::context::Exchange::default();
     let body = Bytes::new();
-    let request = ForwardRequest { body, stream: false, model: "m", exchange: &exchange };
+    let outline = &Outline::default();
+    let request = ForwardRequest { body, outline, stream: false, model: "m", exchange: &exchange };
     assert!(lab.forward(request).is_none());
 }
 

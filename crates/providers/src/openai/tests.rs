@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Timeouts;
-use valvehouse_core::chat::{Fold, message, response};
+use valvehouse_core::chat::{Fold, Outline, message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk};
@@ -127,7 +127,14 @@ impl Server {
 
     async fn forward(&self, body: &'static str) -> PassthroughAnswer {
         let exchange = Exchange::default();
-        let request = ForwardRequest { body: body.into(), stream: true, model: "m", exchange: &exchange };
+        let outline = Outline::read(body.as_bytes()).unwrap_or_default();
+        let request = ForwardRequest {
+            body: body.into(),
+            outline: &outline,
+            stream: true,
+            model: "m",
+            exchange: &exchange,
+        };
         self.provider.forward(request).unwrap().await.unwrap()
     }
 }
@@ -302,7 +309,9 @@ async fn bytes_are_forwarded_unchanged_in_both_directions() {
     let busy =
         || (axum::http::StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")], "busy").into_response();
     let (exchange, busy) = (Exchange::default(), service(busy).await);
-    let request = ForwardRequest { body: odd.into(), stream: true, model: "m", exchange: &exchange };
+    let outline = Outline::read(odd.as_bytes()).unwrap_or_default();
+    let request =
+        ForwardRequest { body: odd.into(), outline: &outline, stream: true, model: "m", exchange: &exchange };
     let refused = busy.provider.forward(request).unwrap().await;
     let Err(Error::Answered { status: 503, retry_after, .. }) = refused else { panic!("not refused") };
     assert_eq!(retry_after.as_deref(), Some("3"));

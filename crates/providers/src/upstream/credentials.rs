@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::{Secret, SecretSource};
+use valvehouse_core::chat::Outline;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::provider::{ForwardRequest, Provider};
@@ -114,7 +115,8 @@ impl Credentials {
 /// Returns `true` if a provider forwards bytes. The future is dropped, so no request is sent.
 fn forwards(provider: &dyn Provider) -> bool {
     let exchange = Exchange::default();
-    let request = ForwardRequest { body: bytes::Bytes::new(), stream: false, model: "", exchange: &exchange };
+    let (body, outline) = (bytes::Bytes::new(), &Outline::default());
+    let request = ForwardRequest { body, outline, stream: false, model: "", exchange: &exchange };
     provider.forward(request).is_some()
 }
 

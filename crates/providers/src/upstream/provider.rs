@@ -222,10 +222,11 @@ impl Upstream {
     }
 
     /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
-    fn takes_bytes(&self, body: &Bytes) -> bool {
+    fn takes_bytes(&self, request: &ForwardRequest<'_>) -> bool {
         let Some(kind) = self.service else { return true };
-        !service::may_apply(kind, body)
-            || Json::parse_shared(body).is_ok_and(|body| matches!(service::adapt(kind, &body), Ok(None)))
+        !service::may_apply(kind, request.outline)
+            || Json::parse_shared(&request.body)
+                .is_ok_and(|body| matches!(service::adapt(kind, &body), Ok(None)))
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
@@ -362,7 +363,7 @@ impl Provider for Upstream {
         &'a self,
         request: ForwardRequest<'a>,
     ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
-        let forwards = self.credentials.forwards() && self.takes_bytes(&request.body);
+        let forwards = self.credentials.forwards() && self.takes_bytes(&request);
         forwards.then(|| Box::pin(self.pass_on(request)) as _)
     }
 

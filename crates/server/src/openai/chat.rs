@@ -11,14 +11,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
-use valvehouse_core::chat::{ChatRequest, event, message, response};
+use valvehouse_core::chat::{ChatRequest, Outline, event, message, response};
 use valvehouse_core::context::{AnswerEdit, Context, EmittedEvent, SplitTurn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
-use valvehouse_json::{Json, scan_object};
+use valvehouse_json::Json;
 
 /// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
@@ -37,11 +37,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (key_user, bytes) = received(&app, &parts, body).await?;
     // To record everything, each answer must be parsed.
     if !app.traces.keeps_everything()
-        && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)
+        && let Some(outline) = snapshot.may_forward().then(|| Outline::read(&bytes)).flatten()
+        && let Some((ready, model, stream)) = nobody_looks(snapshot, &outline)
         && let Some(provider) = ready.kernel.provider()
     {
         let exchange = exchange::of(&app, &parts.headers, Arc::new(app.memory.share()));
-        let request = ForwardRequest { body: bytes.clone(), stream, model, exchange: &exchange };
+        let body = bytes.clone();
+        let request = ForwardRequest { body, outline: &outline, stream, model, exchange: &exchange };
         if let Some(forwarded) = provider.forward(request) {
             let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
             let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
@@ -105,18 +107,17 @@ impl Endpoint for OpenAi {
 
 /// Returns the model and the stream flag of a request that can be forwarded unchanged, because no filter,
 /// tool or setting applies to it. A request with a field of this host is parsed instead.
-fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a str, bool)> {
-    if !snapshot.may_forward() {
-        return None;
-    }
+fn nobody_looks<'a>(snapshot: &Snapshot, outline: &Outline<'a>) -> Option<(Ready, &'a str, bool)> {
     let (mut model, mut stream, mut has_messages, mut is_plain) = (None, None, false, true);
-    let is_object = scan_object(bytes, |key, value| match key {
-        "model" => is_plain &= model.replace(value).is_none(),
-        "stream" => is_plain &= stream.replace(value).is_none(),
-        "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
-        key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
-    });
-    if !(is_object && is_plain && has_messages) {
+    for (key, value) in outline.fields() {
+        match key {
+            "model" => is_plain &= model.replace(value).is_none(),
+            "stream" => is_plain &= stream.replace(value).is_none(),
+            "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
+            key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
+        }
+    }
+    if !(is_plain && has_messages) {
         return None;
     }
     // A name with escapes requires a parser.

@@ -2,6 +2,7 @@
 
 use compact_str::CompactString;
 use std::collections::HashMap;
+use valvehouse_core::chat::MessageTraits;
 use valvehouse_json::{Json, Object};
 
 /// A request while rules are applied. The original is never changed.
@@ -9,6 +10,8 @@ pub(super) struct Draft {
     body: Object,
     is_copied: bool,
     messages: Vec<Message>,
+    /// The traits of the messages before any change.
+    traits: MessageTraits,
     are_messages_changed: bool,
     tool_parts: Option<Vec<(usize, Part)>>,
     /// The names of the changed fields, without duplicates.
@@ -42,7 +45,7 @@ impl Part {
         if fields.with("tool_calls", |calls| calls.is_some_and(|calls| !calls.is_empty())) {
             return Some(Self::Calls);
         }
-        let is_result = fields.with("role", |role| role.is_some_and(|role| role.as_str() == Some("tool")));
+        let is_result = fields.with_word("role", |role| role == Some("tool"));
         is_result.then_some(Self::Result)
     }
 }
@@ -50,12 +53,15 @@ impl Part {
 impl Draft {
     pub(super) fn new(body: &Object) -> Self {
         let message = |value| Message { value, is_copied: false };
+        let messages: Vec<Message> = items(body, "messages").into_iter().map(message).collect();
+        let traits = MessageTraits::of(messages.iter().map(|message| &message.value));
         Self {
             body: body.clone(),
             is_copied: false,
-            messages: items(body, "messages").into_iter().map(message).collect(),
+            messages,
+            traits,
             are_messages_changed: false,
-            tool_parts: None,
+            tool_parts: (!traits.is_rich).then(Vec::new),
             changed: Vec::new(),
             renamed: HashMap::new(),
         }
@@ -106,6 +112,11 @@ impl Draft {
         if !self.changed.contains(&changed) {
             self.changed.push(changed);
         }
+    }
+
+    /// Returns what the messages have; `None` once they were changed.
+    pub(super) fn traits(&self) -> Option<&MessageTraits> {
+        (!self.are_messages_changed).then_some(&self.traits)
     }
 
     /// Returns the number of messages.

@@ -5,6 +5,7 @@ use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, formats, history, ids, pairs, results, schema, tools, turns};
 use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
+use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
 
 /// A rule of services, with its data.
@@ -87,21 +88,60 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// Returns the fields that the rule is about whatever their value.
-    pub(super) fn refused_fields(&self) -> &[&'static str] {
-        match self {
-            Self::Foreign(names) => names,
-            Self::Rename(name, _) => std::slice::from_ref(name),
-            _ => &[],
-        }
+    /// Returns `false` if the rule is about messages and finds nothing to change in these, and `None` if it is about other
+    /// fields.
+    pub(super) fn finds_in(&self, messages: &MessageTraits) -> Option<bool> {
+        let finds = match self {
+            Self::PairedResults
+            | Self::Results
+            | Self::Images
+            | Self::TextResults
+            | Self::Arguments
+            | Self::Calls
+            | Self::Content
+            | Self::CallIds { .. } => false,
+            Self::BlankTexts => true,
+            Self::Developer => messages.has_developer,
+            Self::Turns => messages.has_empty,
+            Self::Participants(_) => messages.has_name,
+            Self::Order | Self::MessageFields(_) | Self::Prefill(_) => messages.has_assistant,
+            _ => return None,
+        };
+        Some(finds || messages.is_rich)
     }
 
-    /// Returns `true` if the rule is about this field of a request for this model, unless that depends on its value.
-    pub(super) fn refuses_field_of(&self, field: &str, model: &str) -> bool {
-        match self {
-            Self::Levels => field == "reasoning_effort" && least_effort(model).is_none(),
-            Self::Sampling => fields::SAMPLING.iter().any(|(own, _)| *own == field) && always_thinks(model),
-            Self::ThinkingLimit => field == "max_tokens" && is_thinking(model),
+    /// Returns `false` if the rule does not change a request for this model that has no tools.
+    pub(super) fn may_change(&self, outline: &Outline<'_>, model: &str) -> bool {
+        if let Some(finds) = self.finds_in(&outline.messages) {
+            return finds;
+        }
+        let is_present = |names: &[&str]| names.iter().any(|name| outline.has(name));
+        let any_of =
+            |names: &[&str], test: fn(&str) -> bool| names.iter().any(|name| outline.any(name, test));
+        match *self {
+            Self::Field(path, limit) => match path.split_once('.') {
+                Some((outer, _)) => outline.has(outer),
+                None => outline.any(path, |text| !is_within(&limit, text)),
+            },
+            Self::Least(names, least) => names.iter().any(|name| {
+                outline.any(name, |number| number.parse::<f64>().is_ok_and(|number| number < least as f64))
+            }),
+            Self::Foreign(names) => is_present(names),
+            Self::Rename(name, _) | Self::Needs(name, _) => outline.has(name),
+            Self::Levels => {
+                outline.any("reasoning_effort", |level| level == "\"max\"" || least_effort(model).is_none())
+            }
+            Self::Sampling => {
+                fields::SAMPLING.iter().any(|(name, _)| outline.has(name)) && always_thinks(model)
+            }
+            Self::ThinkingLimit => outline.has("max_tokens") && is_thinking(model),
+            Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
+                any_of(&["response_format"], |format| format.contains("json"))
+            }
+            Self::MostStops(_) => any_of(&["stop"], |stop| stop.starts_with('[')),
+            Self::Stops { .. } => outline.has("stop"),
+            Self::Whole(names) => any_of(names, |number| number.contains(['.', 'e', 'E'])),
+            // Rules of messages and of tools.
             _ => false,
         }
     }
@@ -257,4 +297,10 @@ impl Rule {
             Self::Least(..) => "raised; a negative number, which means no limit, is left out",
         }
     }
+}
+
+/// Returns `true` if a raw JSON value is a text within a limit, without escapes.
+fn is_within(limit: &TextLimit, value: &str) -> bool {
+    let text = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    text.is_some_and(|text| !text.contains('\\') && limit.fits(text))
 }
