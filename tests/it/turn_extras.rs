@@ -265,7 +265,7 @@ async fn a_wish_to_think_or_not_reaches_every_service() {
                 json!("high"),
                 json!("high"),
                 json!({"type": "adaptive", "display": "summarized"}),
-                json!({"effort": "high"}),
+                json!({"summary": "auto", "effort": "high"}),
             ],
         ),
         (

@@ -23,7 +23,7 @@ const OPTIONS: [(&str, &str); 11] = [
 ];
 
 /// The fields without an equivalent in chats.
-const OWN: [&str; 3] = ["keep_alive", "truncate", "shift"];
+const OWN: [&str; 4] = ["think", "keep_alive", "truncate", "shift"];
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -54,7 +54,9 @@ pub fn write(body: &Json, stream: bool) -> Result<Json, Error> {
         out.push(("options".into(), options));
     }
     for key in OWN {
-        if let Some(value) = body.given(key).or_else(|| body.field(ONLY_OLLAMA).given(key)) {
+        // Filters see the client's `think` as `reasoning_effort`.
+        let of_client = || body.field(ONLY_OLLAMA).given(key).filter(|_| key != "think");
+        if let Some(value) = body.given(key).or_else(of_client) {
             out.retain(|(known, _)| known != key);
             out.push((key.into(), value));
         }

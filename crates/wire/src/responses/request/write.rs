@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
-use valvehouse_core::chat::{ONLY_ANTHROPIC, history, items, media, message, plain};
+use valvehouse_core::chat::{ONLY_ANTHROPIC, ONLY_OLLAMA, history, items, media, message, plain};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -48,8 +48,11 @@ pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     let thinking = request.given("thinking");
     let thinking = thinking.or_else(|| request.field(ONLY_ANTHROPIC).given("thinking"));
-    // Without a summary, the service returns no thinking that a client could show.
-    let shows = thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.name != "none");
+    let asks_to_think = match request.field(ONLY_OLLAMA).given("think") {
+        Some(Json::Text(level)) => &*level != "none",
+        Some(think) => think.as_bool() == Some(true),
+        None => thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.name != "none"),
+    };
     let messages = request.list("messages");
     let request = plain(request);
     let own_tools = request.list("tools");
@@ -67,7 +70,8 @@ pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
     fields.extend(limit.map(|limit| ("max_output_tokens", limit)));
     fields.extend(text(&request).map(|text| ("text", text)));
-    let summary = shows.then(|| Json::from([("summary", "auto".into())]));
+    // Without a summary, the service returns no thinking that a client could show.
+    let summary = asks_to_think.then(|| Json::from([("summary", "auto".into())]));
     let reasoning = reasoning(&request, wish("reasoning").or(summary));
     fields.extend(reasoning.map(|reasoning| ("reasoning", reasoning)));
     fields.extend(request.given("top_logprobs").map(|count| ("top_logprobs", count)));
