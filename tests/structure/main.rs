@@ -29,6 +29,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-wire",
     "valvehouse-tokens",
     "valvehouse-json-schema",
+    "valvehouse-documents",
     "valvehouse-jwt",
     "valvehouse-port",
     "valvehouse-config",

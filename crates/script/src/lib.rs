@@ -19,7 +19,6 @@ mod clock;
 mod compile;
 mod coverage;
 pub mod crash;
-mod documents;
 mod warnings;
 pub mod editor;
 mod embed;

@@ -1,14 +1,9 @@
 //! `documents::…`: extracts the text of office documents, PDF files and other files.
 
-use super::argument::{RhaiResultOf, TextOrBytes, effect, fail, running, with_bytes};
+use super::argument::{RhaiResultOf, TextOrBytes, effect, fail, with_bytes};
 use super::markup;
 use super::output::{check_text, check_walk};
-use crate::budget::{self, processor_time};
-use crate::documents::Kind;
 use rhai::Module;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const FUNCTION: &str = "documents::text";
 
@@ -28,46 +23,18 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The maximum number of documents that are read at the same time; others wait. Each may need 100 MB.
-const READ_AT_ONCE: usize = 3;
-
-fn reading() -> Arc<Semaphore> {
-    static READING: OnceLock<Arc<Semaphore>> = OnceLock::new();
-    READING.get_or_init(|| Arc::new(Semaphore::new(READ_AT_ONCE))).clone()
-}
-
-/// Returns the text of a document. Archives and PDF files are read on a separate thread while the script waits, and its
-/// processor time counts as that of the script.
+/// Returns the text of a document of any kind.
 pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
-    if let Some(kind) = Kind::of(bytes) {
-        let call = running(function)?;
-        budget::reserve(bytes.len()).map_err(budget::ended)?;
-        let (bytes, limit) = (bytes.to_vec(), budget::time_limit());
-        // The reading stops when the wait ends for any reason.
-        let waiting = Arc::new(());
-        let is_over = Arc::downgrade(&waiting);
-        let read_next = reading();
-        let work = move |_permit: OwnedSemaphorePermit| {
-            let began = processor_time();
-            let spent = || began.and_then(|began| Some(processor_time()?.saturating_sub(began)));
-            let is_stopped = || is_over.strong_count() == 0 || spent().is_some_and(|spent| spent > limit);
-            let read = kind.text(&bytes, &is_stopped);
-            (read, spent().unwrap_or(Duration::ZERO))
-        };
-        let done = budget::wait(&call.turn, async {
-            let permit = read_next.acquire_owned().await.map_err(|error| error.to_string())?;
-            tokio::task::spawn_blocking(move || work(permit)).await.map_err(|error| error.to_string())
-        });
-        drop(waiting);
-        let (read, spent) =
-            done?.map_err(|error| fail(function, format!("the operation was stopped: {error}")))?;
-        budget::spend(spent).map_err(budget::ended)?;
-        let text = read.map_err(|error| fail(function, error))?;
-        check_text(function, text.len())?;
-        return Ok(text);
+    #[cfg(feature = "documents")]
+    if let Some(kind) = valvehouse_documents::DocumentKind::of(bytes) {
+        return super::binary_documents::text(function, kind, bytes);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| {
-        fail(function, "cannot read the document: it is neither DOCX, XLSX, PPTX, PDF, HTML nor UTF-8 text")
+        let readable = match cfg!(feature = "documents") {
+            true => "DOCX, XLSX, PPTX, PDF, HTML nor UTF-8 text",
+            false => "HTML nor UTF-8 text, and this host was built without the feature `documents`, which reads others",
+        };
+        fail(function, format!("cannot read the document: it is neither {readable}"))
     })?;
     let begins: String = text.trim_start().chars().take(14).collect::<String>().to_ascii_lowercase();
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {

@@ -12,6 +12,8 @@ mod argument;
 mod base64;
 mod chats;
 mod csv;
+#[cfg(feature = "documents")]
+mod binary_documents;
 mod documents;
 mod env;
 mod files;

@@ -238,9 +238,9 @@ fn length(bytes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::workbook;
-    use crate::documents::Kind;
     use crate::package::tests::{gives, refuses};
     use crate::value::dynamic_of;
+    use valvehouse_documents::DocumentKind;
     use valvehouse_json::Json;
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         ] {
             let rows = dynamic_of(&Json::parse(rows.as_bytes()).unwrap());
             let book = workbook(&rows, columns, "R&D <1>").unwrap();
-            let kind = Kind::of(&book).expect("a workbook is an archive");
+            let kind = DocumentKind::of(&book).expect("a workbook is an archive");
             assert_eq!(kind.text(&book, &|| false).unwrap().trim_end(), text);
         }
         gives(&[

@@ -10,4 +10,5 @@ mod markup;
 mod office;
 mod pdf;
 
-pub(crate) use kind::Kind;
+pub use error::DocumentError;
+pub use kind::DocumentKind;

@@ -2,7 +2,8 @@
 
 /// The reason why a document cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DocumentError {
+#[non_exhaustive]
+pub enum DocumentError {
     /// The archive or a part of it is damaged.
     #[error("the document is damaged: {0}")]
     Damaged(&'static str),
