@@ -245,10 +245,15 @@ impl Object {
         self.0.lock().items.has_text(key)
     }
 
-    /// Calls a closure with a short string without copying it, `None` if the value is not a string. The closure must not
-    /// access this object.
-    pub fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&str>) -> R) -> R {
+    /// Calls a closure with the bytes of a short string without copying it, `None` if the value is not a string. The
+    /// closure must not access this object.
+    pub fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&[u8]>) -> R) -> R {
         self.0.lock().items.with_word(key, look)
+    }
+
+    /// Returns `true` if all values are strings that are not empty, as far as it is known without reading them.
+    pub fn has_only_texts(&self) -> bool {
+        self.0.lock().items.has_only_texts()
     }
 
     /// Returns `false` if the object certainly lacks these keys. Nothing is read to find out.

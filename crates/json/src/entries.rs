@@ -134,14 +134,11 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
 pub(super) struct Unread {
     pub(super) spelling: Bytes,
     pub(super) keys: Keys,
+    /// Set if all values are strings that are not empty.
+    pub(super) has_only_texts: bool,
 }
 
 impl Unread {
-    /// Creates an unread object from its verified text and its keys.
-    pub(super) fn new(spelling: Bytes, keys: Keys) -> Self {
-        Self { spelling, keys }
-    }
-
     pub(super) fn spelling(&self) -> &Bytes {
         &self.spelling
     }

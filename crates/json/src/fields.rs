@@ -73,17 +73,22 @@ impl Fields {
         }
     }
 
-    /// Calls a closure with a short string, without reading an unread object.
-    pub(super) fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&str>) -> R) -> R {
+    /// Calls a closure with the bytes of a short string, without reading an unread object.
+    pub(super) fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&[u8]>) -> R) -> R {
         if let Self::Unread(unread) = self
             && unread.keys.may_have(key)
             && let Some([b'"', rest @ ..]) = lazy_object::from_value_of(&unread.spelling, key)
             && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
             && rest[end] == b'"'
         {
-            return look(std::str::from_utf8(&rest[..end]).ok());
+            return look(Some(&rest[..end]));
         }
-        self.with(key, |value| look(value.and_then(Json::as_str)))
+        self.with(key, |value| look(value.and_then(Json::as_str).map(str::as_bytes)))
+    }
+
+    /// Returns `true` if all values are strings that are not empty, as far as it is known without reading them.
+    pub(super) fn has_only_texts(&self) -> bool {
+        self.as_unread().is_some_and(|unread| unread.has_only_texts)
     }
 
     /// Returns `true` if an object may have one of these keys.

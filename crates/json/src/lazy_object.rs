@@ -50,20 +50,32 @@ pub fn scan_object_and_list<'a>(
     read.is_some() && object.at == text.len()
 }
 
-/// Returns the length and the keys of the object that starts here if it has only plain values, no escapes in
-/// keys and, as far as a quick check shows, no repeated keys.
-pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
-    let (mut object, mut keys) = (LazyObject { bytes: text.as_bytes(), at: 0 }, Keys::default());
+/// An object of plain values.
+pub(super) struct Flat {
+    pub(super) length: usize,
+    pub(super) keys: Keys,
+    /// Set if all values are strings that are not empty.
+    pub(super) has_only_texts: bool,
+}
+
+/// Returns the object that starts here if it has only plain values, no escapes in keys and, as far as a quick check
+/// shows, no repeated keys.
+pub(super) fn flat(text: &str) -> Option<Flat> {
+    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
+    let (mut keys, mut has_only_texts) = (Keys::default(), true);
     object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
         let key = &text[key.0..key.1];
         match own.peek()? {
             b'{' | b'[' => None,
-            _ if is_plain && keys.add(key) => own.value(0),
+            first if is_plain && keys.add(key) => {
+                has_only_texts &= first == b'"' && own.bytes.get(own.at + 1) != Some(&b'"');
+                own.value(0)
+            }
             _ => None,
         }
     })?;
-    Some((object.at, keys))
+    Some(Flat { length: object.at, keys, has_only_texts })
 }
 
 /// Returns the text of such an object from the value of a key on.

@@ -4,6 +4,7 @@
 //! against `serde_json`, which also provides the error messages.
 
 use crate::entries::Unread;
+use crate::lazy_object::Flat;
 use crate::number::Number;
 use crate::string::{self, Invalid};
 use crate::text::Text;
@@ -262,17 +263,17 @@ impl<'a> Parser<'a> {
         if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
             return Ok(None);
         }
-        let found = lazy_object::flat(&self.text[self.at..]).filter(|(length, _)| *length >= KEPT);
+        let found = lazy_object::flat(&self.text[self.at..]).filter(|flat| flat.length >= KEPT);
         if found.is_some() {
             self.left = self.left.saturating_sub(UNREAD_VALUES);
             if self.left == 0 {
                 return Err(Invalid);
             }
         }
-        Ok(found.map(|(length, keys)| {
+        Ok(found.map(|Flat { length, keys, has_only_texts }| {
             let start = self.at;
             self.at += length;
-            Unread::new(document.slice(start..self.at), keys)
+            Unread { spelling: document.slice(start..self.at), keys, has_only_texts }
         }))
     }
 

@@ -5,7 +5,7 @@ use valvehouse_json::Json;
 /// Returns `true` if a message has this role.
 pub fn is_role(message: &Json, role: &str) -> bool {
     match message {
-        Json::Object(object) => object.with_word("role", |own| own == Some(role)),
+        Json::Object(object) => object.with_word("role", |own| own == Some(role.as_bytes())),
         _ => false,
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn join_split_answers(body: &Json) {
 fn calls(message: &Json) -> bool {
     let Json::Object(fields) = message else { return false };
     fields.with("tool_calls", |calls| calls.is_some_and(|calls| !calls.is_empty()))
-        && fields.with_word("role", |role| role == Some("assistant"))
+        && fields.with_word("role", |role| role == Some(b"assistant"))
 }
 
 /// Appends a part of an answer to its first message: texts and lists are appended, other fields are added.

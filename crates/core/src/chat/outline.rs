@@ -39,17 +39,21 @@ impl MessageTraits {
                 continue;
             };
             fields.with_word("role", |role| match role {
-                Some("user" | "system") => {}
-                Some("assistant") => traits.has_assistant = true,
-                Some("developer") => traits.has_developer = true,
+                Some(b"user" | b"system") => {}
+                Some(b"assistant") => traits.has_assistant = true,
+                Some(b"developer") => traits.has_developer = true,
                 _ => traits.is_rich = true,
             });
             if fields.may_have(&SPECIAL) {
                 traits.has_name |= fields.contains("name");
                 traits.is_rich |= SPECIAL.iter().any(|name| *name != "name" && fields.contains(name));
             }
-            if !fields.has_text("content") {
-                let is_empty = fields.with_word("content", |text| text == Some(""));
+            let has_content = match fields.has_only_texts() {
+                true => fields.may_have(&["content"]),
+                false => fields.has_text("content"),
+            };
+            if !has_content {
+                let is_empty = fields.with_word("content", |text| text == Some(b""));
                 traits.has_empty |= is_empty;
                 traits.is_rich |= !is_empty;
             }

@@ -45,7 +45,7 @@ impl Part {
         if fields.with("tool_calls", |calls| calls.is_some_and(|calls| !calls.is_empty())) {
             return Some(Self::Calls);
         }
-        let is_result = fields.with_word("role", |role| role == Some("tool"));
+        let is_result = fields.with_word("role", |role| role == Some(b"tool"));
         is_result.then_some(Self::Result)
     }
 }
