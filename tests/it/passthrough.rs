@@ -136,10 +136,10 @@ async fn impossible_requests_are_rejected_in_the_protocol_of_the_caller_with_adv
     for (path, status, words) in [
         ("/v1/realtime", 404, "cannot open a realtime session"),
         ("/v1/realtime/client_secrets", 404, "cannot open a realtime session"),
-        ("/v1/files/%2e%2e%2fchat", 400, "it contains `.`, `..`"),
+        ("/v1/batches/%2e%2e%2fchat", 400, "it contains `.`, `..`"),
         ("/openai/deployments/m/audio/..;/embeddings", 400, "it contains `.`, `..`"),
         ("/openai/deployments/m/audio/%2e.;x=1/embeddings", 400, "it contains `.`, `..`"),
-        ("/v1/files/..;x/content", 400, "it contains `.`, `..`"),
+        ("/v1/batches/..;x/cancel", 400, "it contains `.`, `..`"),
         ("/v1/embeddings", 400, "is not valid JSON"),
         ("/v1/completions", 400, "`model` must be the name of a model"),
     ] {

@@ -13,6 +13,7 @@ mod shapes;
 mod shared_secrets;
 mod joined_texts;
 mod keys;
+mod known_routes;
 mod one_reading;
 mod sealed_values;
 mod service_errors;

@@ -3,7 +3,7 @@
 //! The provider is that of the request's model, or the one that has the route.
 
 use super::body::{Reading, RequestBody};
-use super::guard;
+use super::{guard, known};
 use crate::body::{BodyLimits, unpacked};
 use crate::headers::{named, sandbox};
 use crate::messages::models::is_anthropic_client;
@@ -84,6 +84,7 @@ async fn answer(
     let (mut parts, body) = request.into_parts();
     let key_user = auth::user_of_key(&app, &parts)?;
     climbs_nowhere(&path)?;
+    known::check(&parts.method, &path)?;
     unpacked(&parts.headers)?;
     let max_mb = app.config.server.max_body_mb;
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);

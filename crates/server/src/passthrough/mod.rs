@@ -7,6 +7,7 @@ pub(crate) mod azure;
 mod body;
 mod endpoint;
 mod guard;
+mod known;
 mod multipart;
 mod routes;
 

@@ -21,7 +21,6 @@ pub(crate) fn routes() -> Routes {
         .route("/v1/files", passed_on(get("Lists files of a service.", relay)))
         .route("/v1/files", with_form(post("Uploads a file to a service.", relay)))
         .route("/v1/files/{*rest}", passed_on(get("Returns a file of a service, or its content.", relay)))
-        .route("/v1/files/{*rest}", with_json(post("Changes a file of a service.", relay)))
         .route("/v1/files/{*rest}", passed_on(delete("Deletes a file of a service.", relay)))
         .route("/v1/batches", passed_on(get("Lists batches of a service.", relay)))
         .route("/v1/batches", with_json(post("Starts a batch at a service.", relay)))
