@@ -153,8 +153,8 @@ impl Lane {
         }
         self.text = text[ready..].into();
         if is_over && is_new {
-            // The text may continue although its choice has ended.
-            self.seam = unchanged_end(&text, &out, unfinished).into();
+            // The text may continue.
+            self.seam = whole_seam(unchanged_end(&text, &out, unfinished), look)?.into();
         }
         match is_same {
             true => Ok(text[seam.len()..ready].into()),
@@ -315,6 +315,10 @@ impl Lane {
                     [first.items(), vec![part(&then)]].concat().into()
                 }
                 (Json::Text(first), Json::Array(then)) => [vec![part(&first)], then.items()].concat().into(),
+                (poured @ Json::Object(_), then @ Json::Object(_)) => {
+                    merge(&then, &poured);
+                    continue;
+                }
                 (poured, _) => poured,
             };
             delta.edit(&key, joined);
@@ -327,6 +331,27 @@ impl Lane {
         fill(&poured, out);
         poured
     }
+}
+
+/// Writes the fields of an object to another one, also below.
+fn merge(into: &Json, from: &Json) {
+    for (key, value) in from.entries() {
+        match (into.field(&key), &value) {
+            (own @ Json::Object(_), Json::Object(_)) => merge(&own, &value),
+            // The values belong to a mold, so they fit.
+            _ => into.edit(&key, value),
+        }
+    }
+}
+
+/// Returns the end of a seam that is unchanged by itself. A seam that begins in the middle of a word can look like a match.
+fn whole_seam<'a, L: WindowVisitor>(mut seam: &'a str, look: &mut L) -> Result<&'a str, L::Error> {
+    while !seam.is_empty() && look.changed(seam)? != seam {
+        let word = seam.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(seam.len());
+        let next = seam[word..].chars().next().map_or(0, char::len_utf8);
+        seam = &seam[word + next..];
+    }
+    Ok(seam)
 }
 
 /// Returns the end of a processed text that was not changed and that could become part of a match.

@@ -226,3 +226,43 @@ proptest! {
         prop_assert_eq!(answer.as_str().unwrap_or_default(), expected.as_str());
     }
 }
+
+/// Removes words of ten or more digits.
+struct LongNumbers;
+
+impl WindowVisitor for LongNumbers {
+    type Error = Infallible;
+
+    fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
+        let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric());
+        let clean = |word: &'_ str| -> String {
+            let bare = word.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+            let is_number = bare.len() >= 10 && bare.bytes().all(|byte| byte.is_ascii_digit());
+            word[if is_number { bare.len() } else { 0 }..].to_owned()
+        };
+        Ok(words.map(clean).collect())
+    }
+
+    fn unfinished(&mut self, text: &str) -> Result<usize, Infallible> {
+        Ok(last_words(text, 60))
+    }
+}
+
+#[test]
+fn text_before_an_interruption_is_sent_once_although_its_end_looks_like_a_match() {
+    let events = parsed(&[
+        r#"{"choices":[{"index":0,"delta":{"content":"K and8991279919130151258493812915 25265027258584747Ab26408730414146"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content_blocks":[{"type":"text"}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"and a 37690953965771 b"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+    ]);
+    let kept = Json::object();
+    for event in &events {
+        pass(event, &kept, 60, &mut LongNumbers).unwrap();
+    }
+    let text = folded(&events).at_path("choices.0.message.content");
+    assert_eq!(
+        text,
+        Json::from("K and8991279919130151258493812915 25265027258584747Ab26408730414146and a  b")
+    );
+}
