@@ -113,13 +113,11 @@ impl Case {
     fn expected_of(&self, unstreamed: &Outcome) -> Value {
         let mut expected = unstreamed.answer.clone();
         let history = unstreamed.history.as_array().cloned().unwrap_or_default();
-        let before = |key: &str| -> String {
-            let answers = history.iter().filter(|message| message["role"] == "assistant");
-            answers.filter_map(|message| message[key].as_str()).collect()
-        };
         if let Some(first) = expected.get_mut("0").filter(|_| !self.hold) {
-            let all = before("reasoning_content") + first["reasoning_content"].as_str().unwrap_or_default();
-            first["reasoning_content"] = json!(all);
+            let answers = history.iter().filter(|message| message["role"] == "assistant");
+            let all = answers.chain([&*first]).filter_map(|message| message["reasoning_content"].as_str());
+            let all: Vec<&str> = all.filter(|text| !text.is_empty()).collect();
+            first["reasoning_content"] = json!(all.join("\n\n"));
         }
         plain(expected)
     }

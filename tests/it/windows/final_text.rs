@@ -238,7 +238,7 @@ impl Case {
                 };
                 differs("the answer", index, lane, &whole, &own)?;
                 if self.is_streamed {
-                    let all = if lane == Lane::Content || self.hold { whole } else { all.concat() };
+                    let all = if self.hold { whole } else { all.join("\n\n") };
                     differs("the stream", index, lane, &all, &received(&events, index, lane))?;
                 }
             }

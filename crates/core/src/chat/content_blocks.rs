@@ -4,7 +4,7 @@
 //! A block stores the length and a digest of its text instead of a copy, so that a redaction cannot miss one.
 
 use super::event::REASONING;
-use super::message;
+use super::message::{self, TEXT_BREAK};
 use crate::text::hex;
 use compact_str::CompactString;
 use sha2::{Digest, Sha256};
@@ -49,7 +49,8 @@ pub struct BlockTexts {
 }
 
 impl BlockTexts {
-    /// Splits the texts of a message for its blocks of a kind, `text` or `thinking`. Leading and trailing blocks whose
+    /// Splits the texts of a message for its blocks of a kind, `text` or `thinking`. Blocks of thinking are paragraphs in
+    /// their message. Leading and trailing blocks whose
     /// text is unchanged keep it; the changed text between them becomes the text of the last block there.
     pub fn new(kind: &str, message: &Json, items: &[Json]) -> Self {
         let text = match kind {
@@ -60,7 +61,7 @@ impl BlockTexts {
         let mut chunks = VecDeque::with_capacity(own.len());
         let mut rest = text.as_str();
         for item in &own {
-            let (chunk, after) = split_at(rest, length_on(item));
+            let (chunk, after) = split_at(&rest[begin_of(item, rest)..], length_on(item));
             if !is_for(item, chunk) {
                 break;
             }
@@ -79,7 +80,10 @@ impl BlockTexts {
                 break;
             }
             last.push((chunk.to_owned(), true));
-            rest = before;
+            rest = match kind {
+                "thinking" => before.strip_suffix(TEXT_BREAK).unwrap_or(before),
+                _ => before,
+            };
         }
         let between = changed.len() - last.len();
         if between > 0 {
@@ -89,6 +93,9 @@ impl BlockTexts {
         let is_added = !last.is_empty() && !rest.is_empty();
         let added = is_added.then(|| (last.len(), std::mem::take(&mut rest).to_owned()));
         chunks.extend(last.into_iter().rev());
+        if kind == "thinking" && !own.is_empty() {
+            rest = rest.strip_prefix(TEXT_BREAK).unwrap_or(rest);
+        }
         Self { chunks, added, rest: rest.to_owned() }
     }
 
@@ -198,6 +205,14 @@ impl Seal {
 pub fn length_on(item: &Json) -> usize {
     let length = item.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
     usize::try_from(length).unwrap_or(0)
+}
+
+/// Returns the position at which the text of a block begins in the rest of a message's text: blocks of thinking are
+/// paragraphs there.
+pub(super) fn begin_of(item: &Json, rest: &str) -> usize {
+    let has_text = |rest: &str| is_for(item, split_at(rest, length_on(item)).0);
+    let after_break = rest.strip_prefix(TEXT_BREAK).filter(|_| is(item, "thinking") && !has_text(rest));
+    if after_break.is_some_and(has_text) { TEXT_BREAK.len() } else { 0 }
 }
 
 /// Returns `true` if an item is sealed for this text.

@@ -1,6 +1,6 @@
 //! Conversion of a complete answer to the chunks of a stream, the inverse of [`Fold`](super::Fold).
 
-use super::{Head, message};
+use super::{Head, content_blocks, message};
 use valvehouse_json::Json;
 
 /// The chunks of a text.
@@ -105,8 +105,10 @@ fn laid_out(message: &Json, blocks: &[Json], chunks: TextChunks) -> Vec<Json> {
         if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
             let length = block.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
             let length = usize::try_from(length).unwrap_or(0);
-            let end = rest[place].char_indices().nth(length).map_or(rest[place].len(), |(at, _)| at);
-            let (text, after) = rest[place].split_at(end);
+            let begin = content_blocks::begin_of(block, &rest[place]);
+            let own = &rest[place][begin..];
+            let end = own.char_indices().nth(length).map_or(own.len(), |(at, _)| at);
+            let (text, after) = rest[place].split_at(begin + end);
             deltas.extend(chunks.of(text).map(|word| Json::from([(texts[place].1, word.into())])));
             rest[place] = after.into();
         } else if kind == "tool_use" {

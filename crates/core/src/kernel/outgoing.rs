@@ -5,6 +5,7 @@
 
 use super::assembly::Kernel;
 use super::form::Form;
+use crate::chat::event::REASONING;
 use crate::chat::message::TEXT_BREAK;
 use crate::chat::response::{LAST_CALL, natural_finish};
 use crate::chat::{ModelCall, content_blocks, delta, event, message, split};
@@ -83,6 +84,9 @@ struct Progress {
     text: String,
     /// Set if the client has text of an earlier model call; a separator precedes further text.
     has_text: bool,
+    /// Set if it has thinking of this model call, and of an earlier one.
+    thinks: bool,
+    has_thinking: bool,
     /// The finish reason of the choice in an earlier model call.
     ended: Option<CompactString>,
     /// Set if tool calls of this model call are held back.
@@ -134,7 +138,8 @@ impl AnswerStream {
         self.held_size = 0;
         for sent in self.sent.values_mut() {
             let has_text = sent.has_text || !sent.text.is_empty();
-            *sent = Progress { ended: sent.ended.take(), has_text, ..Progress::default() };
+            let has_thinking = sent.has_thinking || sent.thinks;
+            *sent = Progress { ended: sent.ended.take(), has_text, has_thinking, ..Progress::default() };
         }
         self.form.forget_calls();
         self.streamed = false;
@@ -215,7 +220,15 @@ impl AnswerStream {
         for (index, delta) in deltas(&chunk.event) {
             let text = message::text_of(&delta);
             if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
-                self.break_text(index).await?;
+                self.break_text(index, "content").await?;
+            }
+            let thinking =
+                REASONING.into_iter().find(|key| delta.text(key).is_some_and(|text| !text.is_empty()));
+            if let Some(key) = thinking {
+                self.sent(index).thinks = true;
+                if std::mem::take(&mut self.sent(index).has_thinking) {
+                    self.break_text(index, key).await?;
+                }
             }
             self.sent(index).text.push_str(&text);
         }
@@ -227,10 +240,10 @@ impl AnswerStream {
         client.send(chunk).await
     }
 
-    /// Sends the separator between the texts of two model calls.
-    async fn break_text(&self, index: i64) -> Result<(), Error> {
+    /// Sends the separator between the texts of two model calls, which filters have judged by themselves.
+    async fn break_text(&self, index: i64, key: &str) -> Result<(), Error> {
         let Some(client) = &self.client else { return Ok(()) };
-        let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
+        let delta = Json::from([("index", index.into()), (key, TEXT_BREAK.into())]);
         let template = self.first.clone().unwrap_or_else(Json::object);
         client.send(StreamChunk::new(event::complete(&delta, &template))).await
     }

@@ -10,6 +10,7 @@ use crate::messages::{cite, stop_reason};
 use crate::stream_reader::{ServiceEvent, StreamReader};
 use std::collections::VecDeque;
 use valvehouse_core::chat::content_blocks::Seal;
+use valvehouse_core::chat::message::TEXT_BREAK;
 use valvehouse_core::chat::{CONTENT_BLOCKS, Head, ONLY_ANTHROPIC};
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
@@ -196,6 +197,8 @@ pub(super) struct DeltaConverter {
     calls: usize,
     /// The number of characters in all texts so far.
     letters: usize,
+    /// The block of the last thinking.
+    thought: Option<i64>,
 }
 
 /// A block that has not been stopped.
@@ -358,7 +361,11 @@ impl DeltaConverter {
         seal.add(text);
         if key == "content" {
             self.letters += letters;
+            return Some(Json::from([(key, text.into())]));
         }
+        // Chats have one text for all thinking. Filters judge each block by itself.
+        let is_next = self.thought.replace(index).is_some_and(|last| last != index);
+        let text = if is_next { [TEXT_BREAK, text].concat() } else { text.to_owned() };
         Some(Json::from([(key, text.into())]))
     }
 

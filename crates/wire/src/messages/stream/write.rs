@@ -52,6 +52,10 @@ pub struct MessagesWriter {
     refuses: bool,
     /// The field of the last thinking.
     reasoning: Option<&'static str>,
+    /// Set once thinking was written; the next block of it is another paragraph in a chat.
+    has_thought: bool,
+    /// The length of the break before that paragraph which has arrived, in bytes.
+    skipped: usize,
     /// Set if the last text was one of a refusal.
     is_refusal: bool,
     /// Citations that wait for a text block.
@@ -251,6 +255,22 @@ impl MessagesWriter {
         }
         self.release();
         while !text.is_empty() {
+            if kind == "thinking" && self.has_thought && !matches!(self.open, Some(Open::Thinking(_))) {
+                let left = &message::TEXT_BREAK[self.skipped..];
+                if let Some(rest) = text.strip_prefix(left) {
+                    (text, self.skipped) = (rest, message::TEXT_BREAK.len());
+                } else if left.starts_with(text) {
+                    self.skipped += text.len();
+                    return;
+                } else if let skipped @ 1.. = std::mem::take(&mut self.skipped) {
+                    return self.add(&[&message::TEXT_BREAK[..skipped], text].concat(), kind);
+                }
+                if text.is_empty() {
+                    return;
+                }
+                self.skipped = 0;
+            }
+            self.has_thought |= kind == "thinking";
             let left = self.room(kind);
             let (now, rest) = left.map_or((text, ""), |left| split_at(text, left));
             self.events.text_delta(kind, now);

@@ -5,6 +5,7 @@ use crate::responses::{answer, usage};
 use crate::stream_reader::{ServiceEvent, StreamReader};
 use compact_str::CompactString;
 use std::collections::{HashMap, HashSet, VecDeque};
+use valvehouse_core::chat::message::TEXT_BREAK;
 use valvehouse_core::chat::{CONTENT_BLOCKS, items};
 use valvehouse_core::provider::StreamChunk;
 use valvehouse_json::Json;
@@ -110,12 +111,7 @@ impl ResponsesReader {
                 self.begin(place, "reasoning");
                 let index =
                     ["summary_index", "content_index"].into_iter().find_map(|key| event.get(key)?.as_i64());
-                let now = (place, index.unwrap_or(0));
-                // Each part of a summary is a paragraph.
-                let is_next = self.thought.replace(now).is_some_and(|before| before != now);
-                let text = event.text_or_empty("delta");
-                let text = if is_next { format!("\n\n{text}") } else { text.to_string() };
-                self.delta([("reasoning_content", text.into())]);
+                self.think((place, index.unwrap_or(0)), &event.text_or_empty("delta"));
             }
             "response.output_item.added" => self.added(place, &event.field("item")),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
@@ -197,7 +193,7 @@ impl ResponsesReader {
             }
             "reasoning" => {
                 if let (false, Some(text)) = (has_come, answer::shown(item)) {
-                    self.delta([("reasoning_content", text.into())]);
+                    self.think((place, 0), &text);
                 }
                 if let Some(item) = answer::opaque(item) {
                     self.block(item);
@@ -205,6 +201,13 @@ impl ResponsesReader {
             }
             _ => self.block(item.clone()),
         }
+    }
+
+    /// Adds thoughts at a position. Each part of a summary is a paragraph.
+    fn think(&mut self, now: (i64, i64), text: &str) {
+        let is_next = self.thought.replace(now).is_some_and(|before| before != now);
+        let text = if is_next { [TEXT_BREAK, text].concat() } else { text.to_owned() };
+        self.delta([("reasoning_content", text.into())]);
     }
 
     /// Adds the items of the last event whose types no event had before: some services send the answer only there.
