@@ -135,6 +135,34 @@ async fn a_tool_of_the_host_runs_only_after_an_ending_that_allows_it() {
     }
 }
 
+#[tokio::test]
+async fn text_after_an_end_belongs_to_the_same_answer() {
+    let window = "fn stream(event, state) {
+        stream::window(event, state, 20, |text| regex::replace(text, `SECRET`, \"###\"));
+    }";
+    let host = TestHost::new().filter("window", window).start().await;
+    let text = |text: &str| chunk(&json!({"content": text}), None);
+    let end = chunk(&json!({}), Some("stop"));
+    let with_text = chunk(&json!({"content": "EC"}), Some("stop"));
+    let streams = [
+        vec![text("my SEC"), end.clone(), text("RET is"), end.clone()],
+        vec![text("my SEC"), end.repeat(200), text("RET is"), end.clone()],
+        vec![text("my S"), with_text.clone(), text("RET is")],
+        vec![text("my S"), with_text, end.clone(), text("RET"), end.clone(), text(" is")],
+    ];
+    for stream in streams {
+        let stream = stream.concat() + "data: [DONE]\n\n";
+        host.upstream.reply(Reply::raw("text/event-stream", stream.clone()));
+        for endpoint in ENDPOINTS {
+            let answer = ask(&host, endpoint, "hi", true).await;
+            let body = answer.body();
+            assert!(is_complete(&answer), "{endpoint}: {body}");
+            assert!(!body.contains("SEC") && !body.contains("RET"), "{endpoint}: {stream}\n{body}");
+            assert!(body.contains("my") && body.contains("###") && body.contains("is"), "{endpoint}: {body}");
+        }
+    }
+}
+
 /// Returns `true` if the endpoint gives a call to run: one that no word of its protocol calls cut.
 fn has_call_to_run(endpoint: &str, answer: &Answer) -> bool {
     let body = answer.body();

@@ -3,7 +3,7 @@
 
 use super::case::{Case, DOOR};
 use super::upstream::Chunk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The response that a client must receive.
 #[derive(Debug, Default)]
@@ -84,9 +84,9 @@ fn run(
     let mut ends = Vec::new();
     // The usage of an earlier round is reported at the end if the client requests it.
     out.usage &= case.usage;
-    for event in round {
+    for event in seen(round) {
         let mut made = Vec::new();
-        for chunk in event {
+        for chunk in &event {
             if let Some(why) = chunk.finish {
                 ends.push((chunk.choice, why, chunk.usage));
             }
@@ -110,6 +110,52 @@ fn run(
         }
     }
     Ok(choices)
+}
+
+/// Returns the events in the order in which filters see them: an end once no text can follow, as the last of its choice.
+fn seen(round: &[Vec<Chunk>]) -> Vec<Vec<Chunk>> {
+    let ends = |event: &[Chunk]| event.iter().any(|chunk| chunk.finish.is_some());
+    let (mut now, mut late, mut ended) = (Vec::new(), Vec::<Vec<Chunk>>::new(), BTreeSet::new());
+    for event in round {
+        let mut event = event.clone();
+        if has_content(&event) && event.iter().any(|chunk| ended.contains(&chunk.choice)) {
+            now.extend(late.iter_mut().filter(|late| has_content(late)).map(without_end));
+            if ends(&event) {
+                now.push(without_end(&mut event));
+            }
+        }
+        if !ends(&event) && (has_content(&event) || late.is_empty()) {
+            now.push(event);
+            continue;
+        }
+        ended.extend(event.iter().filter(|chunk| !chunk.is_usage_alone()).map(|chunk| chunk.choice));
+        late.push(event);
+    }
+    now.extend(late);
+    now
+}
+
+fn has_content(event: &[Chunk]) -> bool {
+    event.iter().any(|chunk| {
+        let texts = [&chunk.text, &chunk.thought, &chunk.refusal];
+        texts.iter().any(|text| !text.is_empty()) || !chunk.calls.is_empty() || !chunk.sources.is_empty()
+    })
+}
+
+/// Leaves the end in an event, and returns the rest of it.
+fn without_end(event: &mut Vec<Chunk>) -> Vec<Chunk> {
+    let end = |chunk: &Chunk| Chunk {
+        choice: chunk.choice,
+        finish: chunk.finish,
+        usage: chunk.usage,
+        ..Chunk::default()
+    };
+    let ends = event.iter().map(end).collect();
+    let mut ahead = std::mem::replace(event, ends);
+    for chunk in &mut ahead {
+        (chunk.finish, chunk.usage) = (None, false);
+    }
+    ahead
 }
 
 /// Adds the part of the response that was sent before a failure.
@@ -176,6 +222,9 @@ fn settle(case: &Case, out: &mut ExpectedView, choices: Vec<Choice>, goes_on: bo
         }
         own.text += &choice.text;
         if !(goes_on && case.model.holds) {
+            if !own.thought.is_empty() && !choice.thought.is_empty() {
+                own.thought += "\n\n";
+            }
             own.thought += &choice.thought;
         }
         if !goes_on {

@@ -204,7 +204,11 @@ impl AnswerStream {
         self.deliver(StreamChunk::received(bytes::Bytes::new(), ahead, chunk.name)).await
     }
 
-    fn count_held(&mut self, chunk: &StreamChunk) -> Result<(), Error> {
+    /// Counts an event that is held back until the model call ends.
+    ///
+    /// # Errors
+    /// Returns a provider error if the held events exceed their limit.
+    pub(super) fn count_held(&mut self, chunk: &StreamChunk) -> Result<(), Error> {
         self.held_size += chunk.event.size_estimate();
         if self.held_size <= MAX_HELD {
             return Ok(());
@@ -218,10 +222,6 @@ impl AnswerStream {
 
     async fn deliver(&mut self, chunk: StreamChunk) -> Result<(), Error> {
         for (index, delta) in deltas(&chunk.event) {
-            let text = message::text_of(&delta);
-            if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
-                self.break_text(index, "content").await?;
-            }
             let thinking =
                 REASONING.into_iter().find(|key| delta.text(key).is_some_and(|text| !text.is_empty()));
             if let Some(key) = thinking {
@@ -229,6 +229,10 @@ impl AnswerStream {
                 if std::mem::take(&mut self.sent(index).has_thinking) {
                     self.break_text(index, key).await?;
                 }
+            }
+            let text = message::text_of(&delta);
+            if !text.is_empty() && std::mem::take(&mut self.sent(index).has_text) {
+                self.break_text(index, "content").await?;
             }
             self.sent(index).text.push_str(&text);
         }

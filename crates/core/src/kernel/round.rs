@@ -2,7 +2,7 @@
 //! provider, without the fields that belong to this host.
 
 use super::assembly::Kernel;
-use super::outgoing::AnswerStream;
+use super::outgoing::{AnswerStream, choices};
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -243,7 +244,7 @@ async fn streamed(
 ) -> Result<Json, Error> {
     let mut collected = AnswerCollector::new(turn.exchange().memory().map(|memory| &**memory));
     let hooked = kernel.chain().has(Hook::Stream);
-    let (mut head, mut ends) = (Json::Null, Vec::new());
+    let (mut head, mut ends, mut late) = (Json::Null, Vec::new(), LateEvents::default());
     while let Some(chunk) = chunks.next().await {
         let mut chunk = match chunk.and_then(stream::checked) {
             Ok(chunk) => chunk,
@@ -264,21 +265,19 @@ async fn streamed(
         if head.text("id").is_none_or(|id| id.is_empty()) {
             head = event::head_of(&chunk.event);
         }
-        if hooked {
-            if chunk.parts().finish {
-                ends.extend(stream::ends_of(&chunk.event));
-            }
-            let was_raw = !chunk.raw.is_empty();
-            let filtered = stream::filtered(kernel, chunk, turn).await?;
-            if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
-                outgoing.edited();
-            }
-            for chunk in filtered {
-                pass(chunk, &mut collected, turn, outgoing).await?;
-            }
-        } else {
+        if !hooked {
             pass(chunk, &mut collected, turn, outgoing).await?;
+            continue;
         }
+        if chunk.parts().finish {
+            ends.extend(stream::ends_of(&chunk.event));
+        }
+        for chunk in late.receive(chunk, outgoing)? {
+            filter(kernel, chunk, &mut collected, turn, outgoing).await?;
+        }
+    }
+    for chunk in late.events {
+        filter(kernel, chunk, &mut collected, turn, outgoing).await?;
     }
     for chunk in stream::end(kernel, head, turn).await? {
         pass(chunk, &mut collected, turn, outgoing).await?;
@@ -293,6 +292,74 @@ async fn streamed(
         response::join_texts(&answer);
     }
     Ok(answer)
+}
+
+/// The ends of choices, and what follows them, until no text can follow: some services send text after an end, or a
+/// second one. Filters see an end as the last event of its choice.
+#[derive(Default)]
+struct LateEvents {
+    events: Vec<StreamChunk>,
+    /// The choices of these events.
+    choices: BTreeSet<i64>,
+}
+
+impl LateEvents {
+    /// Takes an event. Returns those that filters see now.
+    fn receive(
+        &mut self,
+        mut chunk: StreamChunk,
+        outgoing: &mut AnswerStream,
+    ) -> Result<Vec<StreamChunk>, Error> {
+        let parts = chunk.parts();
+        let goes_on = parts.content && choices(&chunk.event).any(|(index, _)| self.choices.contains(&index));
+        let mut now = Vec::new();
+        if goes_on {
+            // The text that waits with its end comes first.
+            for late in &mut self.events {
+                if late.parts().content {
+                    now.push(without_end(late));
+                }
+            }
+            if !parts.finish {
+                now.push(chunk);
+                return Ok(now);
+            }
+            now.push(without_end(&mut chunk));
+        }
+        if !parts.finish && (parts.content || self.events.is_empty()) {
+            return Ok(vec![chunk]);
+        }
+        outgoing.count_held(&chunk)?;
+        self.choices.extend(choices(&chunk.event).map(|(index, _)| index));
+        self.events.push(chunk);
+        Ok(now)
+    }
+}
+
+/// Leaves the end in an event, and returns the rest of it.
+fn without_end(chunk: &mut StreamChunk) -> StreamChunk {
+    let (ahead, end) = event::without_finish(&chunk.event);
+    *chunk = StreamChunk::new(end);
+    StreamChunk::new(ahead)
+}
+
+/// Runs an event through the stream chain and passes the results on.
+async fn filter(
+    kernel: &Kernel,
+    chunk: StreamChunk,
+    collected: &mut AnswerCollector<'_>,
+    turn: &Turn,
+    outgoing: &mut AnswerStream,
+) -> Result<(), Error> {
+    let was_raw = !chunk.raw.is_empty();
+    let filtered = stream::filtered(kernel, chunk, turn).await?;
+    if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
+        outgoing.edited();
+    }
+    for chunk in filtered {
+        pass(chunk, collected, turn, outgoing).await?;
+    }
+    Ok(())
 }
 
 /// Adds an event to the complete answer and sends it to the client.
