@@ -57,6 +57,60 @@ const WORDS: [(&str, ErrorCode); 26] = [
     ("1113", QuotaExceeded),
 ];
 
+/// Other codes, types and states of services' errors, in lower case.
+const OTHER_WORDS: [&str; 41] = [
+    "error",
+    "invalid_request_error",
+    "invalid_request",
+    "invalid_prompt",
+    "invalid_value",
+    "invalid_type",
+    "invalid_argument",
+    "unsupported_parameter",
+    "unsupported_value",
+    "unknown_parameter",
+    "missing_required_parameter",
+    "string_above_max_length",
+    "bad_request",
+    "badrequest",
+    "badrequesterror",
+    "validation_error",
+    "model_not_found",
+    "not_found",
+    "not_found_error",
+    "notfounderror",
+    "permission_error",
+    "permission_denied",
+    "access_denied",
+    "failed_precondition",
+    "out_of_range",
+    "resource_exhausted",
+    "deadline_exceeded",
+    "timeout",
+    "timeout_error",
+    "unavailable",
+    "service_unavailable",
+    "overloaded_error",
+    "server_overloaded",
+    "server_error",
+    "internal",
+    "internal_error",
+    "internal_server_error",
+    "api_error",
+    "upstream_error",
+    "tool_use_failed",
+    "tokens",
+];
+
+/// Returns `true` for a number or a usual word of services' errors, which programs read.
+pub(crate) fn is_known(value: &Json) -> bool {
+    let Json::Text(word) = value else { return false };
+    let word = word.to_lowercase();
+    word.bytes().all(|byte| byte.is_ascii_digit())
+        || OTHER_WORDS.contains(&word.as_str())
+        || WORDS.iter().any(|(own, _)| *own == word)
+}
+
 /// The texts of errors about the length of a conversation, in lower case, for services without a code for it. All parts
 /// of an entry must occur.
 const CONTEXT_TEXTS: [&[&str]; 24] = [

@@ -30,7 +30,7 @@ pub(super) async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
 }
 
 /// Returns errors of services in their usual shapes, each with the word.
-fn errors() -> [(u16, Value); 8] {
+fn errors() -> [(u16, Value); 11] {
     [
         (400, json!({"error": {"message": "bad SECRETWORD here", "type": "invalid_request_error"}})),
         (
@@ -44,6 +44,10 @@ fn errors() -> [(u16, Value); 8] {
         (429, json!({"error": {"message": "wait, SECRETWORD", "type": "rate_limit_error"}})),
         (500, json!({"error": "SECRETWORD"})),
         (503, json!({"error": {"message": "no", "metadata": {"raw": "SECRETWORD"}}})),
+        // Single words in place of codes.
+        (400, json!({"error": {"message": "no", "code": "SECRETWORD", "type": "SECRETWORD"}})),
+        (400, json!({"error": {"message": "no", "status": "SECRETWORD", "reason": "SECRETWORD"}})),
+        (400, json!({"error": {"message": "no", "write to SECRETWORD now": {"SECRETWORD, too": 1}}})),
     ]
 }
 
@@ -94,6 +98,13 @@ fn fields() -> Vec<(&'static str, Value)> {
         ("text", json!("SECRETWORD")),
         ("delta", json!("SECRETWORD")),
         ("error", json!("SECRETWORD")),
+        ("error", json!({"code": "SECRETWORD", "type": "SECRETWORD", "message": "no"})),
+        ("error", json!({"code": 500, "metadata": {"write to SECRETWORD now": 1}})),
+        ("finish_reason", json!("SECRETWORD")),
+        ("native_finish_reason", json!("SECRETWORD")),
+        ("stop_reason", json!("SECRETWORD")),
+        ("write to SECRETWORD now", json!(1)),
+        ("other", json!({"write to SECRETWORD now": {"and SECRETWORD": [1]}})),
         ("end_turn", json!("SECRETWORD")),
         ("other", json!({"list": ["SECRETWORD"]})),
         ("logprobs", json!("SECRETWORD")),
@@ -136,6 +147,21 @@ async fn no_field_of_a_choice_passes_a_text_filter() {
                     assert!(!text.contains("SECRET"), "{key} {value} {path} {streamed} {asked}: {text}");
                 }
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_an_event_of_a_service_passes_no_filter() {
+    for filter in [GUARD, "fn stream(event) { event }"] {
+        let host = TestHost::new().filter("guard", filter).start().await;
+        for path in ENDPOINTS {
+            let event = chunk(&json!({"content": "hi"}), None);
+            let end = chunk(&json!({}), Some("stop"));
+            let stream = format!("event: SECRETWORD\n{event}event: SECRETWORD\n{end}data: [DONE]\n\n");
+            host.upstream.reply(Reply::raw("text/event-stream", stream));
+            let answer = ask(&host, path, true).await;
+            assert!(answer.body().contains("hi") && !answer.body().contains("SECRET"), "{}", answer.body());
         }
     }
 }

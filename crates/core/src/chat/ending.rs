@@ -108,6 +108,11 @@ fn known(word: &str) -> Option<&'static (&'static str, Ending)> {
         .find_map(|word| WORDS.iter().find(|(own, _)| own.eq_ignore_ascii_case(&word)))
 }
 
+/// Returns `true` for a word that services use, without details after it.
+pub(super) fn is_known(word: &str) -> bool {
+    !word.contains(':') && known(word).is_some()
+}
+
 impl Ending {
     /// Returns the ending for a service's word. An unknown word is a natural end.
     pub fn of(word: &str) -> Self {

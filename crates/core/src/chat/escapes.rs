@@ -1,5 +1,8 @@
 //! Escapes of letters in the JSON text of a tool's arguments, such as `\u00e9`, which many services write for all but
 //! ASCII letters. Guards search the letters.
+//!
+//! Texts in arguments can be JSON themselves, with escapes such as `\\u00e9`. They are searched with all escapes
+//! resolved, but sent as they are unless a guard changes them: in another text, `\\u00e9` are six characters.
 
 use compact_str::CompactString;
 
@@ -27,7 +30,7 @@ pub(super) fn resolve(text: &str) -> (CompactString, &str) {
 
 /// Returns a text with its escapes of letters resolved.
 pub(super) fn resolved(text: CompactString) -> CompactString {
-    if !text.contains("\\u") {
+    if !text.contains('\\') {
         return text;
     }
     let (mut out, rest) = resolve(&text);
@@ -35,11 +38,58 @@ pub(super) fn resolved(text: CompactString) -> CompactString {
     out
 }
 
+/// Returns a text with its escapes of letters resolved, and with those in texts that are JSON themselves.
+pub(super) fn resolved_below(text: &str) -> CompactString {
+    let text = resolved(text.into());
+    if !has_below(&text) {
+        return text;
+    }
+    parts_below(&text).map(|(_, part)| part).collect()
+}
+
+/// Returns `true` if a text may have escapes in texts that are JSON themselves.
+pub(super) fn has_below(text: &str) -> bool {
+    text.contains("\\\\")
+}
+
+/// Returns the parts of a text, each with its length in bytes: single characters, and runs of backslashes with the
+/// letter that they escape in a text below.
+pub(super) fn parts_below(text: &str) -> impl Iterator<Item = (usize, CompactString)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let backslashes = rest.len() - rest.trim_start_matches('\\').len();
+        let (length, part) = match backslashes {
+            0 => (first.len_utf8(), CompactString::from(&rest[..first.len_utf8()])),
+            // Each level of JSON doubles them, so a power of two belongs to the letter.
+            many => match read(&rest[many - 1..]) {
+                Read::Letter(Some(letter), length) => {
+                    let mut part = CompactString::from(&rest[..many - (1 << many.trailing_zeros())]);
+                    part.push(letter);
+                    (many - 1 + length, part)
+                }
+                _ => (many, rest[..many].into()),
+            },
+        };
+        rest = &rest[length..];
+        Some((length, part))
+    })
+}
+
+/// Returns the length of the end of a text that may become an escape, in bytes.
+pub(super) fn begun_below(text: &str) -> usize {
+    let Some(at) = text.rfind('\\') else { return 0 };
+    match read(&text[at..]) {
+        Read::Incomplete => text.len() - text[..at].trim_end_matches('\\').len(),
+        _ => 0,
+    }
+}
+
 /// An escape, with its length in bytes.
 enum Read {
     /// The text ends before the escape does.
     Incomplete,
-    /// `\u…`, and the letter unless JSON requires its escape.
+    /// `\u…` or `\/`, and the letter unless JSON requires its escape.
     Letter(Option<char>, usize),
     Other(usize),
 }
@@ -49,6 +99,7 @@ fn read(escape: &str) -> Read {
     match bytes.get(1) {
         None => return Read::Incomplete,
         Some(b'u') => {}
+        Some(b'/') => return Read::Letter(Some('/'), 2),
         Some(_) => return Read::Other(1 + escape[1..].chars().next().map_or(0, char::len_utf8)),
     }
     let unit = |from: usize| match escape.get(from..from + 4) {
@@ -81,6 +132,7 @@ fn read(escape: &str) -> Read {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use valvehouse_json::Json;
 
     #[test]
     fn escapes_of_letters_are_resolved_and_those_that_json_requires_stay() {
@@ -98,5 +150,26 @@ mod tests {
             assert_eq!(resolve(text), (out.into(), rest), "{text}");
         }
         assert_eq!(resolved(r"\u0041\u00".into()), r"A\u00");
+        assert_eq!(resolved(r"1\/2\\/3".into()), r"1/2\\/3");
+    }
+
+    #[test]
+    fn escapes_in_texts_below_are_resolved() {
+        let mut text = r"SEC\u0052ET a\/b \u0022".to_owned();
+        for _ in 0..4 {
+            assert!(resolved_below(&text).contains("SECRET a/b"), "{text}");
+            text = Json::from(text.as_str()).to_string();
+            assert!(Json::parse(resolved_below(&text).as_bytes()).is_ok(), "{text}");
+        }
+        for (text, below) in
+            [(r"\\\u0041", r"\\A"), (r"\\\\\\u0041", r"\\\\A"), (r"\\n\\u000a\\\\", r"\\n\\u000a\\\\")]
+        {
+            assert_eq!(resolved_below(text), below, "{text}");
+        }
+        for (text, length) in
+            [(r"a\\", 2), (r"a\\u", 3), (r"a\\u004", 6), (r"a\\u0041", 0), (r"a\\n", 0), ("a", 0)]
+        {
+            assert_eq!(begun_below(text), length, "{text}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! An event of a streamed answer: its text, and every other place that can hold text.
 
 use super::encoded_text::EncodedText;
-use super::escapes;
 use super::message::TEXT_BREAK;
+use super::{ending, escapes};
+use crate::error_code;
 use compact_str::CompactString;
+use std::sync::{Arc, Mutex, PoisonError};
 use valvehouse_json::{Array, Json, MAX_DEPTH, Object};
 
 /// The fields in which providers send a model's thinking.
@@ -293,21 +295,41 @@ pub struct TextPlace {
 enum Holder {
     Key(Object, CompactString),
     Item(Array, usize),
+    /// A key that is a text itself, with its current form.
+    Name(Object, Arc<Mutex<CompactString>>),
 }
 
 impl TextPlace {
-    /// Returns the current text; of a tool's arguments, escapes of letters are resolved. A text file is decoded.
+    /// Returns the current text; of a tool's arguments, escapes of letters are resolved, also those in texts that are
+    /// JSON themselves. A text file is decoded.
     pub fn text(&self) -> CompactString {
+        let text = self.given_text();
+        if self.kind == "arguments" { escapes::resolved_below(&text) } else { text }
+    }
+
+    /// Returns the current text as it may go on in a later event: only the escapes of the arguments themselves are
+    /// resolved.
+    pub(super) fn part(&self) -> CompactString {
+        let text = self.given_text();
+        if self.kind == "arguments" { escapes::resolved(text) } else { text }
+    }
+
+    fn given_text(&self) -> CompactString {
         let text = |value: Option<&Json>| match (value, &self.encoding) {
             (Some(Json::Text(text)), Some(encoding)) => encoding.decode(text),
             (Some(Json::Text(text)), None) => text.as_str().into(),
             _ => CompactString::default(),
         };
-        let text = match &self.holder {
+        match &self.holder {
             Holder::Key(object, key) => object.with(key, text),
             Holder::Item(array, place) => array.with(|items| text(items.get(*place))),
-        };
-        if self.kind == "arguments" { escapes::resolved(text) } else { text }
+            Holder::Name(_, key) => key.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Returns `true` if the text is a key.
+    pub(super) fn is_key(&self) -> bool {
+        matches!(self.holder, Holder::Name(..))
     }
 
     /// Replaces the text.
@@ -322,13 +344,31 @@ impl TextPlace {
         let _ = match &self.holder {
             Holder::Key(object, key) => object.set(key, object.with(key, new)),
             Holder::Item(array, place) => array.set(*place, array.with(|items| new(items.get(*place)))),
+            Holder::Name(object, key) => {
+                let mut key = key.lock().unwrap_or_else(PoisonError::into_inner);
+                *key = renamed(object, &key, text);
+                Ok(())
+            }
         };
     }
 }
 
+/// Renames a key in its place. Returns the new key, with an underscore for each other key that it would replace.
+fn renamed(object: &Object, key: &str, new: &str) -> CompactString {
+    let mut entries = object.entries();
+    let mut new = CompactString::from(new);
+    while entries.iter().any(|(own, _)| *own == new) {
+        new.push('_');
+    }
+    entries.iter_mut().filter(|(own, _)| own == key).for_each(|(own, _)| own.clone_from(&new));
+    // The values were in this object before, so they fit unless it is read-only.
+    let _ = object.replace(entries);
+    new
+}
+
 /// Returns every place in an event, message or body that holds text, so that a redaction misses none. Ids, roles, names,
 /// types, states, media, signatures, credentials and encrypted data are not text, and neither are the fields of the
-/// host, which are not sent. Text files are decoded.
+/// host, which are not sent. A key that is not a name is a text. Text files are decoded.
 pub fn texts(event: &Json) -> Vec<TextPlace> {
     let mut places = Vec::new();
     let messages = event.list("messages");
@@ -380,8 +420,8 @@ fn any_below(value: &Json, kind: Kind, is_wanted: &dyn Fn(&str) -> bool, depth: 
         return true;
     }
     match value {
-        Json::Text(text) if kind == Kind::Arguments && text.contains("\\u") => {
-            is_wanted(&escapes::resolved(text.as_str().into()))
+        Json::Text(text) if kind == Kind::Arguments && text.contains('\\') => {
+            is_wanted(&escapes::resolved_below(text))
         }
         Json::Text(text) => kind.name().is_some() && !is_medium(text, kind) && is_wanted(text),
         Json::Array(array) => {
@@ -393,6 +433,7 @@ fn any_below(value: &Json, kind: Kind, is_wanted: &dyn Fn(&str) -> bool, depth: 
                 // The kind of these depends on other fields, which cannot be read here.
                 data |= DEPENDENT.contains(&key);
                 found = found
+                    || !is_key(key) && is_wanted(key)
                     || (!DEPENDENT.contains(&key)
                         && kind
                             .below(key, value, object)
@@ -421,6 +462,10 @@ fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(
         Json::Array(array) => {
             for (at, item) in array.items().iter().enumerate() {
                 way.push(Step::Item(at, item.get("index").and_then(|index| index.as_i64())));
+                let kind = match kind {
+                    Kind::Names | Kind::Words if !is_name(item) => Kind::Other,
+                    kind => kind,
+                };
                 match (item, kind.name()) {
                     (Json::Text(text), Some(name)) if !is_medium(text, kind) => {
                         let encoding = EncodedText::of_url(text).filter(|_| kind == Kind::Other);
@@ -440,13 +485,21 @@ fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(
                     _ => None,
                 };
                 // Without another kind, a file is content.
-                let Some(kind) = kind.or_else(|| file.as_ref().map(|_| Kind::Content)) else { continue };
+                let kind = kind.or_else(|| file.as_ref().map(|_| Kind::Content));
                 way.push(Step::Key(key.clone()));
-                match (&value, kind.name()) {
-                    (Json::Text(text), Some(name)) if file.is_some() || !is_medium(text, kind) => {
-                        found(way, place(name, Holder::Key(object.clone(), key), file));
+                match (&value, kind, kind.and_then(Kind::name)) {
+                    (_, None, _) => {}
+                    (Json::Text(text), Some(kind), Some(name))
+                        if file.is_some() || !is_medium(text, kind) =>
+                    {
+                        found(way, place(name, Holder::Key(object.clone(), key.clone()), file));
                     }
-                    _ => collect(&value, kind, way, found),
+                    (_, Some(kind), _) => collect(&value, kind, way, found),
+                }
+                // After the value, whose place has this key.
+                if !is_key(&key) {
+                    let holder = Holder::Name(object.clone(), Arc::new(Mutex::new(key)));
+                    found(way, place("other", holder, None));
                 }
                 way.pop();
             }
@@ -468,10 +521,16 @@ enum Kind {
     Schema,
     /// A map from names to JSON schemas.
     Schemas,
+    /// A map from names to lists of names.
+    Required,
     /// Values in a schema, whose keys belong to the tool.
     Values,
     /// A place whose own texts are ids, names, types or media; objects below it can hold texts.
     Names,
+    /// A list of names, of which those that are not one are texts.
+    Words,
+    /// An error of a service.
+    Failure,
     Content,
     Reasoning,
     Refusal,
@@ -493,16 +552,20 @@ impl Kind {
     /// Returns the name of the kind; `None` if a text right here is not one of the texts.
     fn name(self) -> Option<&'static str> {
         Some(match self {
-            Self::Metadata | Self::Names => return None,
+            Self::Metadata | Self::Names | Self::Words | Self::Required => return None,
             Self::Content => "content",
             Self::Reasoning => "reasoning",
             Self::Refusal => "refusal",
             Self::Arguments => "arguments",
             Self::LogProbabilities => "logprobs",
             Self::Citation => "citation",
-            Self::Request | Self::Tools | Self::Schema | Self::Schemas | Self::Values | Self::Other => {
-                "other"
-            }
+            Self::Request
+            | Self::Tools
+            | Self::Schema
+            | Self::Schemas
+            | Self::Values
+            | Self::Failure
+            | Self::Other => "other",
         })
     }
 
@@ -511,6 +574,8 @@ impl Kind {
         match (self, key) {
             // Some providers send arguments as an object, with the tool's own keys.
             (Self::Arguments | Self::Values, _) => return Some(self),
+            (Self::Failure, _) => return (!error_code::is_known(value)).then_some(self),
+            (Self::Content | Self::Names | Self::Other, "error") => return Some(Self::Failure),
             (Self::LogProbabilities, "token" | "top_logprobs" | "content" | "refusal") => return Some(self),
             (Self::LogProbabilities, _) => return None,
             (Self::Request, _) => {
@@ -523,9 +588,8 @@ impl Kind {
                 return Some(Self::Schema);
             }
             // Credentials and addresses for the service.
-            (Self::Tools, "authorization" | "authorization_token" | "headers" | "server_url" | "url") => {
-                return None;
-            }
+            (Self::Tools, "authorization" | "authorization_token" | "headers") => return None,
+            (Self::Tools, "server_url" | "url") => return (!is_data(value)).then_some(self),
             (Self::Tools, "input_examples") => return Some(Self::Values),
             (Self::Schemas, _) => return Some(Self::Schema),
             (
@@ -536,8 +600,10 @@ impl Kind {
                 return Some(Self::Values);
             }
             (Self::Schema, "required" | "$ref" | "$id" | "$schema" | "$anchor") => {
-                return Some(Self::Names);
+                return Some(if is_name(value) { Self::Words } else { Self::Other });
             }
+            (Self::Schema, "dependentRequired") => return Some(Self::Required),
+            (Self::Required, _) => return Some(Self::Words),
             (Self::Schema, "name" | "id" | "data" | "format" | "type") if !is_container(value) => {
                 return None;
             }
@@ -568,7 +634,8 @@ impl Kind {
             // The address of an image or a document, but not of a cited page.
             "url"
                 if self != Self::Citation
-                    && (self == Self::Names || of.with("type", |kind| is(kind, "url"))) =>
+                    && (self == Self::Names || of.with("type", |kind| is(kind, "url")))
+                    && is_data(value) =>
             {
                 return None;
             }
@@ -664,6 +731,18 @@ fn is_no_text(key: &str) -> bool {
         || key.starts_with("encrypted_")
 }
 
+/// Returns `true` for a key that is a name. Any other one is a text.
+pub(crate) fn is_key(key: &str) -> bool {
+    const MAX_NAME: usize = 64;
+    key.len() <= MAX_NAME
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/@$".contains(&byte))
+}
+
+/// Returns `true` unless a value is a text that is not a name.
+fn is_name(value: &Json) -> bool {
+    value.as_str().is_none_or(is_key)
+}
+
 /// Returns `true` if the value under a key of [`is_no_text`] has not the form of one of these: then it is a text, such
 /// as a stop text that a service writes to `stop_reason`, or a sentence in place of a name.
 fn is_unusual(key: &str, value: &Json) -> bool {
@@ -676,16 +755,13 @@ fn is_unusual(key: &str, value: &Json) -> bool {
         let name = text.strip_prefix('@').unwrap_or(text);
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/+=~|".contains(&byte))
     };
-    let is_data = |text: &str| {
-        text.bytes().all(|byte| byte.is_ascii_graphic() || b"\r\n".contains(&byte))
-            || text.trim_start().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
-    };
     match value {
         Json::Text(text) => match key {
-            "finish_reason" | "native_finish_reason" | "stop_reason" | "status" | "phase" => !is_word(text),
+            "finish_reason" | "native_finish_reason" | "stop_reason" => !ending::is_known(text),
+            "status" | "phase" => !is_word(text),
             "signature" | "data" | "file_data" | "b64_json" | "image_url" | "video_url" | "input_audio"
-            | "obfuscation" | "p" => !is_data(text),
-            _ if key.ends_with("_signature") || key.starts_with("encrypted_") => !is_data(text),
+            | "obfuscation" | "p" => !is_data(value),
+            _ if key.ends_with("_signature") || key.starts_with("encrypted_") => !is_data(value),
             _ => !is_name(text),
         },
         Json::Array(list) => {
@@ -693,6 +769,13 @@ fn is_unusual(key: &str, value: &Json) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns `true` unless a value is a text that is neither an address nor data.
+fn is_data(value: &Json) -> bool {
+    let Json::Text(text) = value else { return true };
+    text.bytes().all(|byte| byte.is_ascii_graphic() || b"\r\n".contains(&byte))
+        || EncodedText::of_url(text).is_some()
 }
 
 /// Returns `true` for a text in a less usual field that is a medium: a data URL, or long data in base64.

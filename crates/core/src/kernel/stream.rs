@@ -75,11 +75,14 @@ pub(super) async fn filtered(
         }
         for event in chain(kernel, 0, part.clone(), turn).await? {
             let untouched = whole && event.ptr_eq(&part) && !event.is_changed();
-            out.push(match untouched && !chunk.raw.is_empty() {
+            // Filters do not see the SSE name of an event, so it is not sent.
+            let mut new = match untouched && !chunk.raw.is_empty() {
                 // The unchanged event retains its bytes and its class.
                 true => chunk.clone(),
-                false => StreamChunk::received(bytes::Bytes::new(), event, chunk.name.clone()),
-            });
+                false => StreamChunk::new(event),
+            };
+            new.name = None;
+            out.push(new);
         }
     }
     Ok(out)

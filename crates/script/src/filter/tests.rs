@@ -150,6 +150,8 @@ async fn a_filter_with_match_sees_events_with_its_texts_in_any_notation() {
         r#"{"data":"secret"}"#,
         r#"{"text":"secret"}"#,
         r#"{"choices":[],"usage":{"text":"secret"}}"#,
+        // No service has an end of this name.
+        r#"{"choices":[{"delta":{},"finish_reason":"secret"}]}"#,
     ] {
         let out = run(MATCHING, Hook::Stream, event).await.unwrap();
         assert_eq!(out.get("seen"), Some(true.into()), "{event}");
@@ -159,7 +161,7 @@ async fn a_filter_with_match_sees_events_with_its_texts_in_any_notation() {
 #[tokio::test]
 async fn a_filter_with_match_does_not_see_other_events_and_every_body() {
     for event in [
-        r#"{"id":"secret","model":"secret","choices":[{"delta":{"content":"Secret"},"finish_reason":"secret"}]}"#,
+        r#"{"id":"secret","model":"secret","choices":[{"delta":{"content":"Secret"},"finish_reason":"stop"}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"secret","function":{"name":"secret"}}]}}]}"#,
         r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
     ] {
