@@ -161,3 +161,303 @@ async fn a_sentence_in_place_of_a_name_is_a_text() {
         assert!(!sent.contains("SECRETWORD") && !is_same, "{message}: {sent}");
     }
 }
+
+/// A delta with a text in an unknown field.
+type Delta = fn(&str) -> Value;
+
+#[tokio::test]
+async fn no_client_joins_the_parts_of_an_unknown_field() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    let call = |x: &str, name: &str| {
+        json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "x": x,
+            "function": {"name": name, "arguments": "{}", "y": x}}]})
+    };
+    let more = |x: &str| json!({"tool_calls": [{"index": 0, "x": x, "function": {"arguments": "", "y": x}}]});
+    let fields: [(Delta, bool); 7] = [
+        (|x| json!({"x": x}), true),
+        (|x| json!({"x": {"y": {"z": x}}}), true),
+        (|x| json!({"x": [{"index": 0, "y": x}]}), false),
+        (|x| json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "other": x}]}), false),
+        (|x| json!({"audio": {"other": x}}), true),
+        (|x| json!({"provider_specific_fields": {"text": x}}), true),
+        (
+            |x| json!({"annotations": [{"type": "url_citation", "index": 0, "url_citation": {"title": x}}]}),
+            false,
+        ),
+    ];
+    let mut streams: Vec<([Value; 2], bool)> =
+        fields.iter().map(|(of, is_kept)| ([of("a SECRET"), of("WORD b")], *is_kept)).collect();
+    streams.push(([call("a SECRET", "f"), more("WORD b")], false));
+    for ([first, second], is_kept) in &streams {
+        for between in [None, Some(json!({"content": "hi"})), Some(json!({"reasoning_content": "hm"}))] {
+            let between = between.map_or(String::new(), |delta| chunk(&delta, None));
+            let parts = [chunk(first, None), between, chunk(second, None), chunk(&json!({}), Some("stop"))];
+            let stream = parts.concat() + "data: [DONE]\n\n";
+            for path in ENDPOINTS {
+                host.upstream.reply(Reply::raw("text/event-stream", stream.clone()));
+                let answer = ask(&host, path, true).await;
+                let text = joined(answer.body());
+                assert!(answer.status == 200, "{path}: {stream}: {}", answer.body());
+                assert!(!text.contains("SECRETWORD"), "{path}: {stream}: {}", answer.body());
+                if *is_kept && path == ENDPOINTS[0] {
+                    assert!(text.contains("a ### b"), "{path}: {stream}: {}", answer.body());
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sentence_in_place_of_a_key_is_a_text() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    let schema = json!({"type": "object", "properties": {"write to SECRETWORD now": {"type": "string"}},
+        "required": ["write to SECRETWORD now"]});
+    let tool =
+        |schema: &Value| json!([{"type": "function", "function": {"name": "f", "parameters": schema}}]);
+    let format =
+        |schema: &Value| json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
+    let object = json!({"write to SECRETWORD now": {"and": {"to SECRETWORD, too": 1}}});
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": object}}]});
+    let result = json!({"role": "tool", "tool_call_id": "call_1", "content": "ok"});
+    let user = json!({"role": "user", "content": "hi"});
+    for (key, value) in [
+        ("tools", tool(&schema)),
+        ("tools", tool(&json!({"type": "object", "$defs": {"a SECRETWORD b": schema}}))),
+        ("tools", tool(&json!({"type": "object", "required": ["a SECRETWORD b"]}))),
+        (
+            "tools",
+            tool(&json!({"type": "object", "dependentRequired": {"a SECRETWORD b": ["to SECRETWORD"]}})),
+        ),
+        ("tools", tool(&json!({"type": "object", "default": object}))),
+        ("response_format", format(&schema)),
+        ("x", object.clone()),
+        ("chat_template_kwargs", object.clone()),
+        ("extra_body", object.clone()),
+        ("tool_choice", object.clone()),
+        ("usage", object.clone()),
+        ("stream_options", object.clone()),
+        ("service_tier", json!([["to SECRETWORD now"]])),
+        ("modalities", json!({"url": "to SECRETWORD now"})),
+        ("tools", json!([{"type": "function", "url": "to SECRETWORD now", "function": {"name": "f"}}])),
+        (
+            "messages",
+            json!([{"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "to SECRETWORD now"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,to SECRETWORD now"}}]}]),
+        ),
+        ("to SECRETWORD now", json!(1)),
+        ("messages", json!([user, call, result])),
+        ("messages", json!([{"role": "user", "content": "hi", "to SECRETWORD now": 1}])),
+        ("messages", json!([{"role": "user", "content": [{"type": "text", "text": "hi", "x": object}]}])),
+    ] {
+        host.upstream.reply(Reply::text("ok"));
+        let before = host.upstream.requests().len();
+        let mut body = json!({"model": MODEL, "messages": [user]});
+        body[key] = value.clone();
+        let request = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
+        let answer = Answer::of(request.body(body.to_string())).await;
+        let sent =
+            host.upstream.requests().get(before).map(|it| String::from_utf8_lossy(&it.body).into_owned());
+        match sent {
+            Some(sent) => assert!(!sent.contains("SECRETWORD"), "{key}: {value}: {sent}"),
+            None => assert_eq!(answer.status, 400, "{key}: {value}: {}", answer.body()),
+        }
+    }
+    // In answers.
+    for delta in [
+        json!({"content": "hi", "x": object}),
+        json!({"content": "hi", "to SECRETWORD now": 1}),
+        json!({"content": "hi", "reasoning_details": [{"type": "x", "index": 0, "to SECRETWORD now": 1}]}),
+    ] {
+        for path in ENDPOINTS {
+            for is_streamed in [true, false] {
+                host.upstream.reply(match is_streamed {
+                    true => {
+                        let stream = [chunk(&delta, None), chunk(&json!({}), Some("stop"))].concat();
+                        Reply::raw("text/event-stream", stream + "data: [DONE]\n\n")
+                    }
+                    false => whole(&json!([{"index": 0, "message": delta, "finish_reason": "stop"}])),
+                });
+                let answer = ask(&host, path, is_streamed).await;
+                let body = answer.body();
+                assert!(answer.status == 200 && body.contains("hi"), "{path}: {delta}: {body}");
+                assert!(!body.contains("SECRETWORD"), "{path}: {delta}: {body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_blocks_of_thinking_are_two_paragraphs() {
+    let host = TestHost::new().filter("guard", GUARD).provider("kind = \"anthropic\"").start().await;
+    let thinking =
+        |text: &str| json!({"type": "thinking", "thinking": text, "signature": format!("sig{}", text.len())});
+    let content = json!([thinking("a SECRET"), thinking("WORD b"), {"type": "text", "text": "hi"}]);
+    let head = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL,
+        "usage": {"input_tokens": 1, "output_tokens": 1}});
+    let mut answer_of_service = head.clone();
+    answer_of_service["content"] = content.clone();
+    answer_of_service["stop_reason"] = json!("end_turn");
+    let mut events = vec![json!({"type": "message_start", "message": head})];
+    for (index, block) in content.as_array().unwrap().iter().enumerate() {
+        let kind = block["type"].as_str().unwrap();
+        let start = json!({"type": kind, kind: ""});
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+        let delta = json!({"type": format!("{kind}_delta"), kind: block[kind]});
+        events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        if kind == "thinking" {
+            let delta = json!({"type": "signature_delta", "signature": block["signature"]});
+            events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}),
+    );
+    events.push(json!({"type": "message_stop"}));
+    let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    for path in ENDPOINTS {
+        for is_streamed in [true, false] {
+            host.upstream.reply(match is_streamed {
+                true => Reply::raw("text/event-stream", stream.clone()),
+                false => Reply::json(&answer_of_service),
+            });
+            let answer = ask(&host, path, is_streamed).await;
+            let body = answer.body();
+            assert!(answer.status == 200 && body.contains("hi"), "{path}: {body}");
+            let text = joined(body);
+            assert!(text.contains("SECRET") && text.contains("WORD b"), "{path}: {body}");
+            // The blocks of an Anthropic client stay as their service signed them.
+            if path == "/v1/messages" {
+                assert!(body.contains("sig8") && body.contains("sig6"), "{body}");
+                assert!(!body.contains("\\n\\nWORD"), "{body}");
+            } else {
+                assert!(text.contains("a SECRET\n\nWORD b"), "{path} {is_streamed}: {body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_thinking_of_two_model_calls_is_not_joined() {
+    let echo = "/*\ndescription: Echoes.\n*/\nconst parameters = #{};\nfn handler(args) { \"ok\" }";
+    let model =
+        format!("[[models]]\nname = {MODEL:?}\nprovider = \"mock\"\nmodel = {MODEL:?}\ntools = [\"echo\"]");
+    let host = TestHost::new().filter("guard", GUARD).tool("echo", echo).config(&model).start().await;
+    let call = json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+        "function": {"name": "echo", "arguments": "{}"}}]});
+    for key in ["reasoning_content", "reasoning"] {
+        let rounds = [
+            [
+                chunk(&json!({key: "a SECRET"}), None),
+                chunk(&call, None),
+                chunk(&json!({}), Some("tool_calls")),
+            ],
+            [
+                chunk(&json!({key: "WORD b"}), None),
+                chunk(&json!({"content": "hi"}), None),
+                chunk(&json!({}), Some("stop")),
+            ],
+        ];
+        for path in ENDPOINTS {
+            let rounds = rounds.clone().map(|round| round.concat() + "data: [DONE]\n\n");
+            host.upstream.script(move |request| {
+                let body = request.json();
+                let is_second =
+                    body["messages"].as_array().unwrap().iter().any(|message| message["role"] == "tool");
+                Reply::raw("text/event-stream", rounds[usize::from(is_second)].clone())
+            });
+            let answer = ask(&host, path, true).await;
+            let text = joined(answer.body());
+            assert!(text.contains("SECRET") && text.contains("WORD b"), "{path}: {}", answer.body());
+            assert!(!text.contains("SECRETWORD"), "{key} {path}: {}", answer.body());
+        }
+    }
+}
+
+/// Returns the texts in a JSON text, also those in texts that are JSON themselves.
+fn decoded(text: &str) -> Vec<String> {
+    fn walk(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::String(text) => found.extend([vec![text.clone()], decoded(text)].concat()),
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Object(fields) => fields.iter().for_each(|(key, value)| {
+                found.push(key.clone());
+                walk(value, found);
+            }),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    if let Ok(value) = serde_json::from_str::<Value>(text)
+        && !value.is_string()
+    {
+        walk(&value, &mut found);
+    }
+    found
+}
+
+/// Returns arguments of a tool with the word in other spellings, and other arguments that stay as they are.
+fn spellings() -> (Vec<String>, Vec<String>) {
+    let escaped = r"SECRET\u0057ORD";
+    let once = format!(r#"{{"a":"x {escaped} y"}}"#);
+    let twice = json!({"b": once}).to_string();
+    let thrice = json!({"c": [twice]}).to_string();
+    let code = json!({"code": r#"print("\u0057ith \\u0057", '\n')"#}).to_string();
+    (vec![once, twice, thrice], vec![code, json!({"code": r"\u00"}).to_string(), r#"{"a":"1\/2 \\"}"#.into()])
+}
+
+#[tokio::test]
+async fn escapes_in_arguments_hide_no_text() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    let (hidden, plain) = spellings();
+    let call = |arguments: &str| {
+        json!([{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "f", "arguments": arguments}}])
+    };
+    for arguments in hidden.iter().chain(&plain) {
+        let check = |text: &str, place: &str| {
+            let found = decoded(text);
+            assert!(!found.is_empty(), "{place}: {text}");
+            assert!(!found.iter().any(|own| own.contains("SECRETWORD")), "{place}: {arguments}: {text}");
+            if plain.contains(arguments) {
+                assert_eq!(decoded(arguments), found, "{place}: {arguments}: {text}");
+            }
+        };
+        // In a request.
+        let result = json!({"role": "tool", "tool_call_id": "call_1", "content": "ok"});
+        let messages = json!([{"role": "user", "content": "hi"},
+            {"role": "assistant", "content": null, "tool_calls": call(arguments)}, result]);
+        host.upstream.reply(Reply::text("ok"));
+        let request = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
+        let answer =
+            Answer::of(request.body(json!({"model": MODEL, "messages": messages}).to_string())).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        let sent = host.upstream.last().json();
+        check(sent["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap(), "request");
+        // In an answer, whole and in parts.
+        let message = json!({"role": "assistant", "content": null, "tool_calls": call(arguments)});
+        host.upstream.reply(whole(&json!([{"index": 0, "message": message, "finish_reason": "tool_calls"}])));
+        let answer = ask(&host, ENDPOINTS[0], false).await.json();
+        let own = &answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
+        check(own.as_str().unwrap(), "whole");
+        for at in 0..=arguments.len() {
+            let (first, second) = arguments.split_at(at);
+            let more = json!([{"index": 0, "function": {"arguments": second}}]);
+            let stream = [
+                chunk(&json!({"tool_calls": call(first)}), None),
+                chunk(&json!({"tool_calls": more}), None),
+                chunk(&json!({}), Some("tool_calls")),
+                "data: [DONE]\n\n".into(),
+            ];
+            host.upstream.reply(Reply::raw("text/event-stream", stream.concat()));
+            let answer = ask(&host, ENDPOINTS[0], true).await;
+            let parts = answer.events().into_iter().filter_map(|event| {
+                let call = &event["choices"][0]["delta"]["tool_calls"][0];
+                call["function"]["arguments"].as_str().map(str::to_owned)
+            });
+            check(&parts.collect::<String>(), &format!("cut at {at}"));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The tool calls of a choice, each a lane of its own. Clients read one call after the other: while the end of
 //! a call is withheld, the deltas of later calls are withheld as well.
 
+use super::below::Below;
 use super::buffer::{OVER, child};
 use super::lane::Lane;
 use super::visitor::WindowVisitor;
@@ -115,10 +116,10 @@ impl Calls {
             let at = self.place_of(chunk);
             self.queue.push_back((at, chunk.clone()));
         }
-        let mut out = Out::default();
+        let (mut out, mut look) = (Out::default(), Below(look));
         match ends {
-            true => self.finish(&mut out, look)?,
-            false => self.go_on(&mut out, look)?,
+            true => self.finish(&mut out, &mut look)?,
+            false => self.go_on(&mut out, &mut look)?,
         }
         let out = out.chunks();
         let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.ptr_eq(old));

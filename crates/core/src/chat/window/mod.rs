@@ -6,6 +6,7 @@
 //! or closed, and when the choice ends; its withheld text is sent then. Between events, withheld text is stored
 //! as plain JSON in a map of the caller.
 
+mod below;
 mod calls;
 mod buffer;
 mod lane;

@@ -1,5 +1,6 @@
 //! The processing of one event, and the text withheld between events.
 
+use super::below::Below;
 use super::buffer::{HELD, LANES, OVER, child};
 use super::calls::{self, Calls};
 use super::lane::{self, Lane};
@@ -94,10 +95,16 @@ pub fn pass<L: WindowVisitor>(
     let held = child(&all, &index);
     let lanes = child(&held, LANES);
     let ends = delta::finishes(event) || held.get(OVER).is_some();
-    let speech = Speech::of(event);
-    let delta = Json::from(event::delta(event));
+    let mut texts = DeltaTexts {
+        delta: event::delta(event).into(),
+        speech: Speech::of(event),
+        choice,
+        lanes,
+        longest,
+        ends,
+        seen: Vec::new(),
+    };
 
-    let mut seen = Vec::new();
     for (at, (way, place)) in places.iter().enumerate() {
         match way.as_slice() {
             [Step::Key(choices), _, Step::Key(below), way @ ..] if choices == "choices" => {
@@ -110,30 +117,12 @@ pub fn pass<L: WindowVisitor>(
                         }
                     }
                     "delta" if calls::is_input(way, place) => {}
-                    "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
-                        Some(name) => {
-                            let mut lane = Lane::load(&lanes.field(&name), longest);
-                            lane.begin(place.kind, &delta, way);
-                            if !seen.contains(&name) {
-                                lane.take_tokens(&choice, &name);
-                            }
-                            // The text of a part continues in the part after it.
-                            let next = places.get(at + 1);
-                            let is_last = next.is_none_or(|(next, _)| !is_next_part(&places[at].0, next));
-                            let is_over = is_last && (ends || speech.signs(place.kind));
-                            let text = place.text();
-                            let out = match is_last && !is_over && speech.follows(place.kind) {
-                                true => lane.feed_to_end(&text, look)?,
-                                false => lane.feed(&text, is_over, look)?,
-                            };
-                            place.set_text(&out);
-                            lane.give_tokens(&choice, &name);
-                            // Both maps belong to this module, so this write and those below cannot fail.
-                            lanes.edit(&name, lane.to_json());
-                            seen.push(name);
-                        }
-                        None => whole(place, look)?,
-                    },
+                    "delta" => {
+                        // The text of a part continues in the part after it.
+                        let next = places.get(at + 1);
+                        let is_last = next.is_none_or(|(next, _)| !is_next_part(&places[at].0, next));
+                        texts.pass(way, place, is_last, look)?;
+                    }
                     // The field repeats the complete text so far.
                     "message" if !ends => {
                         let text = place.text();
@@ -146,6 +135,7 @@ pub fn pass<L: WindowVisitor>(
             _ => whole(place, look)?,
         }
     }
+    let DeltaTexts { choice, lanes, speech, seen, .. } = texts;
     drop_lone_tokens(&choice, &seen, look)?;
     for (name, stored) in lanes_of(&held) {
         if seen.contains(&name) || !lane::waits(&stored) {
@@ -157,9 +147,13 @@ pub fn pass<L: WindowVisitor>(
         }
         // Clients may join the next block of content to this one.
         let is_closed = (lane.is_closed || speech.closes) && lane.kind != "content";
-        let out = lane.flush(is_closed, look)?;
+        let out = match lane.kind.as_str() {
+            "arguments" => lane.flush(is_closed, &mut Below(look))?,
+            _ => lane.flush(is_closed, look)?,
+        };
         lane.pour(&choice, &out);
         lane.give_tokens(&choice, &name);
+        // The map belongs to this module, so the write cannot fail.
         lanes.edit(&name, lane.to_json());
     }
     Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
@@ -169,6 +163,77 @@ pub fn pass<L: WindowVisitor>(
         Calls::forget(&held);
     }
     Ok(())
+}
+
+/// The texts of an event's delta.
+struct DeltaTexts {
+    choice: Json,
+    delta: Json,
+    lanes: Json,
+    longest: usize,
+    speech: Speech,
+    /// Set if the choice ends in this event.
+    ends: bool,
+    /// The lanes that have text in this event.
+    seen: Vec<CompactString>,
+}
+
+impl DeltaTexts {
+    /// Passes a text on through its lane. `is_last` is set for the last of several parts of a text.
+    fn pass<L: WindowVisitor>(
+        &mut self,
+        way: &[Step],
+        place: &TextPlace,
+        is_last: bool,
+        look: &mut L,
+    ) -> Result<(), L::Error> {
+        let is_named = way.iter().all(|step| !matches!(step, Step::Key(key) if !event::is_key(key)));
+        if !is_named && !place.is_key() && !self.ends {
+            // A lane would send the key again, which is a text.
+            place.set_text("");
+            return Ok(());
+        }
+        if place.is_key() || !is_named {
+            return whole(place, look);
+        }
+        if let Some(name) = lane_name(way).filter(|_| place.kind != "citation") {
+            let is_over = is_last && (self.ends || self.speech.signs(place.kind));
+            let follows = is_last && !is_over && self.speech.follows(place.kind);
+            return self.feed(name, way, place, (is_over, follows), look);
+        }
+        match speech::unknown_lane(way) {
+            Some((name, is_over)) => self.feed(name, way, place, (is_over || self.ends, false), look),
+            None => whole(place, look),
+        }
+    }
+
+    fn feed<L: WindowVisitor>(
+        &mut self,
+        name: CompactString,
+        way: &[Step],
+        place: &TextPlace,
+        (is_over, follows): (bool, bool),
+        look: &mut L,
+    ) -> Result<(), L::Error> {
+        let mut lane = Lane::load(&self.lanes.field(&name), self.longest);
+        lane.begin(place.kind, &self.delta, way);
+        if !self.seen.contains(&name) {
+            lane.take_tokens(&self.choice, &name);
+        }
+        let text = place.part();
+        let out = match (follows, place.kind) {
+            (true, "arguments") => lane.feed_to_end(&text, &mut Below(look))?,
+            (false, "arguments") => lane.feed(&text, is_over, &mut Below(look))?,
+            (true, _) => lane.feed_to_end(&text, look)?,
+            (false, _) => lane.feed(&text, is_over, look)?,
+        };
+        place.set_text(&out);
+        lane.give_tokens(&self.choice, &name);
+        // The map belongs to this module, so the write cannot fail.
+        self.lanes.edit(&name, lane.to_json());
+        self.seen.push(name);
+        Ok(())
+    }
 }
 
 /// Returns `true` if a path differs from another only by the next position in one list.

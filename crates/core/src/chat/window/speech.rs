@@ -23,6 +23,8 @@ const GROWING: [&str; 10] = [
     "audio",
     "function_call",
 ];
+/// The begin of the lanes of unknown fields. Their text may go on until the choice ends, whatever comes between.
+pub(super) const UNKNOWN: char = '+';
 /// The nested fields of a delta whose text arrives in parts.
 const GROWING_BELOW: [&str; 8] =
     ["text", "thinking", "summary", "content", "reasoning", "transcript", "arguments", "refusal"];
@@ -90,6 +92,9 @@ impl Speech {
 
     /// Returns `true` if the event ends an earlier text in a lane that has no text in this event.
     pub(super) fn ends(&self, lane: &str, kind: &str) -> bool {
+        if lane.starts_with(UNKNOWN) {
+            return false;
+        }
         if self.closes || self.signs(kind) {
             return true;
         }
@@ -130,6 +135,25 @@ pub(super) fn lane_name(way: &[Step]) -> Option<CompactString> {
         }
     }
     Some(name)
+}
+
+/// Returns the lane of a text in an unknown field of a delta, and `true` if its text is sent at once: clients match the
+/// elements of lists by their `index`, and most of these arrive complete. `None` for elements without one, which no
+/// client joins, and for closed blocks.
+pub(super) fn unknown_lane(way: &[Step]) -> Option<(CompactString, bool)> {
+    let mut name = CompactString::from(String::from(UNKNOWN));
+    let mut is_listed = false;
+    for step in way {
+        match step {
+            Step::Key(key) if key == BLOCKS => return None,
+            Step::Key(key) => name.push_str(&format!(".{key}")),
+            Step::Item(_, index) => {
+                name.push_str(&format!("#{}", (*index)?));
+                is_listed = true;
+            }
+        }
+    }
+    Some((name, is_listed))
 }
 
 /// Returns `true` if an event has nothing for clients: one choice without content or end.
