@@ -456,3 +456,39 @@ async fn the_openai_python_sdk_uses_the_passthrough_routes() {
     let ran = ran.await.unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
+
+#[tokio::test]
+async fn no_text_passes_the_filters_of_a_route_beside_its_fields() {
+    let redact = REDACT.replace("body.messages", "body.texts");
+    let host = TestHost::new().filter("redact", redact).start().await;
+    host.upstream.reply(Reply::json(&json!({})));
+    for (path, field) in
+        [("embeddings", "input"), ("completions", "prompt"), ("images/generations", "prompt")]
+    {
+        let plain = json!({"model": MODEL, field: "hi"});
+        let mut bodies = vec![plain.clone()];
+        for key in ["user", "metadata", "features", "x"] {
+            for value in [json!({"a": {"type": "a secret"}}), json!({"a secret": {"a secret": [1]}})] {
+                let mut body = plain.clone();
+                body[key] = value;
+                bodies.push(body);
+            }
+        }
+        let mut item = plain;
+        item[field] = json!([{"type": "a secret", "text": "hi"}]);
+        bodies.push(item);
+        for body in bodies {
+            let before = host.upstream.requests().len();
+            let path = format!("/v1/{path}?{field}=secret");
+            let answer = Answer::of(post(&host, &path, body.to_string())).await;
+            match host.upstream.requests().get(before) {
+                Some(sent) => {
+                    let shown = format!("{:?} {}", sent.query, sent.text());
+                    assert!(!shown.contains("secret"), "{path} {body}: {shown}");
+                    assert!(sent.text().contains("hi"), "{body}: {shown}");
+                }
+                None => assert_eq!(answer.status, 400, "{path} {body}: {}", answer.body()),
+            }
+        }
+    }
+}

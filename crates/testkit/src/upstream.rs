@@ -20,6 +20,7 @@ pub const MODEL: &str = "mock-1";
 #[derive(Debug, Clone)]
 pub struct UpstreamRequest {
     pub path: String,
+    pub query: Option<String>,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -317,7 +318,8 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
         ]});
         return Response::new(Body::from(list.to_string()));
     }
-    let received_request = UpstreamRequest { path, headers: parts.headers, body };
+    let query = parts.uri.query().map(str::to_owned);
+    let received_request = UpstreamRequest { path, query, headers: parts.headers, body };
     upstream.0.requests.lock().unwrap().push(received_request.clone());
     let script = upstream.0.script.lock().unwrap().clone();
     let reply = script(&received_request);

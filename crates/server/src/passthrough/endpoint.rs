@@ -13,7 +13,7 @@ use crate::{auth, exchange, facts, recording};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use std::sync::Arc;
@@ -124,6 +124,8 @@ async fn answer(
             };
             if !chain.filters().is_empty() {
                 guard::run(&chain, at, &mut sent, &turn).await?;
+                // Filters have not seen the query, and some services read fields from it.
+                parts.uri = Uri::default();
             }
         }
         pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await

@@ -11,6 +11,7 @@ use valvehouse_core::chat::{keys, message};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
+use valvehouse_core::kernel::is_ours;
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 
@@ -125,6 +126,8 @@ pub(super) async fn run(
     let mut is_changed = edited != texts || is_ambiguous;
     for (key, value) in others.iter().filter(|(key, _)| !is_fixed(key)) {
         match body.get(key) {
+            // As in chats, these fields are for the host, and `body.texts` has not all of their texts.
+            _ if is_ours(key, value.is_object()) => drop(request.remove(key)),
             Some(edited) if edited == *value => continue,
             Some(edited) => put(&request, key, edited)?,
             None => drop(request.remove(key)),
@@ -279,7 +282,10 @@ fn json_texts(
                 for (index, item) in list.items().into_iter().enumerate() {
                     let path = vec![Step::Key(key), Step::Index(index)];
                     // Another field of an item could be read in place of its text.
-                    let is_plain = || item.keys().iter().all(|key| key == "text" || key == "type");
+                    let is_plain = || {
+                        item.keys().iter().all(|key| key == "text" || key == "type")
+                            && item.get("type").is_none_or(|kind| kind.as_str().is_some_and(is_word))
+                    };
                     match (&item, item.get("text")) {
                         (Json::Text(text), _) => found.push((path, text.to_string())),
                         (Json::Object(_), Some(Json::Text(text))) if is_plain() => {
@@ -293,6 +299,10 @@ fn json_texts(
         }
     }
     Ok(found)
+}
+
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 /// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts:
