@@ -154,10 +154,6 @@ impl Script {
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
         let resources = Resources::of(&manifest, &valves, settings, file, source);
         let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
-        if diagnostic::has_errors(&problems) {
-            return Err(problems);
-        }
-
         let values = || {
             let of_file =
                 constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value)));
@@ -165,11 +161,19 @@ impl Script {
             let values = of_file.chain(valves).chain(names::functions_as_values(&plain));
             values.collect::<HashMap<String, Dynamic>>()
         };
+        let of_names = || further_errors::of_names(file, (source, &code), &plain, &values(), &linked);
+        if diagnostic::has_errors(&problems) {
+            let is_new = |name: &Diagnostic| !problems.iter().any(|known| known.line == name.line);
+            let names: Vec<Diagnostic> = of_names().into_iter().filter(is_new).collect();
+            return Err([problems, names].concat());
+        }
         let beside =
             Beside { coverage, valves: Some(&valves), as_written: Some(&as_written), ..Beside::default() };
-        let folded = folded(engine, &code, &plain, values(), &linked, beside).map_err(|error| {
-            further_errors::of_names(error, file, (source, &code), &plain, &values(), &linked)
-        })?;
+        let folded =
+            folded(engine, &code, &plain, values(), &linked, beside).map_err(|error| match of_names() {
+                none if none.is_empty() => vec![diagnostic::of_parse(id, path, source, &error)],
+                problems => problems,
+            })?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick, script.configured) = (done, tick, configured);

@@ -7,7 +7,7 @@ use crate::folding;
 use crate::link::LinkedModules;
 use crate::source::{Kind, SourceFile};
 use crate::{engine, final_statement, spans, tokens};
-use rhai::{AST, Dynamic, ParseError, ParseErrorType};
+use rhai::{AST, Dynamic, ParseError, ParseErrorType, Scope};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -59,28 +59,30 @@ fn parts(source: &str) -> Vec<Range<usize>> {
     begins.iter().copied().zip(ends).map(|(from, to)| from..to).collect()
 }
 
-/// Returns the unknown variables of a file, the first use of each, or another error of its names.
+/// Returns the unknown variables of a file, the first use of each.
 pub(super) fn of_names(
-    first: ParseError,
     file: &SourceFile,
     (source, code): (&str, &str),
     plain: &AST,
     values: &HashMap<String, Dynamic>,
     linked: &LinkedModules,
 ) -> Vec<Diagnostic> {
-    let mut engine = engine::new();
-    linked.register(&mut engine);
-    engine.set_strict_variables(true);
+    // An engine whose parser stopped within an expression remembers it.
+    let compiled = |scope: &Scope<'_>| {
+        let mut engine = engine::new();
+        linked.register(&mut engine);
+        engine.set_strict_variables(true);
+        tokens::compile_with_scope(&engine, scope, code)
+    };
     let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let mut scope = folding::known_to(&parameters.collect(), values);
-    let (mut error, mut problems) = (first, Vec::new());
-    loop {
+    let mut problems = Vec::new();
+    while problems.len() < MAX_ERRORS
+        && let Err(error) = compiled(&scope)
+    {
+        let ParseErrorType::VariableUndefined(name) = error.err_type() else { break };
         problems.push(diagnostic::of_parse(&file.id, &file.path, source, &error));
-        let ParseErrorType::VariableUndefined(name) = error.err_type() else { return problems };
         scope.push(name.clone(), ());
-        match tokens::compile_with_scope(&engine, &scope, code) {
-            Err(next) if problems.len() < MAX_ERRORS => error = next,
-            _ => return problems,
-        }
     }
+    problems
 }
