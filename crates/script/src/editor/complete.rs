@@ -54,7 +54,7 @@ impl Sketch {
             let head = self.text.get(comment.start + 2..at).filter(|_| is_first && self.is_block(comment));
             return head.map_or_else(Vec::new, |head| self.in_head(head));
         }
-        let in_text = self.tokens.iter().any(|token| {
+        let text = self.tokens.iter().position(|token| {
             let text = &self.text[token.at.clone()];
             let is_closed =
                 text.len() > 1 && text.ends_with(['"', '`', '\'']) || !text.starts_with(['"', '`', '\'']);
@@ -62,8 +62,9 @@ impl Sketch {
                 && token.at.start < at
                 && (at < token.at.end || at == token.at.end && !is_closed)
         });
-        if in_text {
-            return Vec::new();
+        if let Some(text) = text {
+            let map = self.tokens[text].within;
+            return map.and_then(|map| self.values(map, text, "")).into_iter().flatten().collect();
         }
         // The word being typed is skipped.
         let next = self
@@ -147,9 +148,7 @@ impl Sketch {
                 if is_name && (kind == Type::Any || kind.is_map()) {
                     let own = self.words_behind(&name, next).into_iter().filter(|word| !names.contains(word));
                     all.extend(
-                        own.map(|word| {
-                            Suggestion::new(word, Is::Property, "A word A word used in this file")
-                        }),
+                        own.map(|word| Suggestion::new(word, Is::Property, "A word used in this file")),
                     );
                 }
                 all
@@ -252,10 +251,7 @@ impl Sketch {
         let before = self.word(next.checked_sub(1)?);
         let keys = self.keys_of(bracket)?;
         if before == ":" {
-            let key = keys.iter().find(|key| key.name == self.word(next - 2))?;
-            let values =
-                key.values.iter().map(|value| Suggestion::new(format!("\"{value}\""), Is::Value, key.name));
-            return (!key.values.is_empty()).then(|| values.collect());
+            return self.values(bracket, next, "\"");
         }
         let is_key = matches!(before, "#{" | ",");
         is_key.then(|| {
@@ -265,6 +261,14 @@ impl Sketch {
             let open = keys.iter().filter(|key| !there.contains(key.name) || self.word(next) == key.name);
             open.map(|key| Suggestion::key(key, Is::Property, ": ")).collect()
         })
+    }
+
+    /// Returns the fixed values, in these quotes, of the key of a map before a place.
+    fn values(&self, map: usize, place: usize, quote: &str) -> Option<Vec<Suggestion>> {
+        let key = place.checked_sub(2).filter(|key| self.word(key + 1) == ":")?;
+        let key = self.keys_of(map)?.iter().find(|known| known.name == self.word(key))?;
+        let shown = |value: &&str| Suggestion::new(format!("{quote}{value}{quote}"), Is::Value, key.name);
+        (!key.values.is_empty()).then(|| key.values.iter().map(shown).collect())
     }
 
     pub(super) fn keys_of(&self, map: usize) -> Option<&'static [KeyDoc]> {

@@ -64,6 +64,10 @@ fn members_are_completed_by_the_type_of_the_variable() {
     offers("fn f() { http::get(u, #{ ‸ }) }", &["headers", "timeout"], &["let", "abs"]);
     offers("fn f() { throw #{ ‸ }; }", &["status", "message", "retry_after"], &["let"]);
     offers("fn f() { emit(#{ type: ‸ }); }", &["\"status\""], &["let"]);
+    offers("fn f() { emit(#{ type: \"‸\" }); }", &["status", "notification"], &["let", "\"status\""]);
+    offers("fn f() { emit(#{ type: \"sta‸\", data: #{} }); }", &["status"], &["let"]);
+    offers("const Valves = #{ a: #{ type: \"‸\", value: 1 } };", &["integer"], &["let"]);
+    offers("fn f() { print(\"‸\"); }", &[], &["let", "status"]);
     offers("fn f() { models::get(\"x\").‸ }", &["price", "abilities", "context_length"], &["role"]);
     offers("fn post_chat(ctx) { ctx.context.‸ }", &["get", "set", "history"], &["role"]);
     offers("fn handler(args, ctx) { ctx.‸ }", &["get", "set", "variables"], &["result"]);
