@@ -23,10 +23,18 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
         Code::UnusedVariable => {
             let name = spot.name_at(spot.at)?;
             let text = format!("_{}", &spot.source[name.clone()]);
-            Some(Fix::new(format!("Rename to `{text}`"), name, text))
+            // A variable that is only assigned is named again.
+            let rest = spot.code[name.end..].split("\nfn ").next()?;
+            let mut words = rest.split(|letter| !is_part(letter));
+            let is_alone = !words.any(|word| word == &text[1..]);
+            is_alone.then(|| Fix::new(format!("Rename to `{text}`"), name, text))
         }
         Code::LostAnswer if help.starts_with("write `return ") => {
-            Some(Fix::new("Return the answer", spot.at..spot.at, "return "))
+            // Of `let answer = error(…)`, the value is returned.
+            let declared = spot.before().trim_end().strip_suffix("let").map(str::len);
+            let begins = declared.map_or(spot.at, |at| spot.line.start + at);
+            let value = declared.map_or(Some(0), |_| spot.rest().find("= ").map(|at| at + 2))?;
+            Some(Fix::new("Return the answer", begins..spot.at + value, "return "))
         }
         Code::ChangesInPlace => text_function(help, spot),
         Code::UnfilledText => backticks(spot),
