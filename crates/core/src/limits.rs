@@ -120,6 +120,7 @@ fn of_pydantic(key: &str) -> Option<&'static str> {
         "le" | "lt" | "max" => "maximum",
         "default" => "value",
         "regex" => "pattern",
+        "desc" | "help" | "label" => "description",
         "choices" | "options" | "Literal" => "enum",
         _ => return None,
     })

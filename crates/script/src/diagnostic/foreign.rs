@@ -2,14 +2,14 @@
 
 use super::codes::Code;
 use super::finding::Diagnostic;
-use super::keywords;
-use super::names;
-use super::position;
+use super::{comprehension, keywords, names, position, signature};
 use valvehouse_core::text::nearest;
 
 const IMPORT: &str = "the host's modules are available without an import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, are \
                                  available without one; import a file of your own with `import \"lib/words\" as words;`";
+
+const NOT: &str = "write `empty(value)`, or `!` before true or false";
 
 /// Returns the problem with an explanation if it is syntax of another language.
 pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
@@ -31,7 +31,7 @@ pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic>
         return foreign(Some(message.into()), help).map(|problem| problem.at_byte(source, at));
     }
     let line = problem.excerpt.trim_start();
-    if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
+    if ["def ", "class ", "async def", "@"].iter().any(|word| line.starts_with(word)) {
         return foreign(
             Some("cannot read Python: a script is written in Rhai".into()),
             "write a hook as `fn inlet(body) { … }` at the top level, a tool as `fn handler(args) { … }`; \
@@ -54,17 +54,27 @@ pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic>
     if let Some((message, help)) = of_message(problem) {
         return foreign(Some(message.into()), help);
     }
-    if let Some(help) = names::of_name(problem) {
-        return foreign(None, help);
-    }
-    if let Some(help) = names::of_module(problem) {
+    if let Some(help) = names::of_name(problem).or_else(|| names::of_module(problem)) {
         return foreign(None, &help);
     }
     if problem.message.starts_with("undefined variable") {
         return None;
     }
+    if let Some((what, help)) = rewritten(problem) {
+        return foreign(Some(what.into()), &help);
+    }
     let (what, help) = of_place(problem)?;
     foreign(what, help)
+}
+
+/// Explains syntax whose counterpart is computed from what the author wrote.
+fn rewritten(problem: &Diagnostic) -> Option<(&'static str, String)> {
+    let at = problem.excerpt.char_indices().nth(problem.column? - 1)?.0;
+    if let Some((_, instead)) = comprehension::in_row(&problem.excerpt, at) {
+        return Some(("list comprehensions are not supported", format!("write `{instead}`")));
+    }
+    let (_, names) = signature::in_row(&problem.excerpt, at)?;
+    Some(("a parameter has no type or default", format!("write the names alone: `({names})`")))
 }
 
 /// Explains a message of the parser: a clearer message and a hint.
@@ -72,6 +82,12 @@ fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
         return Some(("single quotes are for one character", "write a text in double quotes or backticks"));
+    }
+    if ["unexpected '**'", "unexpected '...'"].contains(&text) {
+        return Some((
+            "maps and lists cannot be unpacked",
+            "write `map + #{ key: value }`, `list + [value]`; of a body, set the key: `body.key = value;`",
+        ));
     }
     Some(match text {
         "'#' is a reserved symbol" => ("a comment begins with `//`", "write a comment with `//`"),
@@ -136,14 +152,19 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         }
         "and" => return explain("unknown operator `and`", "write `&&`"),
         _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
-            return explain(
-                "named arguments are not supported",
-                "pass the values in their order, or one map: `f(#{ key: value })`; a list is sorted by \
-                 `list.order(|a, b| a.x - b.x)`",
-            );
+            return explain("named arguments are not supported", instead_of_named(before));
+        }
+        _ if ends_with_word(before, "case") || at.starts_with("case ") => {
+            return explain("unknown keyword `case`", "write `switch value { 1 => a, 2 => b, _ => c }`");
         }
         _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
             return explain("tuples are not supported", "write a list: `[1, 2]`");
+        }
+        _ if at.starts_with(',') && is_list_without_brackets(before) => {
+            return explain("tuples and sets are not supported", "write a list: `[1, 2]`");
+        }
+        _ if at.starts_with('>') && before.ends_with('<') => {
+            return explain("unknown operator `<>`", "write `!=`");
         }
         _ if is_declared(before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
             return explain(
@@ -155,10 +176,13 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
             return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
         "or" => return explain("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
-        "not" => return explain("unknown operator `not`", "write `!`, as in `!(a in b)`"),
-        _ if before.ends_with("not") || at.contains("\" not in ") => {
-            return explain("unknown operator `not`", "write `!`, as in `!(a in b)`");
+        _ if ["not in ", "in "].iter().any(|word| at.starts_with(word)) && line.contains(" not in ")
+            || at.contains("\" not in ") =>
+        {
+            return explain("unknown operator `not`", "write `a !in b`, or `!(a in b)`");
         }
+        "not" => return explain("unknown operator `not`", NOT),
+        _ if before.ends_with("not") => return explain("unknown operator `not`", NOT),
         _ if before.ends_with("elif") => {
             return explain("unknown keyword `elif`", "write `else if`");
         }
@@ -183,6 +207,12 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
                 "write `for (item, index) in list { … }`; of a map, `for key in map { let value = map[key]; }`",
             );
         }
+        _ if at.starts_with('"') && ends_with_word(before, "f") && at.contains(":.") => {
+            return explain(
+                "unknown prefix `f` of a text",
+                "use backticks for a text with values: `${text::fixed(x, 2)}` instead of `{x:.2f}`",
+            );
+        }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
             return explain(
                 "unknown prefix `f` of a text",
@@ -205,7 +235,11 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         ["fn ", "if ", "for ", "while ", "else", "try"].iter().any(|word| text.starts_with(word))
     };
     // The colon of a map or slice follows its own bracket.
-    let statement = before.rsplit([';', '{', '[']).next().unwrap_or(before).trim_start();
+    let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before).trim_start();
+    let statement = if has_open_bracket(statement) { "" } else { statement };
+    if line.starts_with("if __name__") {
+        return explain("a script has no main part", "remove it: the host calls the hooks of the file");
+    }
     if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
         return explain(
             "`:` cannot start a block",
@@ -217,7 +251,8 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     if is_slice && (at.starts_with("::") || before.ends_with("::")) {
         return explain(
             "`::` is not a step",
-            "write `let back = list.copy(); back.reverse();`, or a loop: `for i in range(0, list.len(), 2) { … }`",
+            "write `let back = list.copy(); back.reverse();`, of a text `text.to_chars()` for the list; to step, \
+             `for i in range(0, list.len(), 2) { … }`",
         );
     }
     if is_slice && at.starts_with(":-") {
@@ -256,6 +291,41 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         );
     }
     None
+}
+
+/// Calls with named arguments, and what to write instead.
+const NAMED: [(&[&str], &str); 4] = [
+    (
+        &["sort", "sorted", "max", "min"],
+        "write `list.order(|a, b| a.x - b.x)`, whose first element is the least",
+    ),
+    (&["dict"], "write a map as `#{ key: value }`"),
+    (&["Field"], "write a valve as `limit: #{ value: 5, minimum: 1, description: \"…\" }`"),
+    (
+        &["get", "post", "put", "patch", "delete", "request"],
+        "pass them in a map: `http::post(url, #{ json: data, headers: #{ … }, timeout: 5_000 })`",
+    ),
+];
+
+/// Returns the hint for a named argument behind this text.
+fn instead_of_named(before: &str) -> &'static str {
+    let opened = before.rfind('(').map_or("", |open| &before[..open]);
+    let known = NAMED.iter().find(|(names, _)| names.iter().any(|name| ends_with_word(opened, name)));
+    known.map_or("pass the values in their order, or one map: `f(#{ key: value })`", |(_, help)| help)
+}
+
+/// Returns `true` if a bracket of the text is open at its end.
+fn has_open_bracket(text: &str) -> bool {
+    let count = |bracket: char| text.matches(bracket).count();
+    count('[') > count(']') || count('(') > count(')')
+}
+
+/// Returns `true` before the comma of `return a, b` or of `{"a", "b"}`.
+fn is_list_without_brackets(before: &str) -> bool {
+    let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before).trim_start();
+    let is_set =
+        before.trim_end_matches(|letter| letter != '{').ends_with("= {") && statement.starts_with('"');
+    is_set || statement.starts_with("return ") && !has_open_bracket(statement)
 }
 
 /// Returns `true` if the text is `let name` or `const name` without a value.

@@ -22,17 +22,27 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         }
         "findall" => "write regex::find_all(text, pattern)",
         "isdigit" | "isnumeric" => "write regex::is_match(text, \"^[0-9]+$\")",
+        "isalpha" | "isalnum" => "write regex::is_match(text, \"^[A-Za-z0-9]+$\")",
         "sorted" | "sort_by" => "write `list.order(|a, b| a.x - b.x)`",
         "zip" => "write `for (item, index) in list { let other = others[index]; }`",
         "forEach" => "write `for item in list { … }`",
         "setdefault" => "write `map.ensure(\"key\", value)`",
         "deepcopy" => "write `value.copy()`",
-        "splitlines" => "write `text.split(\"\\n\")`",
+        "splitlines" => "write text::lines(text)",
         "tuple" => "write a list: `[1, 2]`",
         "input" => "write `ask(\"question\")`",
         "ord" | "chr" => "write `\"a\".to_chars()`, or compare the texts",
         "includes" | "has" | "has_key" => "write `contains(value)` or `value in list`",
-        "length" | "size" | "count" => "write `len()`",
+        "length" | "size" => "write `len()`",
+        "remove" => {
+            "write `list.retain(|x| x != value)` for a value; `list.remove(index)` removes the element at an index"
+        }
+        "count" => "write `len()` for all elements, `list.filter(|x| x == value).len()` for some",
+        "status_code" | "statusCode" => "write `status`",
+        "index" | "rindex" => "write `index_of(value)`, which is -1 if it is missing",
+        "removeprefix" => "write text::strip_prefix(text, prefix)",
+        "removesuffix" => "write text::strip_suffix(text, suffix)",
+        "toFixed" => "write text::fixed(number, digits)",
         "substring" | "substr" => "write `sub_string(start, length)` or `[start..end]`",
         "slice" => "write `extract(start..end)`",
         "encode" | "decode" => "remove it: texts are UTF-8; bytes become a text by `bytes.text()`",
@@ -46,7 +56,7 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
             "write `text.pad(length, \" \")` in a separate statement, which pads the text at its end"
         }
         _ if name == "Error" || name.ends_with("Exception") || name.ends_with("Error") => {
-            "write `throw \"why\"`; in a hook, `deny(\"why\")` refuses the request"
+            "write `throw \"why\"`; in a hook, `deny(\"why\", 403)` refuses the request"
         }
         "any" => "write `list.some(|x| …)`",
         "reversed" => "write `let back = list.copy(); back.reverse();`",

@@ -12,7 +12,7 @@ const KEYWORDS: [(&str, &str); 16] = [
     ("nonlocal", "change the variable itself; a closure shares the variables around it"),
     ("assert", "write `if … { throw \"why\"; }`; tests have `assert(condition)`"),
     ("yield", "write `yield_text(text)` in `fn pipe(body)`, or return a list"),
-    ("raise", "write `throw`"),
+    ("raise", "write `throw \"why\";`, or `deny(\"why\", 403);` with a status"),
     ("with", "write `let text = files::read(path);`, which opens and closes the file"),
     ("elif", "write `else if`"),
     ("match", "write `switch value { 1 => a, _ => b }`"),

@@ -87,6 +87,11 @@ impl<'a> Spot<'a> {
         &self.code[self.line.clone()]
     }
 
+    /// Creates a replacement of a range of the line.
+    pub(super) fn replace_in_line(&self, at: Range<usize>, text: &str) -> Fix {
+        Fix::replace(self.line.start + at.start..self.line.start + at.end, text)
+    }
+
     pub(super) fn before(&self) -> &'a str {
         &self.source[self.line.start..self.at]
     }

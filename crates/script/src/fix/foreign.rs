@@ -2,7 +2,7 @@
 
 use super::edit::{Fix, Spot, is_part};
 use super::semantics::quoted;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, comprehension, signature};
 
 /// Functions of other languages that have another name here.
 const RENAMED: [(&str, &str); 17] = [
@@ -91,7 +91,7 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
             is_default(spot, at.end).then(|| Fix::replace(at, "??"))
         }
         "unknown operator `not`" => not(spot),
-        "unknown keyword `raise`" => word("raise", "throw"),
+        "unknown keyword `raise`" => raise(spot),
         "unknown keyword `lambda`" => lambda(spot),
         "unknown keyword `async`" => {
             let at = spot.word("async")?;
@@ -139,6 +139,14 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
         "`for` needs brackets around two variables" => two_variables(spot),
         "`{` starts a block, not a map" => map(spot),
         "invalid closure: `=>` is only for `switch`" => arrow(spot),
+        "list comprehensions are not supported" => {
+            let (at, text) = comprehension(spot.row(), spot.at - spot.line.start)?;
+            Some(spot.replace_in_line(at, &text))
+        }
+        "a parameter has no type or default" => {
+            let (at, names) = signature(spot.row(), spot.at - spot.line.start)?;
+            Some(spot.replace_in_line(at, &format!("({names})")))
+        }
         _ => None,
     }
 }
@@ -202,9 +210,31 @@ fn not(spot: &Spot<'_>) -> Option<Fix> {
     }
     // `not a in b` and `not a == b` negate the whole comparison, whose end is unknown.
     let operand = behind.split(['{', ';', ')', ',']).next()?.trim_end();
-    let is_one =
-        operand.chars().all(|letter| is_part(letter) || ".?(".contains(letter)) && !operand.is_empty();
-    is_one.then(|| Fix::new("Write `!`", at.start..at.end + (rest.len() - behind.len()), "!"))
+    let ends = at.end + (rest.len() - behind.len());
+    let consists_of = |signs: &str| {
+        !operand.is_empty() && operand.chars().all(|letter| is_part(letter) || signs.contains(letter))
+    };
+    // As in Python, an empty value counts as false.
+    if consists_of(".?") {
+        return Some(Fix::replace(at.start..ends + operand.len(), &format!("empty({operand})")));
+    }
+    consists_of(".?(").then(|| Fix::new("Write `!`", at.start..ends, "!"))
+}
+
+/// Fixes `raise "why"` and `raise Exception("why")`; an error with a status has another form here.
+fn raise(spot: &Spot<'_>) -> Option<Fix> {
+    let at = spot.word("raise")?;
+    let rest = &spot.source[at.end..spot.line.end];
+    let begins = rest.len() - rest.trim_start().len();
+    let name = rest[begins..].split(|letter| !is_part(letter)).next()?;
+    let Some(reason) = rest[begins + name.len()..].strip_prefix('(').filter(|_| !name.is_empty()) else {
+        return Some(Fix::replace(at, "throw"));
+    };
+    let close = reason.rfind(')')?;
+    let is_whole = reason[close + 1..].trim_end_matches([' ', '}']) == ";";
+    let is_plain = is_whole && name != "HTTPException" && !reason[..close].is_empty();
+    let end = spot.line.end - (reason.len() - close) + 1;
+    is_plain.then(|| Fix::replace(at.start..end, &format!("throw {}", &reason[..close])))
 }
 
 /// Fixes `lambda a, b: a + b`.

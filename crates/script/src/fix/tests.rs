@@ -1,8 +1,8 @@
 //! Tests of lines that authors with experience in Python or JavaScript write, with the reported problem and the
-//! fixed line. `lines.txt` contains the expected output; `VALVEHOUSE_UPDATE=1 cargo test -p valvehouse-script
-//! lines_of` updates it.
+//! fixed line. `lines.txt` and `mistakes.txt` contain the expected output; `VALVEHOUSE_UPDATE=1 cargo test -p
+//! valvehouse-script fix::` updates them.
 
-use super::fix;
+use super::{Fix, fix};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::settings::Settings;
 use crate::source::Kind;
@@ -20,7 +20,8 @@ fn script_of(line: &str) -> String {
 
 fn problems(source: &str) -> Vec<Diagnostic> {
     let folder = Path::new("filters");
-    let read = match read_text(Kind::Filter, folder, &folder.join("x.rhai"), source) {
+    let kind = if source.contains("fn handler(") { Kind::Tool } else { Kind::Filter };
+    let read = match read_text(kind, folder, &folder.join("x.rhai"), source) {
         Ok(read) => read,
         Err(problem) => return vec![problem],
     };
@@ -33,28 +34,24 @@ fn problems(source: &str) -> Vec<Diagnostic> {
 
 /// Returns the problems of a line, and the line after each fix.
 fn report_of(line: &str) -> String {
-    let source = script_of(line);
-    let mut report = format!("> {line}\n");
-    for problem in problems(&source) {
-        let place = problem.line.map_or_else(|| "?".to_owned(), |line| (line as isize - 3).to_string());
-        let place = if place == "0" { String::new() } else { format!(" (line {place})") };
-        report.push_str(&format!("  {}{place} {}\n", problem.code, problem.message));
+    let place = |problem: &Diagnostic| match problem.line {
+        Some(3) => String::new(),
+        Some(line) => format!(" (line {})", line as isize - 3),
+        None => " (line ?)".to_owned(),
+    };
+    format!("> {line}\n{}", explained(&script_of(line), place))
+}
+
+/// Returns the problems of a script with their places, and what each fix makes of it.
+fn explained(source: &str, place: impl Fn(&Diagnostic) -> String) -> String {
+    let mut report = String::new();
+    for problem in problems(source) {
+        report.push_str(&format!("  {}{} {}\n", problem.code, place(&problem), problem.message));
         if let Some(help) = &problem.help {
             report.push_str(&format!("    help: {help}\n"));
         }
-        if let Some(fix) = fix(&problem, &source) {
-            let fixed = fix.applied(&source);
-            let is_gone = !problems(&fixed).iter().any(|other| {
-                (other.code, &other.message, other.line, other.column)
-                    == (problem.code, &problem.message, problem.line, problem.column)
-            });
-            assert!(is_gone, "{line}: the fix leaves {problem}\n{fixed}");
-            // A fix may reveal a problem that the fixed one hid, but makes nothing worse.
-            let errors = |text: &str| {
-                let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
-                problems(text).iter().filter(is_error).count()
-            };
-            assert!(errors(&fixed) <= errors(&source), "{line}: the fix makes it worse\n{fixed}");
+        if let Some(fix) = fix(&problem, source) {
+            let fixed = fixed(&problem, &fix, source);
             let changed = fixed.lines().filter(|fixed| !source.lines().any(|line| line == *fixed));
             let changed: Vec<&str> = changed.map(str::trim).collect();
             report.push_str(&format!("    fix: {}: {}\n", fix.title, changed.join(" / ")));
@@ -63,19 +60,108 @@ fn report_of(line: &str) -> String {
     report
 }
 
+/// Applies a fix: its problem is gone, and there are not more errors than before. It may reveal a problem that the
+/// fixed one hid.
+fn fixed(problem: &Diagnostic, fix: &Fix, source: &str) -> String {
+    let fixed = fix.applied(source);
+    let left = problems(&fixed);
+    let is_same = |other: &Diagnostic| {
+        (other.code, &other.message, other.line, other.column)
+            == (problem.code, &problem.message, problem.line, problem.column)
+    };
+    assert!(!left.iter().any(is_same), "the fix leaves {problem}\n{fixed}");
+    let errors = |problems: &[Diagnostic]| {
+        problems.iter().filter(|problem| problem.severity == Severity::Error).count()
+    };
+    assert!(errors(&left) <= errors(&problems(source)), "the fix of {problem} makes it worse:\n{fixed}");
+    fixed
+}
+
 #[test]
 fn idioms_of_other_languages_are_explained_and_fixed() {
     let lines = LINES.lines().filter_map(|line| line.strip_prefix("> "));
     let report: String = lines.map(report_of).collect();
+    expected(&report, LINES, "lines.txt");
+}
+
+/// The mistakes that authors of Python and Open WebUI make in their first hour: a name, the text that an exact help
+/// contains, the script, and its problems.
+const MISTAKES: &str = include_str!("mistakes.txt");
+
+#[test]
+fn mistakes_of_the_first_hour_get_the_help_that_mends_them() {
+    let place = |problem: &Diagnostic| {
+        format!(" {}:{}", problem.line.unwrap_or_default(), problem.column.unwrap_or_default())
+    };
+    let (mut report, mut all, mut vague) = (String::new(), 0, Vec::new());
+    for case in MISTAKES.trim_start_matches("=== ").split("\n=== ") {
+        let (head, rest) = case.split_once('\n').unwrap();
+        let (name, exact) = head.split_once(" | ").unwrap();
+        let source = &rest[..rest.find("---").unwrap()];
+        let explained = explained(source, place);
+        all += 1;
+        if !explained.contains(exact) {
+            vague.push(name);
+        }
+        report.push_str(&format!("=== {head}\n{source}---\n{explained}"));
+    }
+    println!("{} of {all} mistakes get an exact help; not: {vague:?}", all - vague.len());
+    assert!(all == 124 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
+    expected(&report, MISTAKES, "mistakes.txt");
+}
+
+/// Returns all scripts of these tests, and the broken ones of the program's tests.
+fn scripts() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/it/broken");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|extension| extension == "rhai"));
+    let broken = scripts.map(|path| std::fs::read_to_string(path).unwrap());
+    let lines = LINES.lines().filter_map(|line| line.strip_prefix("> ")).map(script_of);
+    let mistakes = MISTAKES.trim_start_matches("=== ").split("\n=== ").map(|case| {
+        let (_, rest) = case.split_once('\n').unwrap();
+        rest[..rest.find("---").unwrap()].to_owned()
+    });
+    let tool =
+        "const parameters = #{ a: #{ type: \"string\", desciption: \"A\" } };\nfn handler(args) { args.a }\n";
+    lines.chain(mistakes).chain(broken).chain([tool.to_owned()]).collect()
+}
+
+#[test]
+fn applying_every_offered_fix_leaves_fewer_problems() {
+    let mut codes = std::collections::BTreeSet::new();
+    for source in scripts() {
+        let (mut text, mut applied) = (source.clone(), Vec::new());
+        let offered =
+            |text: &str| problems(text).into_iter().find_map(|problem| Some((fix(&problem, text)?, problem)));
+        while let Some((fix, problem)) = offered(&text) {
+            text = fixed(&problem, &fix, &text);
+            codes.insert(problem.code.to_string());
+            applied.push(fix.title);
+            assert!(applied.len() < 20, "the fixes do not end: {applied:?}\n{source}\n{text}");
+        }
+        let (before, left) = (problems(&source).len(), problems(&text).len());
+        // Each problem is gone, but a syntax error may have hidden another one.
+        assert!(left <= before, "{applied:?} of {before} leave {left}:\n{text}\n{:?}", shown(&text));
+    }
+    for code in [
+        "V101", "V103", "V104", "V204", "V213", "V301", "V304", "V502", "V601", "V606", "V608", "V612",
+        "V613", "V615", "V616", "V617",
+    ] {
+        assert!(codes.contains(code), "no script here has a fix of {code}: {codes:?}");
+    }
+}
+
+/// Compares a report with the file that contains it, or updates the file.
+fn expected(report: &str, expected: &str, file: &str) {
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/fix/lines.txt");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/fix").join(file);
         std::fs::write(path, report).unwrap();
         return;
     }
-    for (line, expected) in report.lines().zip(LINES.lines()) {
+    for (line, expected) in report.lines().zip(expected.lines()) {
         assert_eq!(line, expected);
     }
-    assert_eq!(report, LINES);
+    assert_eq!(report, expected);
 }
 
 /// Returns the problems of a script as `line:column code message; help`.
@@ -126,6 +212,9 @@ fn the_syntax_errors_of_several_functions_are_reported_at_once() {
     let names = "fn inlet(body) {\n    body.a = one;\n    body.b = two + one;\n    body\n}\n";
     let lines: Vec<usize> = problems(names).into_iter().filter_map(|problem| problem.line).collect();
     assert_eq!(lines, [2, 3]);
+    let both = "fn inlet(body) {\n    body.a = nowhere(1);\n    body.b = one;\n    body.c = two + three;\n    body\n}\n";
+    let lines: Vec<usize> = problems(both).into_iter().filter_map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 3, 4, 4], "{:?}", shown(both));
     let open = "fn one() {\n    if true {\n}\n\nfn inlet(body) {\n    body\n}\n";
     assert_eq!(problems(open).len(), 1, "{:?}", shown(open));
 }

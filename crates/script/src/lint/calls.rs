@@ -13,6 +13,18 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
+/// Calls of other languages with another number of arguments, and what to write instead.
+const ELSEWHERE: [(&str, usize, &str); 8] = [
+    ("zip", 2, "write `for (item, index) in list { let other = others[index]; }`"),
+    ("zip", 3, "write `for (item, index) in list { let other = others[index]; }`"),
+    ("sorted", 2, "order by a function: `list.order(|a, b| a.x - b.x)`"),
+    ("max", 3, "pass a list: `max([a, b, c])`"),
+    ("min", 3, "pass a list: `min([a, b, c])`"),
+    ("round", 2, "write text::fixed(number, digits)"),
+    ("pop", 1, "write `map.remove(\"key\")`, `list.remove(index)`; `pop()` removes the last element"),
+    ("pop", 2, "write `map.remove(\"key\") ?? value`"),
+];
+
 /// Returns the calls that probably fail, and the unused functions.
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     [unused(view), wrong(view, false)].concat()
@@ -202,9 +214,7 @@ fn wrong_count(
     let message = format!("invalid number of arguments of `{name}`: expected {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
-            _ if name == "zip" => "write `for (item, index) in list { let other = others[index]; }`",
-            _ if name == "sorted" => "order by a function: `list.order(|a, b| a.x - b.x)`",
-            _ if ["max", "min"].contains(&name) && given > 2 => "pass a list: `max([a, b, c])`",
+            _ if let Some((.., help)) = ELSEWHERE.iter().find(|row| row.0 == name && row.1 == given) => help,
             true if counts.iter().all(|count| *count < given) => "remove the extra arguments",
             _ => "add the missing arguments",
         },

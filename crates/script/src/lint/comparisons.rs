@@ -46,6 +46,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             let (Some(first), Some(second)) = (kinds.kind_of(first), kinds.kind_of(second)) else { return };
             let names = format!("{} with {}", first.as_str(), second.as_str());
             let message = match call.name.as_str() {
+                "<" | "<=" | ">" | ">=" if first == ValueKind::Boolean && is_comparison(&call.args[0]) => {
+                    let message = "a comparison has two sides; the call fails here";
+                    let problem = view.problem(Code::ForeignKinds, position, message);
+                    problems.push(problem.help("write `a < b && b < c` for `a < b < c`"));
+                    return;
+                }
                 "<" | "<=" | ">" | ">=" if first != second || !first.is_ordered() => {
                     format!(
                         "cannot compare {names} by `{}`: the two types have no order; the call fails here",
@@ -68,6 +74,10 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         });
     }
     problems
+}
+
+fn is_comparison(operand: &Expr) -> bool {
+    matches!(operand, Expr::FnCall(call, _) if ["<", "<=", ">", ">="].contains(&&*call.name))
 }
 
 /// Reports texts that a list of texts or parts never equals: `message.content == "…"` in a guard, which a client
@@ -182,6 +192,10 @@ fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_
 /// Reports properties and methods of other languages that texts and lists do not have: `text.length`,
 /// `text.find("a")`, `int("5")`.
 fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    of_known_kind(view, kinds, node).or_else(|| foreign_property(view, node))
+}
+
+fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
     if let Some((call, false, position)) = tree::call(node) {
         let [value] = &call.args[..] else { return None };
         let is_number = ["int", "float"].contains(&&*call.name) && call.namespace.path.is_empty();
@@ -203,6 +217,13 @@ fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<
     };
     let (name, position) = match links.last()? {
         Link::Property(name @ ("length" | "size" | "count"), position) => (*name, *position),
+        Link::Call(call) if &*call.name == "count" && call.args.len() == 1 && links.len() == 1 => {
+            ("count", root.position())
+        }
+        Link::Call(call) if &*call.name == "remove" && kind == ValueKind::Array => {
+            let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
+            ("remove", is_text.then(|| root.position())?)
+        }
         Link::Call(call) if &*call.name == "find" && kind == ValueKind::Text => {
             let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
             ("find", is_text.then(|| root.position())?)
@@ -212,10 +233,33 @@ fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<
     if ![ValueKind::Text, ValueKind::Array].contains(&kind) {
         return None;
     }
-    let what = if name == "find" { "method" } else { "property" };
-    let message = format!("unknown {what} `{name}` of {}; the run fails here", kind.as_str());
+    let what = if matches!(links.last(), Some(Link::Call(_))) { "method" } else { "property" };
+    let message = match name {
+        "remove" => "`remove` expects an index, got a string; the call fails here".to_owned(),
+        _ => format!("unknown {what} `{name}` of {}; the run fails here", kind.as_str()),
+    };
     let help = crate::diagnostic::foreign_function(name)?;
     Some(view.problem(Code::ForeignKinds, position, message).help(help))
+}
+
+/// Properties that only values of other languages have.
+const FOREIGN: [&str; 3] = ["length", "status_code", "statusCode"];
+
+/// Reports properties that only values of other languages have, unless the script has a key of this name.
+fn foreign_property(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let Node::Expr(chain @ (Expr::Dot(..) | Expr::Index(..))) = node else { return None };
+    let (_, links) = tree::chain(chain);
+    let (name, position) = links.iter().find_map(|link| match link {
+        Link::Property(name, position) if FOREIGN.contains(name) => Some((*name, *position)),
+        _ => None,
+    })?;
+    let help = crate::diagnostic::foreign_function(name)?;
+    let is_key = view.written.contains(name) || view.texts.contains(name);
+    (!is_key).then(|| {
+        let problem =
+            view.problem(Code::UnknownProperty, position, format!("unknown key `{name}`: nothing sets it"));
+        problem.help(format!("{help}; a key of this name is `value[\"{name}\"]`"))
+    })
 }
 
 /// Returns the expressions of a node that must be bools.

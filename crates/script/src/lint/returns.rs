@@ -106,7 +106,7 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Diagnostic> {
         Expr::FnCall(call, position) if tree::module_of(call).starts_with("kv") && &*call.name == "incr" => {
             (*position, "a number".to_owned())
         }
-        Expr::Dot(..) => of_chain(value, is_stream)?,
+        Expr::Dot(..) => of_chain(value, hook)?,
         _ => return None,
     };
     let problem =
@@ -125,12 +125,17 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Diagnostic> {
 }
 
 /// Returns the kind of a chain such as `body.messages` or `body.messages.pop()`.
-fn of_chain(value: &Expr, is_stream: bool) -> Option<(Position, String)> {
+fn of_chain(value: &Expr, hook: Hook) -> Option<(Position, String)> {
     let (root, links) = tree::chain(value);
     let place = root.position();
+    let is_stream = matches!(hook, Hook::Stream | Hook::StreamEnd);
     match links.last()? {
         Link::Property("messages", _) if !is_stream && links.len() == 1 => {
             Some((place, "a list of messages".to_owned()))
+        }
+        // The text of a message or an answer.
+        Link::Property("content" | "text", _) if hook != Hook::StreamEnd && links.len() > 1 => {
+            Some((place, "a text".to_owned()))
         }
         Link::Call(call) => {
             let gives = GIVE.iter().find(|(name, _)| *name == &*call.name)?.1;

@@ -74,7 +74,7 @@ fn load_errors_have_position_reason_and_help() {
         ("fn handler(args) { json.dumps(args) }", &["json::stringify(value)"]),
         ("fn handler(args) { requests.get(\"x\") }", &["http::get(url)"]),
         ("# a comment\nfn handler(args) { 1 }", &["with `//`"]),
-        ("fn handler(args) { raise \"x\"; }", &["write `throw`"]),
+        ("fn handler(args) { raise \"x\"; }", &["write `throw "]),
         ("fn handler(args) { try { 1 } except { 1 } }", &["catch (e)"]),
         ("fn handler(args) { let xs = [x * 2 for x in args.xs]; xs }", &["map(|x|"]),
         ("fn handler(args) { x = 5; x }", &["`let x = …;`"]),
