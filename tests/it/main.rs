@@ -42,6 +42,7 @@ mod endings;
 mod even_ground;
 mod event_text;
 mod filter_chain;
+mod first_hour;
 mod forms;
 mod functions;
 mod guard_coverage;

@@ -58,7 +58,8 @@ pub(super) mod functions {
         list("text::lines", text.lines())
     }
 
-    /// Returns the words of a text, which are separated by white space.
+    /// Returns the words of a text, which are separated by white space. Punctuation belongs to its word:
+    /// `regex::find_all(text, "[[:alpha:]]+")` leaves it out.
     #[rhai_fn(return_raw)]
     pub fn words(text: &str) -> RhaiResultOf<Array> {
         check_walk(text, 1)?;
