@@ -32,6 +32,7 @@ mod cli;
 mod client_gone;
 mod collection;
 mod context_and_loop;
+mod contract;
 mod conversations;
 mod cut_short;
 mod dev;
