@@ -96,7 +96,11 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         // Each file has its own project, which is searched when the file is opened.
         return lsp::run(line.global.set).await;
     }
-    let mut overrides = line.global.set;
+    #[cfg(feature = "workbench")]
+    if let Command::Port(args) = &line.command {
+        return port::run(args, &line.global);
+    }
+    let mut overrides = line.global.set.clone();
     let (listen, port) = match &line.command {
         Command::Serve(serve) => (serve.listen.clone(), serve.port),
         #[cfg(feature = "workbench")]
@@ -107,7 +111,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if matches!(&line.command, Command::Serve(serve) if serve.strict) {
         overrides.push(("folders.strict".to_owned(), "true".to_owned()));
     }
-    let reading = Reading::new(line.global.project, overrides, port);
+    let reading = Reading::new(line.global.project.clone(), overrides, port);
     let config = reading.load()?;
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,
@@ -122,7 +126,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         #[cfg(feature = "workbench")]
         Command::New(args) => new::run(&args.into(), SHIPPED, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Port(args) => port::run(&args, &config, out),
+        Command::Port(args) => port::run(&args, &line.global),
         #[cfg(feature = "workbench")]
         Command::Run(args) => dry_run::run(args.into(), config, out).await,
         #[cfg(feature = "workbench")]

@@ -31,7 +31,6 @@ const LAYERS: &[&str] = &[
     "valvehouse-json-schema",
     "valvehouse-documents",
     "valvehouse-jwt",
-    "valvehouse-port",
     "valvehouse-config",
     "valvehouse-net",
     "valvehouse-os",

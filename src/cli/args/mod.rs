@@ -18,6 +18,8 @@ pub(super) use command::{
     Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,
     Line, List, Migrate, Pull, Release, Rollback, Store, User, Valves,
 };
+#[cfg(feature = "workbench")]
+pub(super) use command::{Format, Global};
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};
 #[cfg(feature = "workbench")]

@@ -1,36 +1,17 @@
 //! The arguments of `valvehouse port`.
 
 use clap::Args;
-use std::path::PathBuf;
+use std::ffi::OsString;
 
-/// `valvehouse port`
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:
-  valvehouse port turn_limit.py               filters/turn_limit.rhai and its test
-  valvehouse port weather.py --id weather     tools/weather.rhai
-  valvehouse port turn_limit.py --stdout      print the script, write nothing
-  valvehouse port --measure ~/functions       how much of a folder can be ported
-
-Reads a filter, pipe, tool or pipeline of Open WebUI; nothing is executed. Lines without a
-translation stay as `// TODO` comments, and the summary names the page with their counterparts.
-A filter with such lines has `global: false`: it runs only for models that list it.")]
+/// `valvehouse port`, whose arguments `valvehouse-port` reads, `--help` included.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_flag = true,
+    override_usage = "valvehouse port [OPTIONS] <FILE>",
+    after_help = "Runs the program valvehouse-port: see valvehouse port --help"
+)]
 pub(in crate::cli) struct Port {
-    /// Port this Python file
-    #[arg(value_name = "FILE", required_unless_present = "measure")]
-    pub(in crate::cli) file: Option<PathBuf>,
-    /// Set the id of the plugin [default: the name of the file; of a single tool the name of its function]
-    #[arg(long, value_name = "ID")]
-    pub(in crate::cli) id: Option<String>,
-    /// Print the script instead of writing files
-    #[arg(long, conflicts_with = "force")]
-    pub(in crate::cli) stdout: bool,
-    /// Print the summary without writing files
-    #[arg(long, conflicts_with_all = ["force", "stdout"])]
-    pub(in crate::cli) dry_run: bool,
-    /// Replace existing files
-    #[arg(long)]
-    pub(in crate::cli) force: bool,
-    /// Port all plugins below this folder without writing files, and count what `check` accepts
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "id", "stdout", "dry_run", "force"])]
-    pub(in crate::cli) measure: Option<PathBuf>,
+    /// The file and the options
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(in crate::cli) words: Vec<OsString>,
 }

@@ -132,3 +132,24 @@ fn shipped_scripts_are_listed_with_descriptions() {
         filters.get("scripts").unwrap().items().iter().filter_map(|script| script.get("kind")).collect();
     assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == Json::from("filter")));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_in_place_of_a_file_does_not_block_commands() {
+    let project = Project::new().with("filters/x.rhai", "fn inlet(body) { body }");
+    let pipe = |path: &str| {
+        std::fs::create_dir_all(project.path(path).parent().unwrap()).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(project.path(path)).status().unwrap();
+        assert!(made.success());
+    };
+    for path in ["filters/pipe.rhai", "filters/pipe.test.rhai", "body.json", "pipe.rhai"] {
+        pipe(path);
+    }
+    project.run("new filter pipe").ends(2).stderr_has("already exists");
+    project.run("new filter pipe --force").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("run inlet x --body body.json").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("runs import body.json").ends(65).stderr_has("it is a pipe, socket or device");
+    project.run("check pipe.rhai").ends(1).prints("it is not a regular file");
+    project.run("fmt --check pipe.rhai").ends(65);
+    project.run("check").ends(1).prints("it is not a regular file");
+}

@@ -21,11 +21,6 @@ fn the_guide_page_on_a_first_filter_works() {
 }
 
 #[test]
-fn the_guide_page_on_porting_works() {
-    follow("porting");
-}
-
-#[test]
 fn the_guide_page_on_valves_works() {
     follow("valves");
 }
@@ -137,7 +132,9 @@ fn every_guide_page_is_tested_and_every_link_is_valid() {
         if name == "README" {
             assert!(steps(&page).is_empty(), "the index has nothing to do in it");
         } else {
-            assert!(source.contains(&format!("follow(\"{name}\")")), "nobody follows {name}.md");
+            // Its commands are those of `valvehouse-port`, whose own tests follow it.
+            let is_followed = name == "porting" || source.contains(&format!("follow(\"{name}\")"));
+            assert!(is_followed, "nobody follows {name}.md");
             assert!(index.contains(&format!("({name}.md)")), "the index does not name {name}.md");
         }
         let text = std::fs::read_to_string(&page).unwrap();
