@@ -4,6 +4,7 @@
 //! [`port`] returns the script, a test and the lines that are left to the author. The crate treats the script
 //! language as text; the host checks the result.
 
+mod attributes;
 mod code;
 mod docs;
 mod kinds;

@@ -1,5 +1,6 @@
 //! The parts of a plugin: its class, settings, functions and state.
 
+use crate::attributes;
 use crate::docs;
 use crate::names;
 use crate::python::{Class, Comment, Expr, ExprKind, Function, Module, Stmt, StmtKind};
@@ -50,8 +51,10 @@ pub(crate) struct Object<'a> {
 pub(crate) enum Attribute {
     /// A constant with this name.
     Constant(String),
-    /// An entry of `state`.
+    /// An entry of `state`: each turn sets it before it is read, or it never changes.
     State,
+    /// A value that the class keeps between calls.
+    Kept,
 }
 
 /// The maximum size of all constants of a file; further ones are computed at run time.
@@ -60,6 +63,12 @@ const MAX_CONSTANTS: usize = 4 * 1024 * 1024;
 pub(crate) struct Plugin<'a> {
     pub(crate) kind: PluginKind,
     pub(crate) class: &'a Class,
+    /// The class and the classes of the file that it inherits from, nearest first.
+    lineage: Vec<&'a Class>,
+    /// The line of the class.
+    pub(crate) line: usize,
+    /// The bases of the class that are not in the file.
+    pub(crate) foreign_bases: Vec<String>,
     pub(crate) docs: Option<&'a str>,
     pub(crate) valves: Option<&'a Class>,
     pub(crate) user_valves: Option<&'a Class>,
@@ -114,15 +123,20 @@ impl<'a> Plugin<'a> {
         } else if let Some(class) = class_named("Action") {
             (PluginKind::Action, class)
         } else if let Some(class) = class_named("Pipeline") {
-            let is_pipe =
-                class.body.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
+            let (lineage, _) = lineage_of(class, &top);
+            let mut body = lineage.iter().flat_map(|class| &class.body);
+            let is_pipe = body.any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
             (if is_pipe { PluginKind::Pipe } else { PluginKind::Filter }, class)
         } else {
             return None;
         };
+        let (lineage, foreign_bases) = lineage_of(class, &top);
         let mut plugin = Self {
             kind,
             class,
+            lineage,
+            line: top.iter().find(|stmt| is_class(stmt, class)).map_or(1, |stmt| stmt.line),
+            foreign_bases,
             docs: docs::docstring(&module.body),
             valves: None,
             user_valves: None,
@@ -176,7 +190,7 @@ impl<'a> Plugin<'a> {
                 StmtKind::Function(function) => {
                     self.functions.insert(&function.name, function);
                 }
-                StmtKind::Class(class) if std::ptr::eq(class, self.class) => {}
+                StmtKind::Class(class) if self.lineage.iter().any(|one| std::ptr::eq(*one, class)) => {}
                 StmtKind::Class(class) => self.class_beside(class),
                 StmtKind::Assign { .. } | StmtKind::Annotated { .. } => self.constant(stmt),
                 _ if docs::is_comment(stmt) => {}
@@ -308,8 +322,30 @@ impl<'a> Plugin<'a> {
         self.objects.push(object);
     }
 
+    /// Reads the members of the class and of those it inherits from; the nearest one wins.
     fn members(&mut self) {
-        for stmt in &self.class.body {
+        for class in self.lineage.clone().into_iter().rev() {
+            self.members_of(class);
+        }
+        let inits = self.lineage.iter().filter_map(|class| {
+            class.body.iter().find_map(|stmt| match &stmt.kind {
+                StmtKind::Function(function) if function.name == "__init__" => Some(function),
+                _ => None,
+            })
+        });
+        // What a class replaces does not run, unless it calls it.
+        let mut run: Vec<&'a Function> = Vec::new();
+        for init in inits {
+            run.push(init);
+            if !calls_super(init) {
+                break;
+            }
+        }
+        run.into_iter().rev().for_each(|init| self.initial_values(init));
+    }
+
+    fn members_of(&mut self, class: &'a Class) {
+        for stmt in &class.body {
             match &stmt.kind {
                 StmtKind::Function(function) if is_setter(function) => {}
                 StmtKind::Function(function) => {
@@ -324,12 +360,12 @@ impl<'a> Plugin<'a> {
                 },
                 StmtKind::Assign { targets, value } => {
                     if let Some(name) = targets.first().and_then(Expr::as_name) {
-                        self.initial.entry(name.to_owned()).or_insert(value);
+                        self.initial.insert(name.to_owned(), value);
                     }
                 }
                 StmtKind::Annotated { target, value: Some(value), .. } => {
                     if let Some(name) = target.as_name() {
-                        self.initial.entry(name.to_owned()).or_insert(value);
+                        self.initial.insert(name.to_owned(), value);
                     }
                 }
                 StmtKind::Annotated { .. } => {}
@@ -338,7 +374,10 @@ impl<'a> Plugin<'a> {
                 _ => self.other.push(stmt),
             }
         }
-        let Some(init) = self.methods.get("__init__") else { return };
+    }
+
+    /// Reads the values that `__init__` gives to attributes and settings.
+    fn initial_values(&mut self, init: &'a Function) {
         let mut top = Vec::new();
         flatten(&init.body, &mut top);
         for stmt in top {
@@ -477,7 +516,19 @@ impl<'a> Plugin<'a> {
                     self.constants.insert(constant.clone(), value);
                     Attribute::Constant(constant)
                 }
-                _ => Attribute::State,
+                _ if changed.contains(name) => {
+                    match attributes::is_set_in_each_turn(self.kind, &self.methods, name) {
+                        true => Attribute::State,
+                        false => Attribute::Kept,
+                    }
+                }
+                _ => match self.initial.get(name) {
+                    Some(value) if attributes::differs(value, &self.imports, &self.objects) => {
+                        Attribute::Kept
+                    }
+                    Some(_) => Attribute::State,
+                    None => continue,
+                },
             };
             self.attributes.insert(name.to_owned(), attribute);
         }
@@ -502,6 +553,52 @@ pub(crate) const CHANGES: [&str; 15] = [
     "popleft",
     "appendleft",
 ];
+
+fn is_class(stmt: &Stmt, class: &Class) -> bool {
+    matches!(&stmt.kind, StmtKind::Class(one) if std::ptr::eq(one, class))
+}
+
+/// Returns a class with the classes of the file that it inherits from, nearest first, and the names of its other bases.
+fn lineage_of<'a>(class: &'a Class, top: &[&'a Stmt]) -> (Vec<&'a Class>, Vec<String>) {
+    const EMPTY: [&str; 5] = ["object", "ABC", "Protocol", "Generic", "BaseModel"];
+    let (mut lineage, mut foreign) = (vec![class], Vec::new());
+    let mut at = 0;
+    while let Some(class) = lineage.get(at).copied() {
+        at += 1;
+        for base in class.bases.iter().filter(|base| base.name.is_none()) {
+            let path = match &base.value.kind {
+                ExprKind::Index(of, _) => of.path_or_empty(),
+                _ => base.value.path_or_empty(),
+            };
+            let found = top.iter().find_map(|stmt| match &stmt.kind {
+                StmtKind::Class(other) if other.name == path => Some(other),
+                _ => None,
+            });
+            match found {
+                Some(base) if lineage.iter().any(|one| std::ptr::eq(*one, base)) => {}
+                Some(base) => lineage.push(base),
+                None if EMPTY.contains(&last_name(&path)) => {}
+                None => foreign.push(path),
+            }
+        }
+    }
+    (lineage, foreign)
+}
+
+/// Returns `true` for an `__init__` that calls the one of a base class.
+fn calls_super(init: &Function) -> bool {
+    let mut found = false;
+    for stmt in &init.body {
+        stmt.walk(&mut |stmt| {
+            stmt.expressions(&mut |expr| {
+                expr.walk(&mut |inner| {
+                    found |= matches!(&inner.kind, ExprKind::Attribute(_, name) if name == "__init__");
+                });
+            });
+        });
+    }
+    found
+}
 
 /// Returns `true` for the function that sets or deletes a property.
 fn is_setter(function: &Function) -> bool {

@@ -141,6 +141,15 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     functions.extend(computed);
     left_over(&mut translator, plugin);
     unreached(&mut translator, plugin);
+    for base in &plugin.foreign_bases {
+        translator.effects.count.left(plugin.line, plugin.line);
+        translator.effects.notes.push(Note {
+            kind: NoteKind::Python,
+            text: format!("the base class `{base}`, which is not in this file: its hooks and settings"),
+            line: plugin.line,
+            is_todo: true,
+        });
+    }
     if hook_names.is_empty() && tools.is_empty() {
         translator.effects.notes.push(Note {
             kind: NoteKind::Python,

@@ -203,11 +203,18 @@ impl Valve {
             return false;
         }
         if let Some(Value::Text(text)) = &self.value
-            && text.starts_with("http")
+            && (text.starts_with("http://") || text.starts_with("https://"))
         {
             return text.chars().all(|letter| !"<>[]{} ".contains(letter));
         }
         let name = self.name.to_lowercase();
+        // `api.example.com`, beside a setting for `https`.
+        if let Some(Value::Text(text)) = &self.value
+            && !text.is_empty()
+            && ["host", "domain", "server", "address"].iter().any(|word| name.contains(word))
+        {
+            return crate::translate::host(&format!("https://{text}")).is_some();
+        }
         let is_empty = matches!(&self.value, Some(Value::None))
             || matches!(&self.value, Some(Value::Text(text)) if text.is_empty());
         is_empty

@@ -536,6 +536,8 @@ class Filter:
         self._started = datetime.now()
 
     def inlet(self, body):
+        self._counter = Counter()
+        self._started = datetime.now()
         self._counter.add()
         body["year"] = self._started.year
         return body

@@ -168,6 +168,12 @@ impl Translator<'_> {
 
     /// Assigns to a variable, an attribute, an element or a tuple of them.
     pub(super) fn assign_to(&mut self, stmt: &Stmt, target: &Expr, code: Code) -> Outcome<()> {
+        if matches!(code.kind, Type::Local(_)) && target.as_name().is_none() {
+            return Hindrance::err(
+                NoteKind::Package,
+                "a time of a zone that leaves its variable: format it here, or keep the zone as well",
+            );
+        }
         match &target.kind {
             ExprKind::Name(name) => self.assign_name(stmt, name, code),
             ExprKind::Tuple(all) | ExprKind::List(all) => self.unpack(stmt, all, code),
@@ -301,6 +307,13 @@ impl Translator<'_> {
                 format!("`{name}`, which all calls share: keep data in `kv`"),
             );
         }
+        if let Some(other) = self.scope.joined.get(name)
+            && !self.scope.is_inferring
+            && matches!(code.kind, Type::Local(_))
+            && *other != code.kind
+        {
+            return Hindrance::err(NoteKind::Package, format!("`{name}`, a time of one of several zones"));
+        }
         let kind = self.note_type(name, code.kind.clone());
         if code.kind.is_ghost() {
             self.scope.variables.insert(name.to_owned(), Variable { code: "()".to_owned(), kind: code.kind });
@@ -406,6 +419,7 @@ impl Translator<'_> {
         match self.plugin.attributes.get(name) {
             Some(Attribute::Constant(_)) => Ok(()),
             _ if code.kind.is_ghost() => Ok(()),
+            Some(Attribute::Kept) => Err(super::expression::kept(name)),
             _ => {
                 self.emit(&format!("state.{} = {};", super::expression::state_key(name), code.text));
                 Ok(())

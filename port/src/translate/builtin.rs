@@ -113,7 +113,7 @@ impl Translator<'_> {
             },
             "dict" => {
                 let mut entries = Vec::new();
-                for (key, value) in &arguments.named {
+                for (key, value) in arguments.all_named() {
                     entries.push(format!("{}: {}", names::key(key), self.expr(value)?.text));
                 }
                 match arguments.at(0) {
@@ -330,6 +330,7 @@ impl Translator<'_> {
                             strength::IN,
                             Type::Bool,
                         )),
+                        Some(crate::plugin::Attribute::Kept) => Err(super::expression::kept(key)),
                         Some(_) => Ok(Code::atom("true", Type::Bool)),
                         None => Ok(Code::atom("false", Type::Bool)),
                     };
@@ -475,7 +476,7 @@ impl Translator<'_> {
             Some(separator) => separator.to_owned(),
             None => " ".to_owned(),
         };
-        match arguments.positional.as_slice() {
+        match arguments.positional() {
             [] => Ok("\"\"".to_owned()),
             [one] => Ok(self.expr(one)?.text),
             all => {
@@ -564,7 +565,7 @@ impl Translator<'_> {
 
     pub(super) fn range(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let all: Vec<Code> =
-            arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
+            arguments.positional().iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
         let level = strength::RANGE + 1;
         match all.as_slice() {
             [end] => {
@@ -659,7 +660,7 @@ impl Translator<'_> {
         }
         if arguments.count() >= 2 {
             let codes: Vec<Code> =
-                arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
+                arguments.positional().iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
             let kind = codes.iter().map(|code| code.kind.clone()).reduce(Type::join).unwrap_or(Type::Unknown);
             let codes = codes.into_iter().map(|code| code.text);
             if let Some(text) = codes.reduce(|all, one| format!("{name}({all}, {one})")) {

@@ -15,26 +15,41 @@ use crate::value;
 impl<'a> Translator<'a> {
     pub(super) fn call(&mut self, of: &Expr, args: &[Arg], line: usize) -> Outcome {
         let arguments = Arguments::of(args);
+        let code = self.called(of, &arguments, line)?;
+        // What exists only in Python has no options here; a client reads its own.
+        match arguments.unread().filter(|_| !code.kind.is_ghost()) {
+            Some(left) => {
+                let shown = match &of.kind {
+                    ExprKind::Attribute(_, name) | ExprKind::Name(name) => name.as_str(),
+                    _ => "a call",
+                };
+                Hindrance::err(NoteKind::Python, format!("{left} of `{shown}`"))
+            }
+            None => Ok(code),
+        }
+    }
+
+    fn called(&mut self, of: &Expr, arguments: &Arguments<'_>, line: usize) -> Outcome {
         // `self.method(…)` or `Filter.method(…)`.
         if let Some(name) = of_self(of).or_else(|| self.own_class(of)) {
-            return self.own_call(name, &arguments);
+            return self.own_call(name, arguments);
         }
         if let Some(path) = self.full_path(of) {
-            return self.library(&path, &arguments, line);
+            return self.library(&path, arguments, line);
         }
         match &of.kind {
-            ExprKind::Name(name) => self.named_call(name, &arguments),
+            ExprKind::Name(name) => self.named_call(name, arguments),
             ExprKind::Attribute(of, name) => {
                 if let ExprKind::Call(inner, _) = &of.kind
                     && inner.as_name() == Some("super")
                 {
-                    return self.super_call(name, &arguments);
+                    return self.super_call(name, arguments);
                 }
-                self.method(of, name, &arguments, line)
+                self.method(of, name, arguments, line)
             }
             _ => {
                 let of = self.expr(of)?;
-                let args = self.all(&arguments, "a call")?;
+                let args = self.all(arguments, "a call")?;
                 Ok(of.method("call", &args, Type::Unknown))
             }
         }
@@ -103,10 +118,10 @@ impl<'a> Translator<'a> {
             return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of {of}"));
         }
         let all: Vec<&Expr> = arguments
-            .positional
+            .positional()
             .iter()
             .copied()
-            .chain(arguments.named.iter().map(|(_, value)| *value))
+            .chain(arguments.all_named().iter().map(|(_, value)| *value))
             .collect();
         self.texts(&all)
     }
@@ -265,10 +280,10 @@ impl<'a> Translator<'a> {
         let fields = &object.fields;
         let mut entries = Vec::new();
         let mut given: Vec<(&str, &Expr)> = Vec::new();
-        for ((name, _), value) in fields.iter().zip(&arguments.positional) {
+        for ((name, _), value) in fields.iter().zip(arguments.positional()) {
             given.push((name, value));
         }
-        given.extend(arguments.named.iter().copied());
+        given.extend(arguments.all_named().iter().copied());
         if let [(Star::Map, all)] = arguments.spread.as_slice()
             && given.is_empty()
         {
@@ -384,7 +399,7 @@ impl<'a> Translator<'a> {
 
     /// Returns the code of an argument for a function of the file. The host passes the ids in `__metadata__` separately.
     fn passed(&mut self, value: &Expr) -> Outcome<String> {
-        let code = self.expr(value)?;
+        let code = self.stored(value)?;
         if code.text == "__metadata__" && matches!(self.scope.role, Role::Hook | Role::Tool) {
             let ids = "#{ chat_id: __chat_id__, message_id: __message_id__ }";
             return Ok(format!("{ids} + __metadata__"));
@@ -407,14 +422,14 @@ impl<'a> Translator<'a> {
         for param in params {
             match param.kind {
                 ParamKind::List => {
-                    let rest: Vec<&Expr> = arguments.positional.iter().skip(at).copied().collect();
+                    let rest: Vec<&Expr> = arguments.positional().iter().skip(at).copied().collect();
                     at = arguments.count();
                     out.push(value::wrapped("[", &self.texts(&rest)?, "]"));
                     continue;
                 }
                 ParamKind::Map => {
                     let mut entries = Vec::new();
-                    for (key, value) in &arguments.named {
+                    for (key, value) in arguments.all_named() {
                         if !params.iter().any(|param| param.name == *key) {
                             entries.push(format!("{}: {}", names::key(key), self.expr(value)?.text));
                         }
@@ -466,7 +481,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns `true` for a parameter whose default is a list or map that the function changes.
-    fn keeps_default(&self, param: &Param) -> bool {
+    pub(super) fn keeps_default(&self, param: &Param) -> bool {
         let is_list = param.default.as_ref().is_some_and(|default| {
             matches!(default.kind, ExprKind::List(_) | ExprKind::Dict(_) | ExprKind::Set(_))
         });

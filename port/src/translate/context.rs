@@ -308,6 +308,14 @@ impl<'a> Translator<'a> {
         self.effects.notes.push(Note { kind, text: text.into(), line, is_todo: false });
     }
 
+    /// Writes a `// TODO` for a part that the translation of a line leaves out.
+    pub(super) fn flag(&mut self, kind: NoteKind, text: impl Into<String>, line: usize) {
+        let text = text.into();
+        self.emit(&format!("// TODO {text}"));
+        self.effects.count.left(line, line);
+        self.effects.notes.push(Note { kind, text, line, is_todo: true });
+    }
+
     /// Writes lines with the current indentation.
     pub(super) fn emit(&mut self, text: &str) {
         let indent = "    ".repeat(self.scope.indent);

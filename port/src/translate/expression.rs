@@ -52,7 +52,16 @@ impl<'a> Translator<'a> {
                 Ok(Code::new(text, strength::ANY, kind))
             }
             ExprKind::Lambda(params, body) => self.lambda(params, body),
-            ExprKind::List(all) | ExprKind::Tuple(all) | ExprKind::Set(all) => self.list(all),
+            ExprKind::List(all) | ExprKind::Tuple(all) => self.list(all),
+            ExprKind::Set(all) => {
+                let list = self.list(all)?;
+                let mut texts = std::collections::BTreeSet::new();
+                if all.iter().all(|one| one.as_text().is_some_and(|text| texts.insert(text))) {
+                    return Ok(list);
+                }
+                let name = self.helper(super::Helper::Unique);
+                Ok(crate::code::call(name, &[list.text], list.kind))
+            }
             ExprKind::Dict(entries) => self.dict(entries),
             ExprKind::ListOf(value, of) | ExprKind::Generator(value, of) => self.list_of(value, of),
             ExprKind::SetOf(value, of) => {
@@ -86,7 +95,7 @@ impl<'a> Translator<'a> {
 
     /// Returns the code of each expression.
     pub(super) fn texts(&mut self, all: &[&Expr]) -> Outcome<Vec<String>> {
-        all.iter().map(|one| Ok(self.expr(one)?.text)).collect()
+        all.iter().map(|one| Ok(self.stored(one)?.text)).collect()
     }
 
     pub(super) fn name(&mut self, name: &str) -> Outcome {
@@ -213,7 +222,8 @@ impl<'a> Translator<'a> {
                 self.effects.constants.insert(constant.clone());
                 Ok(Code::atom(constant, kind))
             }
-            Some(Attribute::State) => {
+            Some(kind @ (Attribute::State | Attribute::Kept)) => {
+                let is_kept = *kind == Attribute::Kept;
                 // A value that exists only in Python has a type but no code.
                 if let Some(value) = self.plugin.initial.get(name).copied() {
                     let kind = match self.attribute_kinds.get(name) {
@@ -226,9 +236,12 @@ impl<'a> Translator<'a> {
                     if kind.is_ghost() || kind == Type::Pattern {
                         return self.nested(|translator| translator.expr(value));
                     }
-                    if matches!(kind, Type::Object(_) | Type::Time | Type::Day) {
+                    if matches!(kind, Type::Object(_) | Type::Time | Type::Day) && !is_kept {
                         return Ok(Code::atom(format!("state.{}", state_key(name)), kind));
                     }
+                }
+                if is_kept {
+                    return Err(kept(name));
                 }
                 Ok(Code::atom(format!("state.{}", state_key(name)), Type::Unknown))
             }
@@ -511,6 +524,19 @@ impl<'a> Translator<'a> {
         })
     }
 
+    /// Returns the code of a value that leaves its variable: as an element, an argument or a result.
+    pub(super) fn stored(&mut self, value: &Expr) -> Outcome {
+        let code = self.expr(value)?;
+        match code.kind {
+            // The zone belongs to the variable, and a number of seconds has none.
+            Type::Local(_) => Hindrance::err(
+                NoteKind::Package,
+                "a time of a zone that leaves its variable: format it here, or pass the zone as well",
+            ),
+            _ => Ok(code),
+        }
+    }
+
     fn list(&mut self, all: &[Expr]) -> Outcome {
         let mut parts: Vec<String> = Vec::new();
         let mut codes = Vec::new();
@@ -529,7 +555,7 @@ impl<'a> Translator<'a> {
                 kind = Some(Type::Unknown);
                 continue;
             }
-            let code = self.expr(one)?;
+            let code = self.stored(one)?;
             kind = Some(kind.map_or(code.kind.clone(), |known| known.join(code.kind.clone())));
             codes.push(code.text);
         }
@@ -549,7 +575,7 @@ impl<'a> Translator<'a> {
         let mut computed: Vec<(String, String)> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for (key, value) in entries {
-            let code = self.expr(value)?;
+            let code = self.stored(value)?;
             let Some(key) = key else {
                 if !computed.is_empty() {
                     return Hindrance::err(NoteKind::Python, "`**` after computed keys of a map");
@@ -596,6 +622,14 @@ impl<'a> Translator<'a> {
             computed.iter().map(|(key, value)| format!("{name}[{key}] = {value}; ")).collect();
         Ok(Code::atom(format!("{{ let {name} = {sum}; {lines}{name} }}"), Type::Map))
     }
+}
+
+/// Returns why an attribute that lasts longer than a turn has no translation.
+pub(super) fn kept(name: &str) -> Hindrance {
+    Hindrance::new(
+        NoteKind::State,
+        format!("`self.{name}`, which the class keeps between calls: keep it in `kv`"),
+    )
 }
 
 /// Returns the key of an attribute in `state`.

@@ -8,7 +8,7 @@ use crate::kinds::Type;
 use crate::names;
 use crate::plugin::{Attribute, PluginKind};
 use crate::python::{ExprKind, Function, ParamKind, Stmt};
-use crate::report::NoteKind;
+use crate::report::{Note, NoteKind};
 use crate::scope::{self, Declarations};
 use crate::text::{last_name, part};
 use crate::value::Value;
@@ -63,6 +63,15 @@ impl<'a> Translator<'a> {
         let outer = std::mem::replace(&mut self.scope, Scope::new(role));
         let mut lines = Vec::new();
         let mut given = BTreeSet::new();
+        for param in &function.params {
+            if matches!(role, Role::Hook | Role::Tool) && self.keeps_default(param) {
+                let text = format!("the default of `{}`, which keeps its changes between calls", param.name);
+                let line = head_line(function);
+                lines.push(format!("// TODO {text}"));
+                self.effects.count.left(line, line);
+                self.effects.notes.push(Note { kind: NoteKind::State, text, line, is_todo: true });
+            }
+        }
         let mut params = self.parameters(of, role, &mut lines, &mut given);
         let mut declared = scope::outer_names(&function.body);
         declared.extend(given.iter().cloned());
@@ -254,6 +263,8 @@ impl<'a> Translator<'a> {
                 ("user_message", Role::Hook) => "body.messages.last(\"user\")?.text".to_owned(),
                 ("model_id", Role::Hook) => "body.model".to_owned(),
                 ("messages" | "__messages__", Role::Hook) => "body.messages".to_owned(),
+                ("valves", _) => "Valves".to_owned(),
+                ("user_valves" | "__user_valves__", _) => "__user__.valves".to_owned(),
                 ("__messages__", Role::Tool) => "__messages__".to_owned(),
                 ("__task__", _) => "__metadata__.task".to_owned(),
                 ("__task_body__", _) => "__metadata__.task_body".to_owned(),
@@ -273,6 +284,13 @@ impl<'a> Translator<'a> {
                 _ => {
                     let default =
                         param.default.as_ref().and_then(|value| Value::of(value, &self.plugin.constants));
+                    if default.is_none() && scope::uses(&function.body, name) {
+                        let line = head_line(function);
+                        let text = format!("`{name}`, a parameter that nobody passes");
+                        lines.push(format!("// TODO {text}"));
+                        self.effects.count.left(line, line);
+                        self.effects.notes.push(Note { kind: NoteKind::HostCode, text, line, is_todo: true });
+                    }
                     default.map_or_else(|| "()".to_owned(), |value| value.code())
                 }
             };
@@ -283,7 +301,11 @@ impl<'a> Translator<'a> {
             if has_word(&value, "__metadata__") && !params.iter().any(|param| param == "__metadata__") {
                 params.push("__metadata__".to_owned());
             }
-            let kind = if is_plain || role == Role::Hook { Type::Unknown } else { kind };
+            let kind = match value.as_str() {
+                "Valves" | "__user__.valves" => Type::Valves,
+                _ if is_plain || role == Role::Hook => Type::Unknown,
+                _ => kind,
+            };
             let is_simple =
                 value.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter));
             if !scope::uses(&function.body, name) {

@@ -14,6 +14,9 @@ impl Translator<'_> {
     /// Returns an HTTP client: `requests.Session()` or `aiohttp.ClientSession(headers=…)`.
     pub(super) fn session(&mut self, arguments: &Arguments<'_>, line: usize) -> Outcome {
         let mut client = Client::default();
+        for (name, value) in arguments.all_named() {
+            self.check_option(name, value, line);
+        }
         if let Some(headers) = arguments.named("headers") {
             client.headers = self.expr(headers)?.text;
         }
@@ -46,7 +49,7 @@ impl Translator<'_> {
         if !arguments.spread.is_empty() {
             return Hindrance::err(NoteKind::Http, "a request with computed options");
         }
-        let mut positional = arguments.positional.iter().copied();
+        let mut positional = arguments.positional().iter().copied();
         let method = match method {
             "request" | "stream" => {
                 let method = arguments.named("method").or_else(|| positional.next());
@@ -70,7 +73,7 @@ impl Translator<'_> {
         let is_get = method == "\"GET\"";
         let second = positional.next();
         let third = positional.next();
-        let mut named: Vec<(&str, &Expr)> = arguments.named.clone();
+        let mut named: Vec<(&str, &Expr)> = arguments.all_named().to_vec();
         named.extend(second.map(|value| (if is_get { "params" } else { "data" }, value)));
         named.extend(third.map(|value| ("json", value)));
         let mut is_stream = is_stream || std::mem::take(&mut self.scope.wants_stream);
@@ -81,8 +84,7 @@ impl Translator<'_> {
         }
         for (name, value) in named {
             match name {
-                "url" | "method" | "allow_redirects" | "follow_redirects" | "cookies" | "proxies"
-                | "proxy" | "ssl_context" | "cert" | "raise_for_status" => {}
+                "url" | "method" => {}
                 "params" => {
                     let value = self.expr(value)?;
                     if value.text != "()" {
@@ -112,11 +114,7 @@ impl Translator<'_> {
                     }
                 }
                 "stream" => is_stream |= matches!(value.kind, ExprKind::Bool(true)),
-                "verify" | "ssl" => {
-                    if matches!(value.kind, ExprKind::Bool(false)) {
-                        self.note(NoteKind::Http, "certificates are always verified", line);
-                    }
-                }
+                other if self.check_option(other, value, line) => {}
                 other => return Hindrance::err(NoteKind::Http, format!("the option `{other}` of a request")),
             }
         }
@@ -142,6 +140,30 @@ impl Translator<'_> {
             (false, None) => ("http::request".to_owned(), Type::Answer),
         };
         Ok(Code::atom(format!("{function}({})", args.join(", ")), kind))
+    }
+
+    /// Leaves an option of a request or of a client that has no counterpart to the author, unless it says what happens
+    /// anyway. Returns `false` for an option that is not known.
+    fn check_option(&mut self, name: &str, value: &Expr, line: usize) -> bool {
+        let is = |wanted: bool| matches!(value.kind, ExprKind::Bool(value) if value == wanted);
+        let is_needless = match name {
+            "allow_redirects" | "follow_redirects" | "verify" | "ssl" => is(true),
+            "raise_for_status" => is(false),
+            "cookies" | "proxies" | "proxy" | "ssl_context" | "cert" | "auth" | "transport" | "mounts" => {
+                false
+            }
+            _ => return false,
+        };
+        if !is_needless && !matches!(value.kind, ExprKind::None) {
+            let text = match name {
+                "verify" | "ssl" | "ssl_context" | "cert" => {
+                    format!("`{name}`: certificates are always verified, by those of the system")
+                }
+                _ => format!("the option `{name}` of a request"),
+            };
+            self.flag(NoteKind::Http, text, line);
+        }
+        true
     }
 
     fn body(&mut self, value: &Expr, options: &mut Vec<(String, String)>) -> Outcome<()> {

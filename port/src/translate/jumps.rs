@@ -22,7 +22,7 @@ impl<'a> Translator<'a> {
             });
             return Ok(());
         };
-        let code = self.expr(value)?;
+        let code = self.stored(value)?;
         if code.kind == Type::Stream && self.plugin.kind == PluginKind::Pipe {
             self.send_lines(&code);
             self.emit("return;");
@@ -156,6 +156,21 @@ impl<'a> Translator<'a> {
                 || classes.iter().any(|class| ["Exception", "BaseException"].contains(&last_name(class)));
             let types = handler.types.as_ref().filter(|_| !is_general);
             let condition = types.and_then(|types| condition(types, variable, &self.plugin.raised));
+            let later = handlers.get(at + 1..).unwrap_or_default();
+            // Of several handlers for such errors, the first one would take them all.
+            let condition = condition.filter(|condition| {
+                !is_of_the_language(condition)
+                    || !later.iter().any(|later| takes_language(later, variable, &self.plugin.raised))
+            });
+            if let Some(condition) = &condition
+                && is_of_the_language(condition)
+                && let Some(other) = raises_other(body, &classes)
+            {
+                let shown = classes.join(", ");
+                let text =
+                    format!("`except {shown}`, which also catches a `{other}` here: errors have no types");
+                self.note(NoteKind::Python, text, handler.line);
+            }
             let binds = handler.name.clone().unwrap_or_else(|| " error".to_owned());
             self.scope.variables.insert(binds, Variable { code: variable.to_owned(), kind: Type::Error });
             // A handler of another class must not catch what the body raises.
@@ -278,6 +293,54 @@ pub(super) fn condition(types: &Expr, variable: &str, raised: &BTreeSet<String>)
         }
     }
     (!parts.is_empty()).then(|| parts.join(" || "))
+}
+
+/// Returns `true` for the condition of an error that Python's own operations raise.
+fn is_of_the_language(condition: &str) -> bool {
+    condition.contains(".status == 500")
+}
+
+/// Returns `true` for a handler that catches errors of Python's own operations.
+fn takes_language(handler: &Handler, variable: &str, raised: &BTreeSet<String>) -> bool {
+    let Some(types) = &handler.types else { return true };
+    let is_general = |class: &String| ["Exception", "BaseException"].contains(&last_name(class));
+    classes_of(types).iter().any(is_general)
+        || condition(types, variable, raised).is_some_and(|condition| is_of_the_language(&condition))
+}
+
+/// Returns an error that operations in a block raise and that a handler of these classes does not catch.
+fn raises_other(body: &[Stmt], classes: &[String]) -> Option<&'static str> {
+    let catches = |names: &[&str]| classes.iter().any(|class| names.contains(&last_name(class)));
+    let mut found = None;
+    let mut check = |expr: &Expr| {
+        let raised = match &expr.kind {
+            ExprKind::Call(of, _) if matches!(of.as_name(), Some("int" | "float")) => {
+                Some("ValueError").filter(|_| !catches(&["ValueError"]))
+            }
+            ExprKind::Index(_, index) if index.as_text().is_some() => {
+                Some("KeyError").filter(|_| !catches(&["KeyError", "LookupError"]))
+            }
+            ExprKind::Index(_, index) if matches!(index.kind, ExprKind::Int(_)) => {
+                Some("IndexError").filter(|_| !catches(&["IndexError", "LookupError", "KeyError"]))
+            }
+            _ => None,
+        };
+        found = found.or(raised);
+    };
+    for stmt in body {
+        stmt.walk(&mut |stmt| {
+            let is_store = |expr: &Expr| match &stmt.kind {
+                StmtKind::Assign { targets, .. } => targets.iter().any(|target| std::ptr::eq(target, expr)),
+                _ => false,
+            };
+            stmt.expressions(&mut |expr| {
+                if !is_store(expr) {
+                    expr.walk(&mut check);
+                }
+            });
+        });
+    }
+    found
 }
 
 /// Returns `true` if a statement returns from its function.

@@ -117,6 +117,13 @@ impl Translator<'_> {
             "hmac.new" => {
                 let key = one(self)?;
                 let data = self.expr(arguments.need(1, name)?)?;
+                let digest = arguments.get(2, "digestmod");
+                let is_sha256 = |digest: &Expr| {
+                    digest.as_text() == Some("sha256") || digest.path_or_empty().ends_with("sha256")
+                };
+                if !digest.is_some_and(is_sha256) {
+                    return Hindrance::err(NoteKind::Bytes, "`hmac.new` with another hash than SHA-256");
+                }
                 Ok(Code::atom(format!("hash::hmac_sha256({}, {})", key.text, data.text), Type::Digest))
             }
             "base64.b64encode" | "base64.standard_b64encode" => {
@@ -135,6 +142,8 @@ impl Translator<'_> {
             "html.unescape" => Ok(call("html::unescape", &[one(self)?.text], Type::Text)),
             "bs4.BeautifulSoup" => {
                 let page = one(self)?;
+                // The name of a parser.
+                arguments.skip();
                 Ok(match (&page.kind, page.text.strip_suffix(".bytes")) {
                     (Type::Bytes, Some(answer)) => Code::atom(format!("{answer}.text"), Type::Page),
                     (Type::Bytes, None) => page.method("text", &[], Type::Page),
@@ -170,11 +179,20 @@ impl Translator<'_> {
                 self.ends(arguments.need(0, name)?)?;
                 one(self)
             }
-            "asyncio.wait_for" | "async_timeout.timeout" => one(self),
+            "asyncio.wait_for" => {
+                let limit = arguments.get(1, "timeout");
+                if limit.is_some_and(|limit| !matches!(limit.kind, ExprKind::None)) {
+                    let text = "`wait_for`: its time limit; calls of the host have their own";
+                    self.flag(NoteKind::Concurrency, text, line);
+                }
+                one(self)
+            }
             "asyncio.to_thread"
             | "fastapi.concurrency.run_in_threadpool"
             | "starlette.concurrency.run_in_threadpool"
-            | "asgiref.sync.sync_to_async" => self.forwarded(&arguments.positional, &arguments.named, line),
+            | "asgiref.sync.sync_to_async" => {
+                self.forwarded(arguments.positional(), arguments.all_named(), line)
+            }
             "asyncio.Lock"
             | "asyncio.Semaphore"
             | "asyncio.get_event_loop"
@@ -216,7 +234,7 @@ impl Translator<'_> {
             },
             "itertools.chain" => {
                 let all: Vec<String> = arguments
-                    .positional
+                    .positional()
                     .iter()
                     .map(|list| Ok(self.as_list(list)?.at(strength::ADD + 1)))
                     .collect::<Outcome<_>>()?;
@@ -245,7 +263,7 @@ impl Translator<'_> {
                 Hindrance::err(NoteKind::Settings, "a field outside of a class")
             }
             "os.path.join" => {
-                let all: Vec<String> = self.texts(&arguments.positional)?;
+                let all: Vec<String> = self.texts(arguments.positional())?;
                 Ok(Code::atom(format!("`${{{}}}`", all.join("}/${")), Type::Text))
             }
             "os.path.basename" => {
@@ -334,6 +352,8 @@ impl Translator<'_> {
 
     /// Returns the code that requests a chat completion from a model.
     fn chat(&mut self, arguments: &Arguments<'_>) -> Outcome {
+        // The request and the user are those of the turn.
+        arguments.skip();
         let form = arguments
             .named("form_data")
             .or_else(|| arguments.named("body"))
@@ -351,9 +371,15 @@ impl Translator<'_> {
     fn gather(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let settles = arguments
             .named("return_exceptions")
-            .is_some_and(|value| matches!(value.kind, ExprKind::Bool(true)));
+            .is_some_and(|value| !matches!(value.kind, ExprKind::Bool(false)));
+        let settled = || {
+            Hindrance::err(
+                NoteKind::Concurrency,
+                "`gather` that returns exceptions: use `parallel(…, #{ settle: true })`",
+            )
+        };
         if let [(Star::List, list)] = arguments.spread.as_slice() {
-            if arguments.positional.is_empty() {
+            if arguments.count() == 0 {
                 if let ExprKind::ListOf(value, of) | ExprKind::Generator(value, of) = &list.kind
                     && let [only] = of.as_slice()
                     && let ExprKind::Name(_) = only.target.kind
@@ -368,10 +394,16 @@ impl Translator<'_> {
                     let body = self.with_variables(vec![(name.to_owned(), variable)], |translator| {
                         translator.expr(value)
                     })?;
-                    if !settles {
+                    if settles {
+                        return settled();
+                    }
+                    {
                         let functions = format!("{}.map(|{code}| || {})", source.owner(), body.text);
                         return Ok(call("parallel", &[functions], Type::list_of(body.kind)));
                     }
+                }
+                if settles {
+                    return settled();
                 }
                 return self.expr(list);
             }
@@ -379,16 +411,13 @@ impl Translator<'_> {
         }
         let mut kinds = Vec::new();
         let mut functions = Vec::new();
-        for one in &arguments.positional {
+        for one in arguments.positional() {
             let code = self.expr(one)?;
             kinds.push(code.kind);
             functions.push(format!("|| {}", code.text));
         }
         if settles {
-            return Hindrance::err(
-                NoteKind::Concurrency,
-                "`gather` that returns exceptions: use `parallel(…, #{ settle: true })`",
-            );
+            return settled();
         }
         let kind = kinds.into_iter().reduce(Type::join).unwrap_or(Type::Unknown);
         Ok(call("parallel", &[crate::value::wrapped("[", &functions, "]")], Type::list_of(kind)))
@@ -434,7 +463,7 @@ impl Translator<'_> {
             _ => return Ok(Code::atom("()", Type::Logger)),
         };
         let skip = usize::from(name == "log");
-        let rest: Vec<&Expr> = arguments.positional.iter().skip(skip).copied().collect();
+        let rest: Vec<&Expr> = arguments.positional().iter().skip(skip).copied().collect();
         let text = match rest.split_first() {
             None => "\"\"".to_owned(),
             Some((first, [])) => self.expr(first)?.text,
@@ -593,8 +622,34 @@ impl Translator<'_> {
     fn address(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let value = self.expr(arguments.need(0, name)?)?;
         Ok(match name {
-            "quote" | "quote_plus" => call("url::encode", &[value.text], Type::Text),
-            "unquote" | "unquote_plus" => call("url::decode", &[value.text], Type::Text),
+            "quote" => {
+                let safe = match arguments.get(1, "safe") {
+                    None => "/",
+                    Some(safe) => match safe.as_text() {
+                        Some(safe) => safe,
+                        None => return Hindrance::err(NoteKind::Http, "`quote` with computed safe letters"),
+                    },
+                };
+                let encoded = call("url::encode", &[value.text], Type::Text);
+                match safe {
+                    "" => encoded,
+                    "/" => {
+                        let parts = [encoded.text, "\"%2F\"".to_owned(), "\"/\"".to_owned()];
+                        call("text::replace", &parts, Type::Text)
+                    }
+                    _ => return Hindrance::err(NoteKind::Http, "`quote` with other safe letters than `/`"),
+                }
+            }
+            "quote_plus" => {
+                let encoded = call("url::encode", &[value.text], Type::Text);
+                let parts = [encoded.text, "\"%20\"".to_owned(), "\"+\"".to_owned()];
+                call("text::replace", &parts, Type::Text)
+            }
+            "unquote_plus" => {
+                let plain = call("text::replace", &[value.text, "\"+\"".into(), "\" \"".into()], Type::Text);
+                call("url::decode", &[plain.text], Type::Text)
+            }
+            "unquote" => call("url::decode", &[value.text], Type::Text),
             "urlencode" => call("url::query", &[value.text], Type::Text),
             "urlparse" | "urlsplit" => call("url::parse", &[value.text], Type::Address),
             "parse_qs" => Code::atom(

@@ -31,7 +31,7 @@ impl Translator<'_> {
         if let Some(text) = of.as_text()
             && name == "format"
         {
-            return self.brace_format(text, &arguments.positional, &arguments.named);
+            return self.brace_format(text, arguments.positional(), arguments.all_named());
         }
         if of_self(of) == Some("valves") {
             return match name {
@@ -60,8 +60,8 @@ impl Translator<'_> {
         }
         // `await asyncio.get_event_loop().run_in_executor(None, f, x)`.
         if name == "run_in_executor" {
-            let rest: Vec<&Expr> = arguments.positional.iter().skip(1).copied().collect();
-            return self.forwarded(&rest, &arguments.named, line);
+            let rest: Vec<&Expr> = arguments.positional().iter().skip(1).copied().collect();
+            return self.forwarded(&rest, arguments.all_named(), line);
         }
         // `x.get(…)["k"]` reads from a value that may be absent.
         let of = match name {
@@ -78,7 +78,11 @@ impl Translator<'_> {
             Type::Pattern => self.pattern_method(&of, name, arguments),
             Type::Match => self.match_method(&of, name, arguments),
             Type::Time | Type::Local(_) | Type::Day | Type::Span => self.time_method(&of, name, arguments),
-            Type::Answer | Type::Stream => self.answer_method(&of, name),
+            Type::Answer | Type::Stream => {
+                // The size of chunks, and the encoding.
+                arguments.skip();
+                self.answer_method(&of, name)
+            }
             Type::Encoder => match name {
                 "encode" => Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Tokens)),
                 _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of an encoding")),
@@ -109,7 +113,14 @@ impl Translator<'_> {
                 _ => Hindrance::err(NoteKind::Concurrency, format!("`.{name}()`")),
             },
             Type::Bytes => match name {
-                "decode" => Ok(of.method("text", &[], Type::Text)),
+                "decode"
+                    if {
+                        arguments.skip();
+                        true
+                    } =>
+                {
+                    Ok(of.method("text", &[], Type::Text))
+                }
                 "hex" => Ok(of.method("hex", &[], Type::Text)),
                 _ => Hindrance::err(NoteKind::Bytes, format!("`.{name}()` of bytes")),
             },
@@ -253,7 +264,7 @@ impl Translator<'_> {
                 call(function, &[of.text.clone(), one.text], Type::Text)
             }
             ("split", 0) => text("text::words", of, Type::list_of(Type::Text)),
-            ("split" | "rsplit", 1) if name == "split" || arguments.named.is_empty() => {
+            ("split" | "rsplit", 1) if name == "split" || !arguments.has_named() => {
                 let separator = self.expr(need(0)?)?;
                 if separator.text == "()" {
                     return Ok(text("text::words", of, Type::list_of(Type::Text)));
@@ -302,7 +313,7 @@ impl Translator<'_> {
                 );
                 Code::atom(code, Type::list_of(Type::Text))
             }
-            ("splitlines", count) if count > 0 || !arguments.named.is_empty() => {
+            ("splitlines", count) if count > 0 || arguments.has_named() => {
                 return Hindrance::err(NoteKind::Method, "`.splitlines()` that keeps the line breaks");
             }
             ("splitlines", _) => text("text::lines", of, Type::list_of(Type::Text)),
@@ -333,7 +344,7 @@ impl Translator<'_> {
                 Code::atom(code, Type::list_of(Type::Text))
             }
             ("find" | "index", 1..=2) if of.kind == Type::Text || name != "index" => {
-                let args = self.texts(&arguments.positional)?;
+                let args = self.texts(arguments.positional())?;
                 of.method("index_of", &args, Type::Int)
             }
             ("index", 1) => {
@@ -382,9 +393,20 @@ impl Translator<'_> {
                 &[of.text.clone(), "`^[A-Za-z_][A-Za-z0-9_]*$`".to_owned()],
                 Type::Bool,
             ),
+            ("encode" | "decode", _)
+                if !arguments.names().all(|name| matches!(name, "encoding" | "errors")) =>
+            {
+                return Hindrance::err(NoteKind::Bytes, format!("`.{name}()`"));
+            }
             ("encode", 0) => of.clone().typed(Type::Text),
-            ("encode", 1..=2) if need(0)?.as_text().is_some() => of.clone().typed(Type::Text),
-            ("decode", 0..=2) => of.clone().typed(Type::Text),
+            ("encode", 1..=2) if need(0)?.as_text().is_some() => {
+                arguments.skip();
+                of.clone().typed(Type::Text)
+            }
+            ("decode", 0..=2) => {
+                arguments.skip();
+                of.clone().typed(Type::Text)
+            }
             ("format", _) => {
                 return Hindrance::err(NoteKind::Python, "`.format()` of a text that is not written here");
             }
@@ -442,9 +464,9 @@ impl Translator<'_> {
                 let other = self.expr(need(0)?)?;
                 of.method("mixin", &[other.text], Type::None)
             }
-            ("update", 0) if !arguments.named.is_empty() => {
+            ("update", 0) if arguments.has_named() => {
                 let mut entries = Vec::new();
-                for (key, value) in &arguments.named {
+                for (key, value) in arguments.all_named() {
                     entries.push(format!("{}: {}", names::key(key), self.expr(value)?.text));
                 }
                 of.method("mixin", &[crate::value::map(&entries)], Type::None)
@@ -473,10 +495,7 @@ impl Translator<'_> {
             }
             ("clear", 0) => of.method("clear", &[], Type::None),
             ("model_dump" | "dict" | "model_copy", 0)
-                if arguments
-                    .named
-                    .iter()
-                    .any(|(name, _)| matches!(*name, "exclude" | "include" | "update")) =>
+                if arguments.names().any(|name| matches!(name, "exclude" | "include" | "update")) =>
             {
                 return Hindrance::err(NoteKind::Method, format!("`.{name}()` of some fields"));
             }
@@ -486,7 +505,7 @@ impl Translator<'_> {
             ("model_dump_json", 0) => text("json::stringify", of, Type::Text),
             // Methods of lists.
             ("append", 1) => {
-                let value = self.expr(need(0)?)?;
+                let value = self.stored(need(0)?)?;
                 of.method("push", &[value.text], Type::None)
             }
             ("appendleft", 1) => {
@@ -504,7 +523,7 @@ impl Translator<'_> {
                 Code::new(format!("{} += {}", of.owner(), list.text), strength::ANY, Type::None)
             }
             ("insert", 2) => {
-                let args = self.texts(&arguments.positional)?;
+                let args = self.texts(arguments.positional())?;
                 of.method("insert", &args, Type::None)
             }
             // Only the first of several equal elements is removed.
@@ -558,6 +577,7 @@ impl Translator<'_> {
                 | "aiter_text" | "iter_any",
                 _,
             ) => {
+                arguments.skip();
                 return self.answer_method(of, name);
             }
             ("text", 0) => of.property("text", Type::Text),

@@ -9,7 +9,7 @@ use super::helper::Helper;
 use crate::code::{Code, call};
 use crate::kinds::Type;
 use crate::names;
-use crate::python::Expr;
+use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 use crate::value::Value;
 
@@ -30,10 +30,19 @@ impl Translator<'_> {
     /// Returns the code of a method of a page or an element.
     pub(super) fn page_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
-            "get_text" => Ok(text_of(of)),
+            // The text has single spaces where tags were.
+            "get_text" => {
+                let separator = arguments.get(0, "separator");
+                let strips =
+                    arguments.named("strip").is_some_and(|value| matches!(value.kind, ExprKind::Bool(true)));
+                match (separator.map(Expr::as_text), strips) {
+                    (None, false) | (Some(Some(" ")), _) => Ok(text_of(of)),
+                    _ => unknown(name),
+                }
+            }
             "select" | "select_one" => {
                 let css = arguments.need(0, name)?;
-                if arguments.count() > 1 || !arguments.named.is_empty() {
+                if arguments.count() > 1 || arguments.has_named() {
                     return unknown(name);
                 }
                 let css = match css.as_text() {
@@ -129,7 +138,7 @@ impl Translator<'_> {
             Some(Some(Value::Map(all))) => named.extend(all),
             Some(_) => return None,
         }
-        for (name, expr) in &arguments.named {
+        for (name, expr) in arguments.all_named() {
             match *name {
                 "name" | "attrs" => {}
                 "recursive" | "limit" | "string" | "text" => return None,

@@ -5,6 +5,7 @@ use crate::code::{Code, call, strength};
 use crate::docs;
 use crate::kinds::Type;
 use crate::names;
+use crate::plugin::{Attribute, of_self};
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 use crate::report::NoteKind;
 use crate::scope;
@@ -95,6 +96,15 @@ impl<'a> Translator<'a> {
                 || !self.scope.out.iter().any(|line| line.contains(&declaration))
             {
                 self.declare(&name);
+            }
+        }
+        // Its value is the author's: nothing that follows may take it for `()`.
+        if let StmtKind::Assign { targets, .. } = &stmt.kind {
+            for name in targets.iter().filter_map(Expr::as_name) {
+                if let Some(variable) = self.scope.variables.get_mut(name).filter(|known| known.code != "()")
+                {
+                    variable.kind = Type::Unknown;
+                }
             }
         }
         match &stmt.kind {
@@ -421,6 +431,9 @@ impl<'a> Translator<'a> {
                 Ok(())
             }
             ExprKind::Attribute(of, name) => {
+                if of_self(target).is_some() && self.plugin.attributes.get(name) == Some(&Attribute::Kept) {
+                    return Err(super::expression::kept(name));
+                }
                 let of = match of.as_name() {
                     Some("self") => "state".to_owned(),
                     _ => self.expr(of)?.owner(),

@@ -129,11 +129,11 @@ impl Translator<'_> {
     /// Translates `time.replace(…)` for a change of the time zone to UTC and for a time of day.
     fn replaced_time(&mut self, of: &Code, arguments: &Arguments<'_>) -> Outcome {
         let hindered = || Hindrance::err(NoteKind::Package, "`.replace()` of a time");
-        if of.kind == Type::Day || !arguments.positional.is_empty() {
+        if of.kind == Type::Day || arguments.count() > 0 {
             return hindered();
         }
         let mut time_of_day = Vec::new();
-        for (name, value) in &arguments.named {
+        for (name, value) in arguments.all_named() {
             match (*name, &value.kind) {
                 ("tzinfo", _) if of.kind == Type::Time && self.time_in(Some(value))? == Type::Time => {}
                 ("microsecond", ExprKind::Int(0)) => {}
@@ -162,8 +162,8 @@ impl Translator<'_> {
         let mut parts = Vec::new();
         let places = ["days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks"];
         let positional =
-            arguments.positional.iter().enumerate().map(|(at, value)| (places.get(at).copied(), *value));
-        let named = arguments.named.iter().map(|(name, value)| (Some(*name), *value));
+            arguments.positional().iter().enumerate().map(|(at, value)| (places.get(at).copied(), *value));
+        let named = arguments.all_named().iter().map(|(name, value)| (Some(*name), *value));
         for (name, value) in positional.chain(named).collect::<Vec<_>>() {
             let seconds = match name {
                 Some("days") => 86_400,

@@ -88,7 +88,7 @@ class Filter:
             "helper": self.describe(count=len(tags)),
             "limit": self.limit,
         }
-        self.seen["tags"] = len(tags)
+        self.seen = {"tags": len(tags)}
         return body
 
     def describe(self, count: int, word: str = "tag") -> str:

@@ -17,7 +17,7 @@ class Tools:
         soup = BeautifulSoup(page.content, "html.parser")
         links = []
         for link in soup.select("#news > li a[href]"):
-            links.append({"text": link.get_text(strip=True), "url": link["href"], "target": link.get("target", "none")})
+            links.append({"text": link.get_text(" ", strip=True), "url": link["href"], "target": link.get("target", "none")})
         news = soup.find("ul", id="news")
         missing = soup.select_one("table.prices")
         return {
