@@ -184,7 +184,7 @@ fn expr_uses(expr: &Expr, name: &str) -> bool {
 }
 
 /// Returns `true` if the first use of a variable in the text is a plain assignment or a loop over it.
-fn begins_with_assignment(body: &[Stmt], name: &str) -> bool {
+pub(crate) fn begins_with_assignment(body: &[Stmt], name: &str) -> bool {
     for item in items(body) {
         if item.assigns(name) || binds(item.stmt, name) {
             return true;

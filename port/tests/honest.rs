@@ -309,3 +309,110 @@ fn a_gathered_failure_is_not_raised() {
     );
     left(&draft, "asyncio.gather(", "`gather` that returns exceptions");
 }
+
+#[test]
+fn a_second_name_of_a_list_or_map_that_changes_is_left() {
+    for (lines, why) in [
+        // An element, under its new name and under its old one.
+        (
+            "q = {'a': [1]}\nfirst = q.get('a')\nfirst.pop(0)\nbody['n'] = len(q['a'])",
+            "`first`, a second name",
+        ),
+        (
+            "q = {'a': [1]}\nfirst = q['a']\nq['a'].append(2)\nbody['n'] = len(first)",
+            "`first`, a second name",
+        ),
+        ("q = [[1]]\nlast = q[-1]\nx = last.pop()\nbody['n'] = q", "`last`, a second name"),
+        ("a = []\nb = a\nb.append(1)\nbody['n'] = a", "`b`, a second name"),
+        ("a = []\nb = a if body['x'] else []\nb.append(1)\nbody['n'] = a", "`b`, a second name"),
+        ("a = {}\nb = a or {}\nb['x'] = 1\nbody['n'] = a", "`b`, a second name"),
+        ("a = {}\nb, c = a, 1\nb['x'] = 1\nbody['n'] = a", "`b`, a second name"),
+        ("a = b = []\na.append(1)\nbody['n'] = b", "one of two names"),
+        ("a = b = {}\nb['x'] = 1\nbody['n'] = a", "one of two names"),
+        // A part of another list or map.
+        ("rows = []\nrow = {}\nrows.append(row)\nrow['x'] = 1\nbody['n'] = rows", "a second name of `row`"),
+        (
+            "rows = []\nrow = {}\nrows.append({'r': row})\nrow['x'] = 1\nbody['n'] = rows",
+            "a second name of `row`",
+        ),
+        ("row = {}\nrows = [row]\nrow['x'] = 1\nbody['n'] = rows", "a second name of `row`"),
+        ("row = []\nm = {'r': row}\nrow += [1]\nbody['n'] = m", "a second name of `row`"),
+        ("m = {}\nrow = []\nm['r'] = row\nrow.append(1)\nbody['n'] = m", "a second name of `row`"),
+        (
+            "rows = []\nrow = {}\nrows.append(row)\nrows[0]['x'] = 1\nbody['n'] = row",
+            "changes as an element of `rows`",
+        ),
+        // A value in a loop.
+        (
+            "rows = {'a': {}}\nfor k, r in rows.items():\n    r['x'] = 1\nbody['n'] = rows",
+            "the elements of `rows`",
+        ),
+        (
+            "rows = [{}]\nfor i, r in enumerate(rows):\n    r['x'] = i\nbody['n'] = rows",
+            "the elements of `rows`",
+        ),
+        ("a = []\nb = []\nfor r in [a, b]:\n    r.append(1)\nbody['n'] = a", "the elements of `a`"),
+        (
+            "rows = [{}]\nfor r in sorted(rows, key=len):\n    r['x'] = 1\nbody['n'] = rows",
+            "the elements of `rows`",
+        ),
+        (
+            "rows = [[]]\nlast = None\nfor r in rows:\n    last = r\n    last.append(1)\nbody['n'] = rows",
+            "`last`, a second name",
+        ),
+        (
+            "rows = []\nrow = []\nfor x in body['x']:\n    row.append(x)\n    rows.append(row)\nbody['n'] = rows",
+            "a second name of `row`",
+        ),
+        // An argument.
+        (
+            "calls = [{}]\nfill(calls[0], 'x')\nbody['n'] = calls",
+            "`fill` changes its copy of a part of `calls`",
+        ),
+        ("calls = {}\nfill(calls, 'x')\nbody['n'] = calls", "`fill` changes its copy of `calls`"),
+        ("calls = {}\nthrough(calls)\nbody['n'] = calls", "`through` changes its copy of `calls`"),
+        (
+            "calls = {}\nunnamed = given_back(calls)\nbody['n'] = calls",
+            "`given_back` changes its copy of `calls`",
+        ),
+        ("calls = [{}]\nfor c in calls:\n    fill(c, 'x')\nbody['n'] = calls", "calls"),
+    ] {
+        left(&hook(HELPERS, lines), "", why);
+    }
+}
+
+const HELPERS: &str = "
+def fill(target, part):
+    target['text'] = part
+
+def through(target):
+    inner = target
+    fill(inner, 'x')
+
+def given_back(target):
+    target['x'] = 1
+    return target
+";
+
+#[test]
+fn a_list_or_map_with_one_name_or_of_the_host_may_change() {
+    for lines in [
+        "a = []\na.append(1)\nbody['n'] = a",
+        "rows = []\nfor x in body['x']:\n    row = {}\n    row['x'] = x\n    rows.append(row)\nbody['n'] = rows",
+        "rows = []\nrow = []\nfor x in body['x']:\n    row.append(x)\n    if len(row) > 2:\n        rows.append(row)\n        row = []\nbody['n'] = rows",
+        "first = body['messages'][0]\nfirst['content'] = 'x'",
+        "for m in body['messages']:\n    m['content'] = 'x'",
+        "for i, m in enumerate(body['messages']):\n    m['content'] = 'x'",
+        "for part in [{'n': 1}, {'n': 2}]:\n    part['n'] += 1",
+        "rows = [{}]\nfor r in rows:\n    r['x'] = 1\nbody['n'] = rows",
+        "m = {'role': 'user'}\nm['content'] = 'x'\nbody['messages'].append(m)",
+        "fill(body['messages'][0], 'x')",
+        "calls = {}\ncalls = given_back(calls)\nbody['n'] = calls",
+        "data = json.loads(body['x'])\npart = data['a']\npart['b'] = 1\nbody['n'] = data",
+        "a = b = 0\na += 1\nbody['n'] = b",
+        "n = {'a': 1}\nx = n['a']\nx += 1\nbody['n'] = x",
+        "a = list(body['x'])\nb = a\nbody['n'] = [a, b]",
+    ] {
+        translated(&hook(&format!("import json\n{HELPERS}"), lines));
+    }
+}

@@ -30,17 +30,25 @@ impl Translator<'_> {
         if let Some(name) = name {
             self.note_live(name, value);
         }
-        if let (Some(target), Some(source)) = (name, value.as_name())
-            && matches!(code.kind, Type::List(_) | Type::Map)
-            && !self.scope.live.contains(source)
-            && self
-                .body_at(stmt.line)
-                .is_some_and(|body| crate::plugin::changes(body, &[target, source], stmt.line))
-        {
-            return Hindrance::err(
-                NoteKind::State,
-                format!("`{target}`, a second name of `{source}`: lists and maps are copied here"),
-            );
+        self.refuse_added(value)?;
+        match targets {
+            [target] if !matches!(value.kind, ExprKind::Name(_)) || target.as_name().is_none() => {
+                let is_element = !matches!(target.kind, ExprKind::Name(_));
+                if !(is_element && value.as_name().is_some()) {
+                    self.refuse_stored(stmt.line, value)?;
+                }
+                for name in super::aliases::names_in(target) {
+                    self.refuse_second_name(stmt.line, name, value, &code.kind)?;
+                }
+            }
+            all => {
+                for target in all.iter().filter_map(Expr::as_name) {
+                    self.refuse_second_name(stmt.line, target, value, &code.kind)?;
+                    if all.len() > 1 {
+                        self.refuse_two_names(stmt.line, target, value, &code.kind)?;
+                    }
+                }
+            }
         }
         if self.reads_line(value) {
             for target in targets {
@@ -96,15 +104,11 @@ impl Translator<'_> {
         else {
             return Ok(None);
         };
-        let changes = || {
-            let body = self.body_at(stmt.line);
-            body.is_some_and(|body| crate::plugin::changes(body, &[source], stmt.line))
-        };
-        if !matches!(code.kind, Type::List(_) | Type::Map)
-            || self.scope.live.contains(source)
-            || of_self(target).is_some()
-            || !changes()
-        {
+        let is_changed = self.may_be_copied(source)
+            && !self.scope.live.contains(source)
+            && self
+                .changes_after(stmt.line, source, &|changed| super::aliases::base(changed) == Some(source));
+        if !is_changed || code.kind.is_ghost() {
             return Ok(None);
         }
         if !self.is_live(of) {
@@ -115,15 +119,6 @@ impl Translator<'_> {
         }
         self.scope.live.insert(source.to_owned());
         Ok(Some(code.text.clone()))
-    }
-
-    /// Returns the body of the function that contains a line.
-    fn body_at(&self, line: usize) -> Option<&[Stmt]> {
-        let functions = self.plugin.functions.values().chain(self.plugin.methods.values());
-        functions.map(|function| function.body.as_slice()).find(|body| {
-            body.first().is_some_and(|first| first.line <= line)
-                && body.last().is_some_and(|last| line <= last.end_line)
-        })
     }
 
     /// Returns `true` for a call that receives a line of a streamed response, which its result may contain.
@@ -139,6 +134,11 @@ impl Translator<'_> {
     /// Translates `a, b = c, d`.
     fn assign_each(&mut self, stmt: &Stmt, targets: &[Expr], values: &[Expr]) -> Outcome<()> {
         let codes: Vec<Code> = values.iter().map(|value| self.expr(value)).collect::<Result<_, _>>()?;
+        for ((target, value), code) in targets.iter().zip(values).zip(&codes) {
+            if let Some(name) = target.as_name() {
+                self.refuse_second_name(stmt.line, name, value, &code.kind)?;
+            }
+        }
         let is_independent = targets.iter().enumerate().all(|(at, target)| {
             target.as_name().is_some_and(|name| {
                 values.iter().skip(at + 1).all(|value| {

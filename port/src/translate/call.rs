@@ -8,7 +8,6 @@ use crate::names;
 use crate::plugin::of_self;
 use crate::python::{Arg, Expr, ExprKind, Function, Param, ParamKind, Star, Stmt, StmtKind};
 use crate::report::NoteKind;
-use crate::scope;
 use crate::text::last_name;
 use crate::value;
 
@@ -139,6 +138,7 @@ impl<'a> Translator<'a> {
                 _ => {
                     let all = match self.scope.closures.get(name).cloned() {
                         Some(params) => {
+                            self.refuse_changed_by_closure(name, arguments)?;
                             self.bind_params(&params.iter().collect::<Vec<_>>(), arguments, name)?
                         }
                         None => self.all(arguments, name)?,
@@ -366,35 +366,12 @@ impl<'a> Translator<'a> {
         name: &str,
     ) -> Outcome<Vec<String>> {
         let params = self.params(owner, function);
-        self.keeps_changes(function, &params, arguments)?;
-        self.bind_params(&params, arguments, name)
-    }
-
-    /// Returns a hindrance if a function changes a list or map that the caller made: it would change a copy.
-    fn keeps_changes(
-        &self,
-        function: &Function,
-        params: &[&Param],
-        arguments: &Arguments<'_>,
-    ) -> Outcome<()> {
         for (at, param) in params.iter().enumerate() {
-            let name = param.name.as_str();
-            let Some(given) = arguments.get(at, name).and_then(Expr::as_name) else { continue };
-            let Some(variable) = self.scope.variables.get(given) else { continue };
-            let is_copied = matches!(variable.kind, Type::List(_) | Type::Map | Type::Object(_))
-                && !self.scope.live.contains(given);
-            if is_copied
-                && super::live::block_changes(&function.body, name)
-                && !scope::is_assigned(&function.body, name)
-                && !returns(&function.body, name)
-            {
-                return Hindrance::err(
-                    NoteKind::State,
-                    format!("`{}` changes its copy of `{given}`: return it and assign it", function.name),
-                );
+            if let Some(given) = arguments.get(at, &param.name) {
+                self.refuse_changed_argument(function, at, &param.name, given)?;
             }
         }
-        Ok(())
+        self.bind_params(&params, arguments, name)
     }
 
     /// Returns the code of an argument for a function of the file. The host passes the ids in `__metadata__` separately.
@@ -602,19 +579,6 @@ fn is_endless(body: &[Stmt]) -> bool {
                     });
                 });
                 found |= !leaves;
-            }
-        });
-    }
-    found
-}
-
-/// Returns `true` if a function returns a variable, alone or as a part of its result.
-fn returns(body: &[Stmt], name: &str) -> bool {
-    let mut found = false;
-    for stmt in body {
-        stmt.walk(&mut |stmt| {
-            if let StmtKind::Return(Some(value)) = &stmt.kind {
-                value.walk(&mut |inner| found |= inner.as_name() == Some(name));
             }
         });
     }

@@ -174,6 +174,11 @@ pub(crate) struct Translator<'a> {
     pub(crate) queue: Vec<FunctionRef<'a>>,
     pub(super) queued: BTreeSet<(Owner, String)>,
     pub(super) scope: Scope,
+    /// The body of the function in translation.
+    pub(super) current: &'a [Stmt],
+    /// The statement in translation.
+    pub(super) statement: Option<&'a Stmt>,
+    pub(super) changers: super::aliases::Changers,
     pub(super) next_comment: usize,
     /// The types of the plugin's attributes.
     pub(super) attribute_kinds: BTreeMap<String, crate::kinds::Type>,
@@ -207,6 +212,9 @@ impl<'a> Translator<'a> {
             queue: Vec::new(),
             queued: BTreeSet::new(),
             scope: Scope::new(Role::Plain),
+            current: &[],
+            statement: None,
+            changers: super::aliases::changers(plugin),
             next_comment: 0,
             collected: BTreeSet::new(),
             attribute_kinds: BTreeMap::new(),

@@ -61,6 +61,7 @@ impl<'a> Translator<'a> {
             }
         }
         let outer = std::mem::replace(&mut self.scope, Scope::new(role));
+        self.current = &function.body;
         let mut lines = Vec::new();
         let mut given = BTreeSet::new();
         for param in &function.params {

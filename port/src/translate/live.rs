@@ -1,15 +1,19 @@
 //! Live values: values of the host are references as in Python, values that the script creates are copied.
 
+use super::context::Role;
 use super::context::Translator;
-use crate::plugin::CHANGES;
-use crate::python::{Expr, ExprKind, Stmt, StmtKind};
+use crate::python::{Expr, ExprKind, Stmt};
 
 impl Translator<'_> {
     /// Returns `true` if a value, or the elements of a list, belong to the host.
     pub(super) fn is_live(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Name(name) => self.scope.live.contains(name),
-            ExprKind::Attribute(of, _) => of.as_name() == Some("self") || self.is_live(of),
+            // The plugin's own attributes are entries of `state`.
+            ExprKind::Attribute(of, _) if of.as_name() == Some("self") => {
+                !matches!(self.scope.role, Role::Method(_))
+            }
+            ExprKind::Attribute(of, _) => self.is_live(of),
             ExprKind::Index(of, _) | ExprKind::Await(of) | ExprKind::Walrus(_, of) => self.is_live(of),
             ExprKind::Logic(_, all) => all.first().is_some_and(|first| self.is_live(first)),
             ExprKind::Choice { then, otherwise, .. } => self.is_live(then) && self.is_live(otherwise),
@@ -50,23 +54,11 @@ impl Translator<'_> {
 
 /// Returns `true` if a statement, without its nested ones, changes the value that a variable holds.
 pub(super) fn changes(stmt: &Stmt, name: &str) -> bool {
-    let within = |target: &Expr| is_within(target, name);
-    match &stmt.kind {
-        StmtKind::Assign { targets, .. } => targets.iter().any(within),
-        StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => within(target),
-        StmtKind::Delete(targets) => targets.iter().any(within),
-        StmtKind::Expr(value) => match &value.awaited().kind {
-            ExprKind::Call(of, _) => match &of.kind {
-                ExprKind::Attribute(owner, method) => {
-                    CHANGES.contains(&method.as_str())
-                        && (owner.as_name() == Some(name) || is_within(owner, name))
-                }
-                _ => false,
-            },
-            _ => false,
-        },
-        _ => false,
-    }
+    let mut found = false;
+    super::aliases::changed(stmt, &super::aliases::Changers::new(), &mut |place| {
+        found |= super::aliases::base(place) == Some(name);
+    });
+    found
 }
 
 /// Returns `true` if a statement of a block changes the value that a variable holds.
@@ -74,20 +66,4 @@ pub(super) fn block_changes(body: &[Stmt], name: &str) -> bool {
     let mut found = false;
     body.iter().for_each(|stmt| stmt.walk(&mut |inner| found |= changes(inner, name)));
     found
-}
-
-/// Returns `true` for an element or attribute of a variable.
-fn is_within(expr: &Expr, name: &str) -> bool {
-    match &expr.kind {
-        ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => {
-            of.as_name() == Some(name) || is_within(of, name)
-        }
-        ExprKind::Call(of, _) => match &of.kind {
-            ExprKind::Attribute(of, method) if method == "setdefault" || method == "get" => {
-                of.as_name() == Some(name) || is_within(of, name)
-            }
-            _ => false,
-        },
-        _ => false,
-    }
 }

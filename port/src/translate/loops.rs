@@ -62,6 +62,8 @@ impl<'a> Translator<'a> {
             let at = self.held("at", Type::Int);
             self.scope.written_back.push((name.to_owned(), format!("{}[{at}] = {variable};", head.source)));
             head.pattern = format!("({}, {at})", head.pattern);
+        } else if !is_live {
+            self.refuse_loop(&target_names(target), iter, body)?;
         }
         self.emit(&format!("for {} in {} {{", head.pattern, head.source));
         self.scope.indent += 1;

@@ -3,6 +3,7 @@
 //! A statement is either translated completely or left as `// TODO` with its source line. Each function is
 //! translated in two passes: the first infers the types of its variables, the second writes its code.
 
+mod aliases;
 mod arguments;
 mod arithmetic;
 mod assign;

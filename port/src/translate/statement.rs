@@ -43,7 +43,10 @@ impl<'a> Translator<'a> {
             self.declare(&name);
         }
         let mark = self.scope.out.len();
-        if let Err(blocked) = self.translate(stmt) {
+        let outer = self.statement.replace(stmt);
+        let translated = self.translate(stmt);
+        self.statement = outer;
+        if let Err(blocked) = translated {
             self.scope.out.truncate(mark);
             self.give_up(stmt, &blocked);
             return;
@@ -244,6 +247,7 @@ impl<'a> Translator<'a> {
 
     fn expression_statement(&mut self, value: &'a Expr) -> Outcome<()> {
         let value = value.awaited();
+        self.refuse_added(value)?;
         match &value.kind {
             ExprKind::Yield(value) => return self.yielded(value.as_deref()),
             ExprKind::YieldFrom(value) => return self.yield_all(value),
