@@ -25,3 +25,4 @@ pub use plugin::PluginKind;
 pub use python::SyntaxError;
 pub use report::{LineCount, Note, NoteKind};
 pub use script::{Draft, MAX_BYTES, PortError, port};
+pub use skeleton::Trials;

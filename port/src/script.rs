@@ -6,7 +6,7 @@ use crate::plugin::{Attribute, Plugin, PluginKind, is_property, of_self};
 use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
-use crate::skeleton;
+use crate::skeleton::{self, Trials};
 use crate::text::{first_name, last_name};
 use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
 use crate::value::{self, Value};
@@ -26,14 +26,30 @@ pub struct Draft {
     pub id: String,
     /// The source of the script.
     pub script: String,
-    /// The source of the test.
+    /// The source of the test, which fails until the author has written it.
     pub test: String,
+    /// The tests to try on the script: the first one of each that fails on `idle` is one for `test_of`.
+    pub trials: Vec<Trials>,
+    /// The script with hooks and tools that do nothing.
+    pub idle: String,
     /// The notes, by line: lines left to the author and differences to check.
     pub notes: Vec<Note>,
     /// The numbers of all code lines and of those that were left as `// TODO`.
     pub lines: LineCount,
     /// `true` if the plugin has no function that the host calls.
     pub is_empty: bool,
+}
+
+impl Draft {
+    /// Returns files of tests with all of the trials. `test_A_B` is body `B` of trial `A`.
+    pub fn tried(&self) -> Vec<String> {
+        skeleton::tried(&self.trials)
+    }
+
+    /// Returns the source of the test with the chosen body of each trial; one without a choice is left to the author.
+    pub fn test_of(&self, chosen: &[Option<usize>]) -> String {
+        skeleton::test(&self.id, &self.trials, chosen)
+    }
 }
 
 /// The reason why a file has no draft.
@@ -215,9 +231,21 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     if !parameters.is_empty() {
         out.push_str(&format!("\n{parameters}\n"));
     }
+    let entries: BTreeSet<String> = match one_tool {
+        Some(_) => BTreeSet::from(["handler".to_owned()]),
+        None => {
+            let of_tool = |tool: &&Function| {
+                translator.function_names.get(&(Owner::Plugin, tool.name.clone())).cloned()
+            };
+            let hooks = hook_names.iter().filter(|name| **name != "pipes").map(|name| (*name).to_owned());
+            hooks.chain(tools.iter().filter_map(of_tool)).collect()
+        }
+    };
+    let idle = format!("{out}\n{}\n", skeleton::idle(&functions, &entries).join("\n\n"));
     out.push_str(&format!("\n{code}\n"));
-    let test = skeleton::test(plugin, &id, &tools, &effects.capabilities, &hook_names);
-    Draft { kind: plugin.kind, id, script: out, test, notes, lines, is_empty }
+    let trials = skeleton::trials(plugin, &tools, &valves, &effects.capabilities, &hook_names);
+    let test = skeleton::test(&id, &trials, &[]);
+    Draft { kind: plugin.kind, id, script: out, test, trials, idle, notes, lines, is_empty }
 }
 
 /// Counts the lines of imports, classes, settings and constants.

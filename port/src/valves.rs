@@ -14,7 +14,7 @@ pub(crate) struct Valve {
     /// The default; absent if it can be computed only when the plugin starts.
     pub(crate) value: Option<Value>,
     description: Option<String>,
-    minimum: Option<String>,
+    pub(crate) minimum: Option<String>,
     maximum: Option<String>,
     pattern: Option<String>,
     /// The first and last lines of the declaration.

@@ -3,6 +3,7 @@
 use super::arguments::Global;
 use super::output::{Exit, Failure};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -78,22 +79,71 @@ impl<'a> Host<'a> {
     /// Returns the problems that `valvehouse check` reports for a draft that will be saved at `path`, or `None` if there
     /// is no binary.
     pub(super) fn check(&self, draft: &Draft, path: &Path) -> Result<Option<Vec<Problem>>, Failure> {
+        let Some(checked) = self.on_script(draft, &draft.script, "", "check")? else { return Ok(None) };
+        let problems = checked["problems"].as_array().cloned().unwrap_or_default();
+        Ok(Some(problems.into_iter().map(|problem| placed(problem, path)).collect()))
+    }
+
+    /// Returns the test of a draft: the first of each of its trials that the draft passes and a script that does nothing
+    /// fails.
+    pub(super) fn test_of(&self, draft: &Draft) -> Result<String, Failure> {
+        let (mut done, mut idle) = (BTreeSet::new(), BTreeSet::new());
+        for tests in draft.tried() {
+            for (script, passed) in [(&draft.script, &mut done), (&draft.idle, &mut idle)] {
+                let Some(results) = self.on_script(draft, script, &tests, "test")? else {
+                    return Ok(draft.test.clone());
+                };
+                // A script that does not load passes and fails nothing.
+                let Some(of_file) = results["files"][0]["tests"].as_array().filter(|all| !all.is_empty())
+                else {
+                    return Ok(draft.test.clone());
+                };
+                let of_file = of_file.iter();
+                let passed_now = of_file.filter(|test| test["passed"] == true);
+                passed.extend(passed_now.filter_map(|test| test["name"].as_str().map(str::to_owned)));
+            }
+        }
+        let chosen: Vec<Option<usize>> = (0..draft.trials.len())
+            .map(|at| {
+                let bodies = draft.trials.get(at).map_or(0, |trial| trial.bodies.len());
+                (0..bodies).find(|place| {
+                    let name = format!("test_{at}_{place}");
+                    done.contains(&name) && !idle.contains(&name)
+                })
+            })
+            .collect();
+        Ok(draft.test_of(&chosen))
+    }
+
+    /// Returns what a command says, as JSON, of a project with one script and its tests; `None` if there is no binary.
+    fn on_script(
+        &self,
+        draft: &Draft,
+        script: &str,
+        tests: &str,
+        command: &str,
+    ) -> Result<Option<Value>, Failure> {
         let internal = |error: String| Failure {
             exit: Exit::Internal,
-            message: format!("cannot check the draft: {error}"),
+            message: format!("cannot {command} the draft: {error}"),
         };
         let project = tempfile::tempdir().map_err(|error| internal(error.to_string()))?;
         let folder = project.path().join(folder_name(draft.kind));
         let file = folder.join(format!("{}.rhai", draft.id));
-        let saved = std::fs::create_dir(&folder).and_then(|()| std::fs::write(&file, &draft.script));
+        let saved =
+            std::fs::create_dir(&folder).and_then(|()| std::fs::write(&file, script)).and_then(|()| {
+                if tests.is_empty() {
+                    Ok(())
+                } else {
+                    std::fs::write(file.with_extension("test.rhai"), tests)
+                }
+            });
         saved.map_err(|error| internal(error.to_string()))?;
-        let mut command = Command::new(&self.program);
-        command.args(["check", "--format", "json", "--project"]).arg(project.path());
-        let Some(output) = self.output(&mut command)? else { return Ok(None) };
-        let checked: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|_| internal(reason(&String::from_utf8_lossy(&output.stderr))))?;
-        let problems = checked["problems"].as_array().cloned().unwrap_or_default();
-        Ok(Some(problems.into_iter().map(|problem| placed(problem, path)).collect()))
+        let mut program = Command::new(&self.program);
+        program.args([command, "--format", "json", "--project"]).arg(project.path());
+        let Some(output) = self.output(&mut program)? else { return Ok(None) };
+        let said = serde_json::from_slice(&output.stdout);
+        said.map(Some).map_err(|_| internal(reason(&String::from_utf8_lossy(&output.stderr))))
     }
 }
 

@@ -73,8 +73,9 @@ fn finish(draft: &Draft, arguments: &Arguments) -> Result<Exit, Failure> {
     let Global { format, quiet, .. } = arguments.global;
     let host = Host::of(&arguments.global);
     let file = host.folder_of(draft.kind)?.join(format!("{}.rhai", draft.id));
-    let drafts = [(file.clone(), &draft.script), (file.with_extension("test.rhai"), &draft.test)];
     let checked = host.check(draft, &files::near(&file))?;
+    let test = if arguments.dry_run { draft.test.clone() } else { host.test_of(draft)? };
+    let drafts = [(file.clone(), &draft.script), (file.with_extension("test.rhai"), &test)];
     if !arguments.dry_run {
         files::write(&drafts, arguments.force)?;
     }

@@ -302,14 +302,66 @@ fn what_html_select_reads_otherwise_is_left_to_do() {
     project.run("check").ends(0);
 }
 
+/// Filters that change, refuse, tell, log and ask, and one whose reaction nobody can guess.
+const LIMIT: &str = "class Filter:\n    class Valves(BaseModel):\n        max_turns: int = 8\n\n    \
+    def inlet(self, body):\n        if len(body['messages']) > self.valves.max_turns:\n            \
+    raise Exception('too many')\n        return body\n";
+const WORDS: &str = "class Filter:\n    def inlet(self, body):\n        \
+    if body['messages'][-1]['content'].startswith('/secret'):\n            raise Exception('no')\n        \
+    return body\n\n    def outlet(self, body):\n        print('seen', body)\n        return body\n";
+const TELLS: &str = "class Filter:\n    async def inlet(self, body, __event_emitter__=None):\n        \
+    await __event_emitter__({'type': 'status', 'data': {'description': 'x'}})\n        return body\n";
+const RARE: &str = "class Filter:\n    def inlet(self, body):\n        if len(body['messages']) == 77:\n            \
+    body['x'] = 1\n        return body\n";
+
 #[test]
-fn a_drafted_test_of_each_kind_passes() {
-    let project = Project::new();
-    for (name, source) in [("words", PIPE), ("case", ACTION)] {
-        project.write(&format!("{name}.py"), source);
-        project.run(&format!("port {name}.py")).ends(0);
+fn a_drafted_test_passes_and_fails_on_a_hook_that_does_nothing() {
+    for (id, folder, source) in [
+        ("limit", "filters", LIMIT),
+        ("words", "filters", WORDS),
+        ("tells", "filters", TELLS),
+        ("house_rules", "filters", FILTER),
+        ("talk", "filters", PIPE),
+        ("case", "actions", ACTION),
+        ("weather", "tools", TOOLS),
+        ("letters", "tools", LETTERS),
+    ] {
+        let project = Project::new();
+        project.write("plugin.py", source);
+        project.run(&format!("port plugin.py --id {id}")).ends(0);
+        let tests = std::fs::read_to_string(project.path(&format!("{folder}/{id}.test.rhai"))).unwrap();
+        assert!(!tests.contains("to_be_written"), "{tests}");
+        let passed = project.run("test --format json").ends(0).json();
+        let count = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap();
+        assert_eq!(count(&passed, "failed"), 0, "{tests}");
+        // The same script, with functions that the host calls and that do nothing.
+        let path = format!("{folder}/{id}.rhai");
+        let script = std::fs::read_to_string(project.path(&path)).unwrap();
+        let mut idle = String::new();
+        let mut is_inside = false;
+        for line in script.lines() {
+            let starts =
+                ["inlet", "stream", "outlet", "pipe", "action", "weather", "forecast", "letters", "table"];
+            if starts.iter().any(|name| line.starts_with(&format!("fn {name}("))) {
+                idle.push_str(&format!("{}}}\n", line));
+                is_inside = !line.ends_with('}');
+            } else if !is_inside {
+                idle.push_str(&format!("{line}\n"));
+            }
+            is_inside &= line != "}";
+        }
+        project.write(&path, &idle);
+        let idle = project.run("test --format json").ends(1).json();
+        assert_eq!(count(&idle, "passed"), 0, "{tests}\n{idle}");
     }
-    project.run("test").ends(0);
+}
+
+#[test]
+fn a_drafted_test_fails_until_it_is_written_if_no_call_makes_a_difference() {
+    let project = Project::new();
+    project.write("rare.py", RARE);
+    project.run("port rare.py").ends(0);
+    project.run("test").ends(1).prints("write a test of `inlet`");
 }
 
 #[test]
@@ -331,7 +383,7 @@ fn lines_without_a_translation_are_marked_and_counted() {
     assert!(script.contains("//     frame = pandas.DataFrame(body)"), "{script}");
     assert!(script.contains("global: false"), "a draft runs for everybody:\n{script}");
     project.run("check").ends(0);
-    project.run("test").ends(0);
+    project.run("test").ends(1).prints("write a test of `inlet`");
     let json = project.run("port mixed.py --dry-run --format json").ends(0).json();
     assert_eq!(json.get("translated").unwrap().to_string(), "4");
 }
