@@ -72,7 +72,7 @@ fn tabs_mixed_with_spaces_are_an_error_as_in_python() {
     let error =
         port("class Filter:\n\tdef inlet(self, body):\n\t\tbody[\"a\"] = 1\n        return body\n", "plugin");
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("line 4") && error.contains("tabs and spaces are mixed"), "{error}");
+    assert!(error.contains("line 4") && error.contains("indentation"), "{error}");
     let tabs =
         "class Filter:\n\tdef inlet(self, body):\n\t\tif body:\n\t\t\tbody[\"a\"] = 1\n\n\t\treturn body\n";
     assert!(port(tabs, "plugin").unwrap().script.contains("body.a = 1"));

@@ -167,7 +167,8 @@ fn nesting_is_bounded() {
                 );
                 let drafted = port(&plugin(&value), "deep");
                 assert!(depth > 55 || drafted.is_ok() || depth > 25, "{open} {depth}: {drafted:?}");
-                assert!(depth <= 60 || drafted.is_err(), "{open} {depth} was read");
+                // Brackets around a value are not part of the tree.
+                assert!(depth <= 60 || open == "(" || drafted.is_err(), "{open} {depth} was read");
             }
         }
         let chain = |link: &str| plugin(&format!("a{}", link.repeat(100_000)));

@@ -7,7 +7,6 @@ pub(super) const MAX_DEPTH: u16 = 60;
 pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     pub(crate) line: usize,
-    pub(super) depth: u16,
 }
 
 #[derive(Debug, Clone)]

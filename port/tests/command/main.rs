@@ -412,13 +412,13 @@ fn what_is_not_a_plugin_is_refused() {
     project
         .run("port broken.py")
         .ends(65)
-        .stderr_has("cannot port broken.py: line 3, column 20: `[` is not closed");
+        .stderr_has("cannot port broken.py: line 4, column 1: unexpected EOF while parsing");
     project.write("prose.py", "This is a letter.\n");
     project.run("port prose.py").ends(65).stderr_has("line 1, column 11");
     project.write("plain.py", "x = 1\n");
     project.run("port plain.py").ends(65).stderr_has("no plugin in the file: expected `class Filter`");
     project
-        .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
+        .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "[".repeat(5_000), "]".repeat(5_000)));
     project.run("port deep.py").ends(65).stderr_has("more than 60 levels");
     project.write("long.py", &"# a comment\n".repeat(60_000));
     project.run("port long.py").ends(65).stderr_has("exceeded its limit of 512 KB");
