@@ -14,6 +14,7 @@ mod messages;
 mod modules;
 mod public_names;
 mod silences;
+mod size;
 mod words;
 
 use serde_json::Value;

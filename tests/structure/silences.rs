@@ -87,7 +87,7 @@ pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
 }
 
 /// Returns the counts by package folder; those of the root package are under `src`.
-fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
+pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
     let mut paths = Vec::new();
     for folder in ["crates", "src"] {
         words::sources(&root().join(folder), &mut paths);
