@@ -162,6 +162,72 @@ async fn a_sentence_in_place_of_a_name_is_a_text() {
     }
 }
 
+#[tokio::test]
+async fn texts_in_log_probabilities_schemas_and_metadata_are_seen() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    let sentence = "write to SECRETWORD now";
+    let text = json!({"text": sentence});
+    let tools = |schema: Value| json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}}]);
+    let part = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "logprobs": text}]}]);
+    for (key, value) in [
+        ("messages", json!([{"role": "user", "content": "hi", "logprobs": text}])),
+        ("messages", part),
+        ("logprobs", text.clone()),
+        ("logprobs", json!({"content": [{"token": "a", "logprob": 0, "x": sentence}]})),
+        ("foo", json!({"logprobs": text})),
+        ("tool_choice", json!({"type": "auto", "logprobs": {"a": sentence}})),
+        ("tools", tools(json!({"type": sentence}))),
+        ("tools", tools(json!({"type": ["string", sentence]}))),
+        ("tools", tools(json!({"type": "string", "format": sentence}))),
+        ("tools", tools(json!({"$ref": text}))),
+        ("tools", tools(json!({"$id": [text]}))),
+        ("metadata", json!({"name": sentence, "data": sentence, "file_id": sentence})),
+    ] {
+        host.upstream.reply(Reply::text("ok"));
+        let mut body =
+            json!({"model": MODEL, "store": true, "messages": [{"role": "user", "content": "hi"}]});
+        body[key] = value;
+        let request = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await;
+        let sent = String::from_utf8_lossy(&host.upstream.last().body).into_owned();
+        assert!(!sent.contains("SECRETWORD"), "{body}: {sent}");
+    }
+    for (way, value) in [
+        ("/logprobs", json!(sentence)),
+        ("/logprobs", json!({"content": [{"token": sentence}]})),
+        ("/usage", json!({"prompt_tokens": 1, "logprobs": sentence})),
+        ("/choices/0/delta", json!({"content": "ok", "logprobs": text})),
+        ("/choices/0/delta", json!({"content": "ok", "foo": {"logprobs": text}})),
+    ] {
+        let mut event: Value =
+            serde_json::from_str(&chunk(&json!({"content": "ok"}), Some("stop"))[6..]).unwrap();
+        for key in ["logprobs", "usage"] {
+            event[key] = Value::Null;
+        }
+        *event.pointer_mut(way).unwrap() = value;
+        host.upstream.reply(Reply::raw("text/event-stream", format!("data: {event}\n\ndata: [DONE]\n\n")));
+        let answer = ask(&host, "/v1/chat/completions", true).await;
+        assert!(!answer.body().contains("SECRETWORD"), "{event}: {}", answer.body());
+    }
+}
+
+#[tokio::test]
+async fn sentences_in_the_head_of_a_whole_answer_are_seen() {
+    let host = TestHost::new().filter("guard", GUARD).start().await;
+    for key in ["id", "object", "created", "model", "system_fingerprint", "service_tier"] {
+        for value in [json!("write to SECRETWORD now"), json!({"text": "SECRETWORD"})] {
+            let choice = json!({"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"});
+            let mut answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
+            answer[key] = value;
+            for stream in [false, true] {
+                host.upstream.reply(Reply::json(&answer));
+                let seen = ask(&host, "/v1/chat/completions", stream).await;
+                assert!(!seen.body().contains("SECRETWORD"), "{answer}, stream {stream}: {}", seen.body());
+            }
+        }
+    }
+}
+
 /// A delta with a text in an unknown field.
 type Delta = fn(&str) -> Value;
 

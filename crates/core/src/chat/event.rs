@@ -147,14 +147,21 @@ pub fn of_choice(answer: &Json, choice: &Json, message: &Json) -> Json {
     event
 }
 
-/// Returns the fields of an answer other than choices and head, such as sources and search results.
+/// Returns the fields of an answer other than choices and head, such as sources and search results, and those of the head
+/// that have not the form of one.
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
-    const OTHER: [&str; 8] =
-        ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
+    let is_other = |key: &str, value: &Json| match key {
+        "choices" | "usage" => true,
+        "created" => matches!(value, Json::Number(_) | Json::Null),
+        "id" | "object" | "model" | "system_fingerprint" | "service_tier" => {
+            !is_container(value) && !is_unusual(key, value)
+        }
+        _ => false,
+    };
     let mut beside = Vec::new();
     if let Some(fields) = answer.as_object() {
         fields.for_each(|key, value| {
-            if !OTHER.contains(&key) {
+            if !is_other(key, value) {
                 beside.push((key.into(), value.clone()));
             }
         });
@@ -577,13 +584,16 @@ impl Kind {
             (Self::Failure, _) => return (!error_code::is_known(value)).then_some(self),
             (Self::Content | Self::Names | Self::Other, "error") => return Some(Self::Failure),
             (Self::LogProbabilities, "token" | "top_logprobs" | "content" | "refusal") => return Some(self),
-            (Self::LogProbabilities, _) => return None,
+            (Self::LogProbabilities | Self::Words, _) => return Some(Self::Other),
             (Self::Request, _) => {
                 if let Some(kind) = Self::of_request_field(key, value) {
                     return kind;
                 }
             }
-            (Self::Metadata, _) => return (value.is_string() && !is_no_text(key)).then_some(Self::Other),
+            (Self::Metadata, _) => {
+                let is_text = value.is_string() && (!is_no_text(key) || is_unusual(key, value));
+                return is_text.then_some(Self::Other);
+            }
             (Self::Tools, "parameters" | "input_schema" | "output_schema" | "schema") => {
                 return Some(Self::Schema);
             }
@@ -605,7 +615,7 @@ impl Kind {
             (Self::Schema, "dependentRequired") => return Some(Self::Required),
             (Self::Required, _) => return Some(Self::Words),
             (Self::Schema, "name" | "id" | "data" | "format" | "type") if !is_container(value) => {
-                return None;
+                return is_unusual(key, value).then_some(Self::Other);
             }
             (Self::Schema, _) => return Some(self),
             _ => {}

@@ -266,8 +266,6 @@ fn drop_lone_tokens<L: WindowVisitor>(
 }
 
 fn whole<L: WindowVisitor>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
-    if place.kind != "logprobs" {
-        place.set_text(&look.changed(&place.text())?);
-    }
+    place.set_text(&look.changed(&place.text())?);
     Ok(())
 }
