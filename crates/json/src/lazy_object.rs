@@ -7,12 +7,8 @@ use crate::value::MAX_DEPTH;
 
 /// Calls `entry` with the raw text of each key and value, in order. Returns `false` if the text is not a JSON
 /// object or a key has escapes; `entry` may have been called before that is detected.
-pub fn scan_object<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
-    let Ok(text) = std::str::from_utf8(text) else { return false };
-    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
-    let read = object.object(0, |key, value| entry(&text[key.0..key.1], &text[value.0..value.1]));
-    object.space();
-    read.is_some() && object.at == text.len()
+pub fn scan_object<'a>(text: &'a [u8], entry: impl FnMut(&'a str, &'a str)) -> bool {
+    scan_object_and_list(text, "", entry, |_| ())
 }
 
 /// Reads the outermost entries of a JSON object like [`scan_object`], and calls `member` with each entry of the objects
