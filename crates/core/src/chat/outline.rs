@@ -2,7 +2,7 @@
 
 use valvehouse_json::{Json, scan_object_and_list};
 
-/// The fields of a chat request in their raw form, and what its messages have.
+/// The fields of a chat request in their raw form, and the traits of its messages.
 #[derive(Debug, Default)]
 pub struct Outline<'a> {
     fields: Vec<(&'a str, &'a str)>,
@@ -26,11 +26,11 @@ pub struct MessageTraits {
     pub has_empty: bool,
 }
 
-/// The fields of messages that more than a few lack.
+/// The fields that most messages lack.
 const SPECIAL: [&str; 4] = ["name", "tool_calls", "tool_call_id", "function_call"];
 
 impl MessageTraits {
-    /// Reads what messages have. Messages in their document stay unread.
+    /// Returns the traits of messages. Messages in their document stay unread.
     pub fn of<'a>(messages: impl Iterator<Item = &'a Json>) -> Self {
         let mut traits = Self::default();
         for message in messages {
@@ -38,12 +38,7 @@ impl MessageTraits {
                 traits.is_rich = true;
                 continue;
             };
-            fields.with_word("role", |role| match role {
-                Some(b"user" | b"system") => {}
-                Some(b"assistant") => traits.has_assistant = true,
-                Some(b"developer") => traits.has_developer = true,
-                _ => traits.is_rich = true,
-            });
+            fields.with_word("role", |role| traits.add_role(role.unwrap_or(b"")));
             if fields.may_have(&SPECIAL) {
                 traits.has_name |= fields.contains("name");
                 traits.is_rich |= SPECIAL.iter().any(|name| *name != "name" && fields.contains(name));
@@ -59,6 +54,15 @@ impl MessageTraits {
             }
         }
         traits
+    }
+
+    fn add_role(&mut self, role: &[u8]) {
+        match role {
+            b"user" | b"system" => {}
+            b"assistant" => self.has_assistant = true,
+            b"developer" => self.has_developer = true,
+            _ => self.is_rich = true,
+        }
     }
 }
 
@@ -76,12 +80,7 @@ impl<'a> Outline<'a> {
             |member| match member {
                 Some(("role", role)) => {
                     roles += 1;
-                    match role {
-                        "\"user\"" | "\"system\"" => {}
-                        "\"assistant\"" => messages.has_assistant = true,
-                        "\"developer\"" => messages.has_developer = true,
-                        _ => messages.is_rich = true,
-                    }
+                    messages.add_role(role.trim_matches('"').as_bytes());
                 }
                 Some(("content", text)) => {
                     contents += 1;

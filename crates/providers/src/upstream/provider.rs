@@ -224,7 +224,7 @@ impl Upstream {
     /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
     fn takes_bytes(&self, request: &ForwardRequest<'_>) -> bool {
         let Some(kind) = self.service else { return true };
-        !service::may_apply(kind, request.outline)
+        !service::may_apply(kind, request.outline, request.model)
             || Json::parse_shared(&request.body)
                 .is_ok_and(|body| matches!(service::adapt(kind, &body), Ok(None)))
     }

@@ -39,13 +39,8 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 /// The fields about tools. Most rules are about them.
 const TOOL_FIELDS: [&str; 4] = ["tools", "tool_choice", "parallel_tool_calls", "functions"];
 
-/// Returns `false` if no rule changes a request whose bytes are sent unread.
-pub fn may_apply(kind: ServiceKind, outline: &Outline<'_>) -> bool {
-    let mut model = "";
-    outline.any("model", |name| {
-        model = name.trim_matches('"');
-        false
-    });
+/// Returns `false` if no rule changes a request for this model, whose bytes are sent unread.
+pub fn may_apply(kind: ServiceKind, outline: &Outline<'_>, model: &str) -> bool {
     outline.messages.is_rich
         || TOOL_FIELDS.iter().any(|name| outline.any(name, |_| true))
         || rows_of(kind).any(|row| row.rule.may_change(outline, model))
