@@ -50,8 +50,8 @@ pub struct BlockTexts {
 
 impl BlockTexts {
     /// Splits the texts of a message for its blocks of a kind, `text` or `thinking`. Blocks of thinking are paragraphs in
-    /// their message. Leading and trailing blocks whose
-    /// text is unchanged keep it; the changed text between them becomes the text of the last block there.
+    /// their message. Leading and trailing blocks whose text is unchanged keep it; the changed text between them becomes the
+    /// text of the last block there.
     pub fn new(kind: &str, message: &Json, items: &[Json]) -> Self {
         let text = match kind {
             "thinking" => thinking_of(message),

@@ -147,10 +147,10 @@ pub fn of_choice(answer: &Json, choice: &Json, message: &Json) -> Json {
     event
 }
 
-/// Returns the fields of an answer other than choices and head, such as sources and search results, and those of the head
-/// that have not the form of one.
+/// Returns the fields of an answer other than choices and head, such as sources and search results, and a sentence in
+/// place of a field of the head.
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
-    let is_other = |key: &str, value: &Json| match key {
+    let is_choices_or_head = |key: &str, value: &Json| match key {
         "choices" | "usage" => true,
         "created" => matches!(value, Json::Number(_) | Json::Null),
         "id" | "object" | "model" | "system_fingerprint" | "service_tier" => {
@@ -161,7 +161,7 @@ fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     let mut beside = Vec::new();
     if let Some(fields) = answer.as_object() {
         fields.for_each(|key, value| {
-            if !is_other(key, value) {
+            if !is_choices_or_head(key, value) {
                 beside.push((key.into(), value.clone()));
             }
         });

@@ -15,7 +15,7 @@ const MAX_TEXTS: usize = 64;
 /// The text in place of one that a filter changed. What filters add to answers does not belong to an error.
 const REMOVED: &str = "a filter of this host removed the text of this error; the host's log has its status";
 /// Runs each text of a service's error through the stream chain, as an answer of its own, and removes those that a
-/// filter changes or refuses. The usual words of services are no texts.
+/// filter changes or refuses. Codes that services use are not texts.
 pub(super) async fn filtered(kernel: &Kernel, error: Error, turn: &Turn) -> Error {
     let has_hooks = || [Hook::Stream, Hook::StreamEnd].into_iter().any(|hook| kernel.chain().has(hook));
     let Error::Answered { provider, status, body, retry_after } = error else { return error };
