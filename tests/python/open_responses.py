@@ -6,10 +6,9 @@ document of Open Responses. Prints what does not fit, and exits with 1 if anythi
 """
 
 import json
-import sys
 
 import openresponses_types as types
-import pydantic
+from judging import judge
 
 EVENTS = {
     f"response.{name}": getattr(types, f"Response{class_name}StreamingEvent")
@@ -50,21 +49,9 @@ def problems(name, value):
     kind = EVENTS.get(value.get("type")) if name == "event" else NAMED[name]
     if kind is None:
         return [f"unknown event: {value.get('type')}"]
-    try:
-        # Strict: a number in the place of a text is not taken for it.
-        kind.model_validate_json(json.dumps(value), strict=True)
-    except pydantic.ValidationError as error:
-        return [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    # Strict: a number in the place of a text is not taken for it.
+    kind.model_validate_json(json.dumps(value), strict=True)
     return []
 
 
-count = bad = 0
-for line in sys.stdin:
-    name, value = json.loads(line)
-    count += 1
-    found = problems(name, value)
-    if found:
-        bad += 1
-        print(f"{name} {json.dumps(value)}\n  " + "\n  ".join(found))
-print(f"{count} values, {bad} of them not as published in version {types.__spec_version__}")
-sys.exit(1 if bad else 0)
+judge(problems, f"as published in version {types.__spec_version__}")

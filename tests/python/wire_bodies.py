@@ -6,11 +6,11 @@ fit, and exits with 1 if anything does not.
 """
 
 import json
-import sys
 
 import pydantic
 from anthropic.types import Message, RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from judging import judge
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
@@ -83,23 +83,11 @@ def with_ids(request):
 def problems(name, value):
     if name == "responses request":
         value = with_ids(value)
-    try:
-        # Strict: a number in the place of a text is not taken for it.
-        if name.endswith("request"):
-            return list(lost(value, whole(ADAPTERS[name].validate_python(value, strict=True))))
-        ADAPTERS[name].validate_json(json.dumps(value), strict=True)
-    except pydantic.ValidationError as error:
-        return [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    # Strict: a number in the place of a text is not taken for it.
+    if name.endswith("request"):
+        return list(lost(value, whole(ADAPTERS[name].validate_python(value, strict=True))))
+    ADAPTERS[name].validate_json(json.dumps(value), strict=True)
     return []
 
 
-count = bad = 0
-for line in sys.stdin:
-    name, value = json.loads(line)
-    count += 1
-    found = problems(name, value)
-    if found:
-        bad += 1
-        print(f"{name} {json.dumps(value)}\n  " + "\n  ".join(found[:12]))
-print(f"{count} bodies, {bad} of them not as the clients' types describe them")
-sys.exit(1 if bad else 0)
+judge(problems, "as the clients' types describe them")
