@@ -1,15 +1,15 @@
-//! What an attribute of the plugin lasts for: a turn, or as long as Open WebUI runs.
+//! The lifetime of an attribute of the plugin: a turn, or as long as Open WebUI runs.
 
 use crate::plugin::{CHANGES, Object, PluginKind, of_self};
 use crate::python::{Expr, ExprKind, Function, Stmt, StmtKind};
 use crate::text::{first_name, last_name};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the statements of a function do first with an attribute.
+/// The first use of an attribute in the statements of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstUse {
     Nothing,
-    /// Whatever it was before is replaced.
+    /// It is replaced.
     Set,
     /// It may hold what an earlier call left there.
     Read,

@@ -99,7 +99,7 @@ pub fn port(source: &str, name: &str) -> Result<Draft, PortError> {
 }
 
 fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
-    let mut valves = plugin.valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
+    let mut valves = plugin.valves.map_or_else(Vec::new, |class| Valve::all(class, &plugin.constants));
     for valve in &mut valves {
         if let Some(value) = plugin.overrides.get(&valve.name) {
             valve.value = Some(value.clone());
@@ -108,8 +108,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     if plugin.class.name == "Pipeline" {
         valves.retain(|valve| valve.name != "pipelines");
     }
-    let user_valves =
-        plugin.user_valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
+    let user_valves = plugin.user_valves.map_or_else(Vec::new, |class| Valve::all(class, &plugin.constants));
     let mut translator = Translator::new(plugin, source, &valves, &user_valves);
     let tools = if plugin.kind == PluginKind::Tool { public_methods(plugin) } else { Vec::new() };
     translator.set_tools(tools.iter().map(|tool| tool.name.clone()));
@@ -633,7 +632,7 @@ fn front(
     hosts: &[String],
     is_draft: bool,
 ) -> String {
-    let mut keys = docs::keys(plugin.docs.unwrap_or_default());
+    let mut keys = docs::keys(plugin.docs.unwrap_or(""));
     if !keys.iter().any(|(key, _)| key == "title") {
         let mut title = id.replace(['_', '-'], " ");
         if let Some(first) = title.get(..1).map(str::to_uppercase) {

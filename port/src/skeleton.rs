@@ -1,8 +1,8 @@
 //! The test of a draft: for each hook or tool a call on which it does something.
 //!
-//! What a plugin reacts to is not known here. Many calls are tried on the draft, and on a script whose functions do
-//! nothing: the first one that only the draft passes becomes the test. Without one, the test is left to the author, and
-//! fails.
+//! A draft does not tell which calls its plugin reacts to. Many calls are tried on the draft, and on a script whose
+//! functions do nothing: the first one that only the draft passes becomes the test. Without one, the test is left to the
+//! author, and fails.
 
 use crate::plugin::Plugin;
 use crate::python::{Expr, ExprKind, Function, ParamKind};
@@ -298,9 +298,12 @@ fn arguments(plugin: &Plugin<'_>, tool: &Function) -> String {
 /// Returns the functions of a script, of which the named ones do nothing.
 pub(crate) fn idle(functions: &[String], names: &BTreeSet<String>) -> Vec<String> {
     let body_off = |function: &String| {
-        let head = function.split(" {").next().unwrap_or_default();
-        let name = head.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
-        if names.contains(name) { format!("{head} {{}}") } else { function.clone() }
+        let head = function.split_once(" {").map_or(function.as_str(), |(head, _)| head);
+        let name = head.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+        match name {
+            Some(name) if names.contains(name) => format!("{head} {{}}"),
+            _ => function.clone(),
+        }
     };
     functions.iter().map(body_off).collect()
 }

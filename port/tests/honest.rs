@@ -1,4 +1,5 @@
-//! What a draft cannot do as Python does is a TODO in it, and named in its notes: never a constant, and never nothing.
+//! Each difference between a draft and its Python is a TODO in the draft and in its notes: never a constant, never
+//! nothing.
 
 #![allow(clippy::unwrap_used)]
 

@@ -63,7 +63,7 @@ pub(super) struct Global {
     /// Print results and errors only
     #[arg(long, short, overrides_with = "quiet", conflicts_with = "verbose")]
     pub(super) quiet: bool,
-    /// Accepted for `valvehouse -v port`; there is no more to print
+    /// Has no effect; `valvehouse -v port` passes it on
     #[arg(long, short, action = ArgAction::Count, hide = true)]
     pub(super) verbose: u8,
 }

@@ -42,7 +42,7 @@ impl<'a> Host<'a> {
         Self { program, global }
     }
 
-    /// Returns `None` if there is no binary.
+    /// Returns `None` if the binary is missing.
     fn output(&self, command: &mut Command) -> Result<Option<Output>, Failure> {
         match command.output() {
             Ok(output) => Ok(Some(output)),
@@ -69,15 +69,15 @@ impl<'a> Host<'a> {
             let message = reason(&String::from_utf8_lossy(&output.stderr));
             return Err(Failure { exit: code.map_or(Exit::Internal, Exit::Of), message });
         }
-        let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let shown = serde_json::from_slice::<Value>(&output.stdout).ok();
         // A setting is shown as it is written in the file: a text in quotes.
-        let value = shown[0]["value"].as_str().unwrap_or_default();
-        let folder = serde_json::from_str(value).unwrap_or_else(|_| name.to_owned());
-        Ok(self.global.project.join(folder))
+        let value = shown.as_ref().and_then(|shown| shown[0]["value"].as_str());
+        let folder: Option<String> = value.and_then(|value| serde_json::from_str(value).ok());
+        Ok(self.global.project.join(folder.as_deref().unwrap_or(name)))
     }
 
-    /// Returns the problems that `valvehouse check` reports for a draft that will be saved at `path`, or `None` if there
-    /// is no binary.
+    /// Returns the problems that `valvehouse check` reports for a draft that will be saved at `path`, or `None` if the
+    /// binary is missing.
     pub(super) fn check(&self, draft: &Draft, path: &Path) -> Result<Option<Vec<Problem>>, Failure> {
         let Some(checked) = self.on_script(draft, &draft.script, "", "check")? else { return Ok(None) };
         let problems = checked["problems"].as_array().cloned().unwrap_or_default();
@@ -115,7 +115,8 @@ impl<'a> Host<'a> {
         Ok(draft.test_of(&chosen))
     }
 
-    /// Returns what a command says, as JSON, of a project with one script and its tests; `None` if there is no binary.
+    /// Returns what a command says, as JSON, of a project with one script and its tests; `None` if the binary
+    /// is missing.
     fn on_script(
         &self,
         draft: &Draft,
@@ -155,11 +156,9 @@ fn placed(mut problem: Value, path: &Path) -> Problem {
 
 /// The message of an error, as JSON or as text.
 fn reason(stderr: &str) -> String {
-    let parsed: Value = serde_json::from_str(stderr.trim()).unwrap_or_default();
-    match parsed["error"]["message"].as_str() {
-        Some(message) => message.to_owned(),
-        None => stderr.trim().to_owned(),
-    }
+    let parsed = serde_json::from_str::<Value>(stderr.trim()).ok();
+    let message = parsed.as_ref().and_then(|parsed| parsed["error"]["message"].as_str());
+    message.unwrap_or(stderr.trim()).to_owned()
 }
 
 fn folder_name(kind: PluginKind) -> &'static str {

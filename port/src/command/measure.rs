@@ -1,4 +1,4 @@
-//! How much of a folder of plugins can be ported.
+//! The share of a folder of plugins that can be ported.
 
 use super::files;
 use super::host::Host;

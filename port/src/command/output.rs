@@ -16,7 +16,7 @@ pub(super) enum Exit {
     Data,
     /// We failed.
     Internal,
-    /// What `valvehouse` ended with.
+    /// The exit code of `valvehouse`.
     Of(u8),
 }
 

@@ -1,4 +1,4 @@
-//! What a draft has and what is left to do, for people and for programs.
+//! The content of a draft and its open points, for people and for programs.
 
 use super::host::Problem;
 use super::output::{line, message};

@@ -67,13 +67,13 @@ impl Reader<'_> {
     }
 
     fn part(&self, range: TextRange) -> &str {
-        self.text.get(range.start().to_usize()..range.end().to_usize()).unwrap_or_default()
+        &self.text[range]
     }
 
     /// Returns the reason of an error; a statement of Python 2 has one of its own.
     fn reason(&self, error: &ruff_python_parser::ParseError) -> String {
         let line = self.line(error.location.start());
-        let line = self.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim_start();
+        let line = self.text.lines().nth(line.saturating_sub(1)).map_or("", str::trim_start);
         match ["print ", "exec "].iter().any(|word| line.starts_with(word)) {
             true => "a statement of Python 2; convert the file to Python 3".to_owned(),
             false => error.error.to_string(),
@@ -82,7 +82,7 @@ impl Reader<'_> {
 
     fn error(&self, at: TextSize, message: String) -> SyntaxError {
         let line = self.line(at);
-        let start = line.checked_sub(1).and_then(|line| self.lines.get(line)).copied().unwrap_or_default();
+        let start = line.checked_sub(1).map_or(0, |line| self.lines[line]);
         let column = self.text.get(start..at.to_usize()).map_or(0, |before| before.chars().count()) + 1;
         SyntaxError::new(line, column, message)
     }
@@ -90,13 +90,12 @@ impl Reader<'_> {
     /// Returns the line of the colon that ends the head of a compound statement, from a place before it.
     fn colon_after(&self, at: TextSize) -> usize {
         let mut is_comment = false;
-        let rest = self.text.get(at.to_usize()..).unwrap_or_default();
-        let colon = rest.char_indices().find(|(_, letter)| {
+        let colon = self.text[at.to_usize()..].char_indices().find(|(_, letter)| {
             is_comment = *letter == '#' || is_comment && *letter != '\n';
             !is_comment && *letter == ':'
         });
-        let colon = colon.and_then(|(at, _)| u32::try_from(at).ok()).unwrap_or_default();
-        self.line(at + TextSize::from(colon))
+        let colon = colon.map_or(0, |(after, _)| after);
+        self.lines.partition_point(|start| *start <= at.to_usize() + colon)
     }
 
     /// Runs a step one level deeper.
@@ -175,7 +174,7 @@ impl Reader<'_> {
             ruff::Stmt::Assert(of) => StmtKind::Assert(self.expr(&of.test)?, self.maybe(of.msg.as_deref())?),
             ruff::Stmt::Import(of) => StmtKind::Import(of.names.iter().map(alias).collect()),
             ruff::Stmt::ImportFrom(of) => {
-                let mut module = ".".repeat(usize::try_from(of.level).unwrap_or_default());
+                let mut module = (0..of.level).map(|_| '.').collect::<String>();
                 module.push_str(of.module.as_ref().map_or("", |module| module.as_str()));
                 let names = of.names.iter().filter(|name| name.name.as_str() != "*").map(alias);
                 StmtKind::ImportFrom { module, names: names.collect() }
@@ -245,11 +244,7 @@ impl Reader<'_> {
             name: of.name.to_string(),
             params: self.params(&of.parameters)?,
             body: self.block(&of.body)?,
-            decorators: of
-                .decorator_list
-                .iter()
-                .map(|one| self.expr(&one.expression))
-                .collect::<Read<_>>()?,
+            decorators: self.decorators(&of.decorator_list)?,
             header_end: self.colon_after(end),
         })
     }
@@ -259,12 +254,12 @@ impl Reader<'_> {
             name: of.name.to_string(),
             bases: of.arguments.as_ref().map_or(Ok(Vec::new()), |arguments| self.arguments(arguments))?,
             body: self.block(&of.body)?,
-            decorators: of
-                .decorator_list
-                .iter()
-                .map(|one| self.expr(&one.expression))
-                .collect::<Read<_>>()?,
+            decorators: self.decorators(&of.decorator_list)?,
         })
+    }
+
+    fn decorators(&mut self, all: &[ruff::Decorator]) -> Read<Vec<Expr>> {
+        all.iter().map(|one| self.expr(&one.expression)).collect()
     }
 
     fn params(&mut self, of: &ruff::Parameters) -> Read<Vec<Param>> {

@@ -474,8 +474,7 @@ fn is_replaced_next(body: &[Stmt], line: usize, name: &str) -> bool {
         let mut blocks = body.iter().flat_map(Stmt::blocks);
         return blocks.any(|block| is_replaced_next(block, line, name));
     };
-    let rest = body.get(at + 1..).unwrap_or_default();
-    let next = rest.iter().find(|stmt| scope::uses(std::slice::from_ref(stmt), name));
+    let next = body[at + 1..].iter().find(|stmt| scope::uses(std::slice::from_ref(stmt), name));
     next.is_some_and(|stmt| match &stmt.kind {
         StmtKind::Assign { targets, value } => {
             let mut is_read = false;

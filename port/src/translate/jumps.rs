@@ -156,7 +156,7 @@ impl<'a> Translator<'a> {
                 || classes.iter().any(|class| ["Exception", "BaseException"].contains(&last_name(class)));
             let types = handler.types.as_ref().filter(|_| !is_general);
             let condition = types.and_then(|types| condition(types, variable, &self.plugin.raised));
-            let later = handlers.get(at + 1..).unwrap_or_default();
+            let later = &handlers[at + 1..];
             // Of several handlers for such errors, the first one would take them all.
             let condition = condition.filter(|condition| {
                 !is_of_the_language(condition)
