@@ -57,7 +57,7 @@ fn messages_are_extracted_from_code_outside_of_tests() {
 /// Returns the texts of all files, each list under the path of its file.
 fn list() -> String {
     let mut paths = Vec::new();
-    for folder in ["crates", "src"] {
+    for folder in ["crates", "port", "src"] {
         sources(&root().join(folder), &mut paths);
     }
     paths.sort();

@@ -86,10 +86,10 @@ pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
     assert!(wrong.is_empty(), "{help}:\n{}", wrong.join("\n"));
 }
 
-/// Returns the counts by package folder; those of the root package are under `src`.
+/// Returns the counts by package folder; those of the root package are under `src`, those of the translator under `port`.
 pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
     let mut paths = Vec::new();
-    for folder in ["crates", "src"] {
+    for folder in ["crates", "port", "src"] {
         words::sources(&root().join(folder), &mut paths);
     }
     let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -99,7 +99,8 @@ pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
             continue;
         }
         let parts: Vec<_> = own.iter().collect();
-        let package = if parts[0] == "src" { PathBuf::from("src") } else { parts[..2].iter().collect() };
+        let depth = if parts[0] == "crates" { 2 } else { 1 };
+        let package = parts[..depth].iter().collect();
         *counts.entry(package).or_default() += of(&std::fs::read_to_string(&path).unwrap());
     }
     counts

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// The folders with sources, relative to the workspace.
-const FOLDERS: &[&str] = &["benches", "crates", "examples", "fuzz", "src", "tests", "tools"];
+const FOLDERS: &[&str] = &["benches", "crates", "examples", "fuzz", "port", "src", "tests", "tools"];
 
 /// The list of current exceptions: a rule, a file and a count on each line.
 pub(crate) const EXCEPTIONS: &str = "tests/structure/exceptions.txt";
