@@ -71,7 +71,6 @@ const RESPONSES: Native = Native {
         r#""text":{"format":{"type":"json_object"}}"#,
         r#""truncation":"auto""#,
         r#""context_management":[{"type":"compaction","compact_threshold":9}]"#,
-        r#""client_metadata":{"session":$T}"#,
         r#""max_tool_calls":3"#,
         r#""service_tier":"flex""#,
         r#""prompt_cache_key":$T"#,

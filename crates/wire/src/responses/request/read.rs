@@ -28,7 +28,7 @@ const SAME: [&str; 17] = [
     "tool_ids",
 ];
 /// The fields that are converted, or that concern only the client and this host.
-const SAID: [&str; 17] = [
+const SAID: [&str; 18] = [
     "type",
     "input",
     "instructions",
@@ -46,6 +46,8 @@ const SAID: [&str; 17] = [
     "stream_options",
     "generate",
     "prompt",
+    // A field of Codex that the API of OpenAI does not describe, so that services may refuse it.
+    "client_metadata",
 ];
 /// The keys of `metadata` that the host reads.
 const HOST_METADATA: [&str; 6] = ["chat_id", "message_id", "features", "files", "filter_ids", "variables"];
