@@ -266,19 +266,19 @@ impl Sketch {
     /// Returns the fixed values, in these quotes, of the key of a map before a place.
     fn values(&self, map: usize, place: usize, quote: &str) -> Option<Vec<Suggestion>> {
         let key = place.checked_sub(2).filter(|key| self.word(key + 1) == ":")?;
-        let key = self.keys_of(map)?.iter().find(|known| known.name == self.word(key))?;
+        let key = self.keys_of(map)?.into_iter().find(|known| known.name == self.word(key))?;
         let shown = |value: &&str| Suggestion::new(format!("{quote}{value}{quote}"), Is::Value, key.name);
         (!key.values.is_empty()).then(|| key.values.iter().map(shown).collect())
     }
 
-    pub(super) fn keys_of(&self, map: usize) -> Option<&'static [KeyDoc]> {
+    pub(super) fn keys_of(&self, map: usize) -> Option<Vec<&'static KeyDoc>> {
         if let Some(options) = self.options_of(map) {
-            return Some(options);
+            return Some(options.keys());
         }
         let outer = self.tokens[map].within?;
         let is_map = self.word(map) == "#{";
         let named = |place: usize| place.checked_sub(2).map_or("", |name| self.word(name));
-        match (self.word(outer), named(outer)) {
+        let keys = match (self.word(outer), named(outer)) {
             ("#{", "Valves" | "UserValves") if is_map => Some(reference::VALVE_KEYS),
             ("#{", "parameters" | "properties") if is_map => Some(reference::PARAMETER_KEYS),
             ("[", _) if is_map => {
@@ -289,11 +289,12 @@ impl Sketch {
                 self.functions.iter().any(lists).then_some(reference::TOOL_KEYS)
             }
             _ => None,
-        }
+        };
+        keys.map(|keys| keys.iter().collect())
     }
 
     /// Returns the keys of a map that is an argument of a function of the host, or is thrown.
-    fn options_of(&self, map: usize) -> Option<&'static [KeyDoc]> {
+    fn options_of(&self, map: usize) -> Option<reference::Options> {
         let before = map.checked_sub(1)?;
         if self.word(map) != "#{" {
             return None;

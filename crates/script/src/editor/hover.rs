@@ -325,7 +325,7 @@ impl Sketch {
             }
         }
         let keys = self.tokens[place].within.and_then(|map| self.keys_of(map))?;
-        keys.iter().find(|key| key.name == self.word(place)).map(Meaning::Key)
+        keys.into_iter().find(|key| key.name == self.word(place)).map(Meaning::Key)
     }
 }
 

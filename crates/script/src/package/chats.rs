@@ -154,7 +154,7 @@ fn line(text: &str, most: usize) -> String {
 
 fn list(options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "chats::list";
-    let options = Options::read(NAME, options, &["limit", "before"])?;
+    let options = Options::of(NAME, options)?;
     let limit = options.count("limit", CHATS, MAX_CHATS)?;
     let before =
         options.value("before").map(|before| super::argument::float(NAME, "before", &before)).transpose()?;
@@ -170,7 +170,7 @@ fn list(options: &Dynamic) -> RhaiResultOf<Array> {
 
 fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "chats::read";
-    let options = Options::read(NAME, options, &["from", "limit"])?;
+    let options = Options::of(NAME, options)?;
     let limit = options.count("limit", MAX_MESSAGES, MAX_MESSAGES)?;
     let from = match options.value("from").map(|from| from.as_int()) {
         None => 0,
@@ -208,7 +208,7 @@ fn read(id: &str, options: &Dynamic) -> RhaiResultOf<Array> {
 
 fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "chats::search";
-    let options = Options::read(NAME, options, &["limit"])?;
+    let options = Options::of(NAME, options)?;
     let limit = options.count("limit", CHATS, MAX_CHATS)?;
     let needle = text.trim().to_lowercase();
     if needle.is_empty() {

@@ -28,7 +28,7 @@ pub(super) mod functions {
     /// separator of values (`","`).
     #[rhai_fn(return_raw, name = "parse")]
     pub fn parse_with(text: &str, options: AnyMap) -> RhaiResultOf<Dynamic> {
-        let options = Options::read("csv::parse", &options, &["delimiter", "header"])?;
+        let options = Options::of("csv::parse", &options)?;
         read(text, delimiter(&options)?, options.truth_or("header", true)?)
     }
 
@@ -43,7 +43,7 @@ pub(super) mod functions {
     /// of values (`","`).
     #[rhai_fn(return_raw, name = "write")]
     pub fn write_with(rows: AnyArray, options: AnyMap) -> RhaiResultOf<String> {
-        let options = Options::read("csv::write", &options, &["delimiter", "columns"])?;
+        let options = Options::of("csv::write", &options)?;
         let columns = table::columns("csv::write", &options)?;
         written(&rows, delimiter(&options)?, columns)
     }

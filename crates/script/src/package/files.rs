@@ -6,12 +6,13 @@
 use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
 use super::host_calls::{self, Recordable};
+use super::waiting::{known_options, unknown_option};
 use crate::budget::{self, processor_time};
 use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use valvehouse_core::text::{did_you_mean, hex};
+use valvehouse_core::text::hex;
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 
@@ -225,10 +226,7 @@ fn writing(options: &Dynamic) -> RhaiResultOf<WriteMode> {
         match name.as_str() {
             "append" => how.append = truth?,
             "parents" => how.parents = truth?,
-            other => {
-                let near = did_you_mean(other, ["append", "parents"]);
-                return Err(fail(FUNCTION, format!("unknown option `{other}`{near}")));
-            }
+            other => return Err(unknown_option(FUNCTION, other, &known_options(FUNCTION))),
         }
     }
     Ok(how)

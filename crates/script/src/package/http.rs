@@ -17,10 +17,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::StreamExt;
-use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use rhai::{Array, Dynamic, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::executor::Job;
-use valvehouse_core::text::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
@@ -34,9 +33,6 @@ const METHODS: [(&str, &str); 6] = [
     ("delete", "Sends a DELETE request."),
     ("head", "Sends a HEAD request, whose answer has no body."),
 ];
-
-/// The keys of an option map.
-const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
 const ANSWER: &str = "Returns `status`, `headers` (a map with names in lower case, repeated ones joined by \
                       `, `), `text`, `bytes` and `json()`. A status of 400 or more is returned as well. A \
@@ -153,7 +149,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
 /// Sends several requests concurrently.
 fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "http::all";
-    let options = waiting::Options::read(NAME, options, &["limit", "settle"])?;
+    let options = waiting::Options::of(NAME, options)?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
     let requests = items(NAME, "requests", requests)?;
     let one = |request: &Dynamic| -> RhaiResultOf<Dynamic> {
@@ -287,7 +283,15 @@ impl Options {
                     read.body = Some(multipart::body(function, entries(function, "multipart", &value)?)?)
                 }
                 "max_bytes" => read.max_bytes = Some(max_bytes(function, &value)?),
-                unknown => return Err(no_option(function, unknown)),
+                unknown => {
+                    // The requests of `http::all` have those of one request.
+                    let known = waiting::known_options(if function == "http::all" {
+                        "http::request"
+                    } else {
+                        function
+                    });
+                    return Err(waiting::unknown_option(function, unknown, &known));
+                }
             }
         }
         Ok(read)
@@ -309,11 +313,6 @@ impl Options {
         }
         Ok(ask.query(&self.query.unwrap_or_default()))
     }
-}
-
-fn no_option(function: &str, unknown: &str) -> Box<EvalAltResult> {
-    let near = suggested(nearest(unknown, OPTIONS));
-    fail(function, format!("unknown option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
 }
 
 /// Returns the keys and values of a map, native or live; `()` has none.

@@ -26,7 +26,7 @@ pub(super) mod functions {
     /// KEY`, for RSA also `RSA PRIVATE KEY`); `kid` names the key in the token. The claims have at most 32 KiB.
     #[rhai_fn(return_raw, volatile)]
     pub fn sign(claims: AnyMap, key: TextOrBytes, options: AnyMap) -> RhaiResultOf<String> {
-        let options = Options::read(SIGN, &options, &["algorithm", "kid"])?;
+        let options = Options::of(SIGN, &options)?;
         let algorithm = algorithm(&options)?;
         let claims = match json_of(&claims)? {
             claims @ Json::Object(_) => claims,
@@ -59,7 +59,7 @@ pub(super) mod functions {
     /// match the token's, and a token with audiences requires `audience`.
     #[rhai_fn(return_raw, volatile)]
     pub fn verify(token: &str, key: Dynamic, options: AnyMap) -> RhaiResultOf<Dynamic> {
-        let options = Options::read(VERIFY, &options, &["algorithm", "audience", "issuer", "leeway"])?;
+        let options = Options::of(VERIFY, &options)?;
         let algorithm = algorithm(&options)?;
         let leeway = match options.value("leeway") {
             None => 0.0,

@@ -144,7 +144,7 @@ impl ModelCall {
 
 fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     const NAME: &str = "llm::embed";
-    let options = Options::read(NAME, options, &["model"])?;
+    let options = Options::of(NAME, options)?;
     let model = match options.value("model").map(Dynamic::into_immutable_string) {
         None => None,
         Some(Ok(model)) => Some(model.to_string()),
@@ -221,7 +221,7 @@ fn chat(name: &str, request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynami
 /// Calls models concurrently.
 fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "llm::all";
-    let options = Options::read(NAME, options, &["limit", "settle"])?;
+    let options = Options::of(NAME, options)?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
     let requests = items(NAME, "requests", requests)?;
     let none = Map::new().into();

@@ -223,7 +223,7 @@ fn list() -> RhaiResultOf<Array> {
 fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "memories::search";
     let count = checked_count(NAME, count)?;
-    let options = Options::read(NAME, options, &["min_score"])?;
+    let options = Options::of(NAME, options)?;
     let min_score = min_score(NAME, options.value("min_score"))?;
     let memories = Memories::find(NAME)?;
     host_calls::once(

@@ -3,11 +3,11 @@
 use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
+use super::waiting::{known_options, unknown_option};
 use crate::budget;
 use crate::value::{Shape, json_of, live};
 use rhai::{Dynamic, Module};
 use std::time::Duration;
-use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_os::{Command, Options};
 
@@ -94,10 +94,7 @@ fn read(options: &Dynamic) -> RhaiResultOf<Options> {
             "stdin" => read.stdin = Some(text("stdin", &value)?),
             "folder" => read.folder = Some(text("folder", &value)?),
             "timeout" => read.timeout = Some(timeout(&value)?),
-            other => {
-                let near = did_you_mean(other, ["stdin", "folder", "timeout"]);
-                return Err(fail(FUNCTION, format!("unknown option `{other}`{near}")));
-            }
+            other => return Err(unknown_option(FUNCTION, other, &known_options(FUNCTION))),
         }
     }
     Ok(read)

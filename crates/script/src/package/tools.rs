@@ -265,7 +265,7 @@ fn thrown(function: &str, tool: &str, error: Error, turn: &Turn) -> Box<EvalAltR
 
 /// Calls several tools concurrently.
 fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
-    let options = Options::read(ALL, options, &["limit", "settle"])?;
+    let options = Options::of(ALL, options)?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
     let mut requested = Vec::new();
     for one in items(ALL, "calls", calls)? {

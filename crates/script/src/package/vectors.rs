@@ -190,7 +190,7 @@ impl Scope {
         let name = self.called("nearest");
         let searched = vector(&name, "vector", given)?;
         let count = checked_count(&name, count)?;
-        let options = Options::read(&name, options, &["min_score"])?;
+        let options = Options::of(&name, options)?;
         let min_score = min_score(&name, options.value("min_score"))?;
         let Place { call, index, owner } = self.find(&name)?;
         host_calls::once(

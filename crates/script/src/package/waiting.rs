@@ -2,6 +2,7 @@
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
+use crate::reference::options_of;
 use crate::value::{Shape, error, json_of, live};
 use crate::{budget, call, diagnostic};
 use rhai::plugin::*;
@@ -27,7 +28,7 @@ pub(super) mod functions {
     /// http::get(url))`. Throws the error of the last call.
     #[rhai_fn(return_raw, volatile)]
     pub fn retry(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
-        let options = Options::read("retry", &options, &["times", "delay", "max_delay"])?;
+        let options = Options::of("retry", &options)?;
         let times = options.count("times", 3, MAX_TIMES)?;
         let (mut delay, longest) = (options.ms("delay", 500.0)?, options.ms("max_delay", 30_000.0)?);
         for left in (0..times).rev() {
@@ -46,7 +47,7 @@ pub(super) mod functions {
     /// `timeout` ms (30 000).
     #[rhai_fn(return_raw, volatile)]
     pub fn poll(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
-        let options = Options::read("poll", &options, &["every", "timeout"])?;
+        let options = Options::of("poll", &options)?;
         let (every, timeout) = (options.ms("every", 1_000.0)?, options.ms("timeout", 30_000.0)?);
         if every < 1.0 {
             return Err(fail("poll", "`every` must be at least 1 ms"));
@@ -80,7 +81,7 @@ pub(super) mod functions {
         functions: AnyArray,
         options: AnyMap,
     ) -> RhaiResultOf<Array> {
-        let options = Options::read("parallel", &options, &["limit", "settle"])?;
+        let options = Options::of("parallel", &options)?;
         at_once("parallel", &context, &functions, options.limit()?, options.truth("settle")?)
     }
 }
@@ -180,6 +181,17 @@ pub(super) fn run_beside(
     failure.map_or(Ok(results), Err)
 }
 
+/// Returns the names of the options of a function.
+pub(super) fn known_options(function: &str) -> Vec<&'static str> {
+    options_of(function).map_or_else(Vec::new, |options| options.keys().iter().map(|key| key.name).collect())
+}
+
+/// Creates the error of an option that a function does not have.
+pub(super) fn unknown_option(function: &str, name: &str, known: &[&str]) -> Box<EvalAltResult> {
+    let near = did_you_mean(name, known.iter().copied());
+    fail(function, format!("unknown option `{name}`{near}; the options are {}", known.join(", ")))
+}
+
 /// The values of an option map.
 pub(super) struct Options<'a> {
     function: &'a str,
@@ -187,6 +199,11 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// Reads the options that [`options_of`] lists for the function.
+    pub(super) fn of(function: &'a str, options: &Dynamic) -> RhaiResultOf<Self> {
+        Self::read(function, options, &known_options(function))
+    }
+
     pub(super) fn read(function: &'a str, options: &Dynamic, known: &[&str]) -> RhaiResultOf<Self> {
         let options = match json_of(options)? {
             options @ Json::Object(_) => options,
@@ -194,12 +211,7 @@ impl<'a> Options<'a> {
         };
         for (name, _) in options.entries() {
             if !known.contains(&name.as_str()) {
-                let near = did_you_mean(&name, known.iter().copied());
-                let known = known.join(", ");
-                return Err(fail(
-                    function,
-                    format!("unknown option `{name}`{near}; the options are {known}"),
-                ));
+                return Err(unknown_option(function, &name, known));
             }
         }
         Ok(Self { function, options })

@@ -37,7 +37,7 @@ pub(super) mod functions {
     /// sheet (`"Sheet1"`).
     #[rhai_fn(return_raw, name = "write")]
     pub fn write_with(rows: AnyArray, options: AnyMap) -> RhaiResultOf<Blob> {
-        let options = Options::read(WRITE, &options, &["columns", "sheet"])?;
+        let options = Options::of(WRITE, &options)?;
         let sheet = match options.value("sheet") {
             None => "Sheet1".into(),
             Some(name) => {

@@ -21,7 +21,7 @@ pub use definition::definitions;
 pub use document::document;
 pub use function::{Function, FunctionOrigin, Param, Registration, functions, registrations, test_functions};
 pub use handle::{Form, Handle, Word, handle, handles, members, property_names};
-pub use options::options_of;
+pub use options::{Options, options_of};
 pub use script::{
     CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
     VALVE_KEYS, entries, entry, frontmatter,

@@ -1,27 +1,104 @@
-//! The keys of the maps that functions take as options, for completion.
+//! The keys of the maps that functions take as options: what completion offers, lints require and calls accept.
 
 use super::script::{KeyDoc, key, switch};
 use crate::value::Type;
 
-/// Returns the keys of a map that is an argument of a function, such as `http::get`, or of `throw`; `None` if the
-/// function takes no options.
-pub fn options_of(function: &str) -> Option<&'static [KeyDoc]> {
+/// The option map of a function.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// The index of the argument that is the map.
+    pub at: usize,
+    keys: &'static [&'static [KeyDoc]],
+    /// `true` if a call with another key fails.
+    pub is_closed: bool,
+}
+
+impl Options {
+    /// Returns the keys that the map may have.
+    pub fn keys(self) -> Vec<&'static KeyDoc> {
+        self.keys.iter().copied().flatten().collect()
+    }
+
+    const fn closed(at: usize, keys: &'static [&'static [KeyDoc]]) -> Self {
+        Self { at, keys, is_closed: true }
+    }
+
+    const fn open(at: usize, keys: &'static [&'static [KeyDoc]]) -> Self {
+        Self { at, keys, is_closed: false }
+    }
+}
+
+/// Returns the options of a function, such as `http::get`, or of `throw`; `None` if the function takes none.
+pub fn options_of(function: &str) -> Option<Options> {
     let (module, name) = function.rsplit_once("::").unwrap_or(("", function));
+    let module = module.split("::").next().unwrap_or(module);
     Some(match (module, name) {
-        ("http", "get" | "post" | "put" | "patch" | "delete" | "head" | "request" | "stream") => HTTP,
-        ("http" | "llm" | "tools", "all") | ("", "parallel") => PARALLEL,
-        ("llm", "chat" | "stream") => CHAT,
-        ("llm", "embed") => EMBED,
-        ("", "retry") => RETRY,
-        ("", "poll") => POLL,
-        ("", "throw" | "error" | "deny") => REJECTION,
-        ("", "emit" | "ask" | "__event_emitter__" | "__event_call__") => EVENT,
-        ("csv", "parse") => CSV_PARSE,
-        ("csv", "write") => CSV_WRITE,
-        ("xlsx", "write") => XLSX,
+        ("chats", "list") => Options::closed(0, &[CHATS]),
+        ("chats", "read") => Options::closed(1, &[MESSAGES]),
+        ("chats", "search") => Options::closed(1, &[FOUND]),
+        ("csv", "parse") => Options::closed(1, &[CSV_PARSE]),
+        ("csv", "write") => Options::closed(1, &[CSV_WRITE]),
+        ("files", "write") => Options::closed(2, &[FILE_WRITE]),
+        ("http", "get" | "post" | "put" | "patch" | "delete" | "head") => Options::closed(1, &[HTTP]),
+        ("http", "request") => Options::closed(2, &[HTTP]),
+        ("http", "stream") => Options::closed(1, &[HTTP, HTTP_STREAM]),
+        ("http" | "llm" | "tools", "all") | ("", "parallel") => Options::closed(1, &[PARALLEL]),
+        ("jwt", "sign") => Options::closed(2, &[JWT_SIGN]),
+        ("jwt", "verify") => Options::closed(2, &[JWT_VERIFY]),
+        ("llm", "chat" | "stream") => Options::open(0, &[CHAT]),
+        ("llm", "embed") => Options::closed(1, &[EMBED]),
+        ("memories", "search") | ("vectors", "nearest") => Options::closed(2, &[SIMILAR]),
+        ("shell", "run") => Options::closed(1, &[SHELL]),
+        ("xlsx", "write") => Options::closed(1, &[XLSX]),
+        ("", "retry") => Options::closed(0, &[RETRY]),
+        ("", "poll") => Options::closed(0, &[POLL]),
+        ("", "throw" | "error" | "deny") => Options::open(0, &[REJECTION]),
+        ("", "emit" | "ask" | "__event_emitter__" | "__event_call__") => Options::open(0, &[EVENT]),
         _ => return None,
     })
 }
+
+const CHATS: &[KeyDoc] = &[
+    key("limit", Type::Integer, "The maximum number of chats."),
+    key("before", Type::Number, "Only chats that changed before this time, in Unix seconds."),
+];
+
+const MESSAGES: &[KeyDoc] = &[
+    key("from", Type::Integer, "The index of the first message, from 0."),
+    key("limit", Type::Integer, "The maximum number of messages."),
+];
+
+const FOUND: &[KeyDoc] = &[key("limit", Type::Integer, "The maximum number of chats.")];
+
+const FILE_WRITE: &[KeyDoc] = &[
+    key("append", Type::Boolean, "`true`: adds to the end of the file."),
+    key("parents", Type::Boolean, "`true`: creates missing folders."),
+];
+
+const HTTP_STREAM: &[KeyDoc] = &[
+    key("method", Type::Text, "The method, by default `\"GET\"`."),
+    switch("read", &["lines", "sse", "chunks"], "The pieces in which the answer is read."),
+];
+
+const JWT_SIGN: &[KeyDoc] = &[
+    switch("algorithm", &["HS256", "RS256", "ES256"], "The algorithm of the signature."),
+    key("kid", Type::Text, "The name of the key, in the token."),
+];
+
+const JWT_VERIFY: &[KeyDoc] = &[
+    switch("algorithm", &["HS256", "RS256", "ES256"], "The expected algorithm."),
+    key("audience", Type::Text, "The audience that the token must have."),
+    key("issuer", Type::Text, "The issuer that the token must have."),
+    key("leeway", Type::Number, "The tolerance of `exp` and `nbf`, in seconds."),
+];
+
+const SIMILAR: &[KeyDoc] = &[key("min_score", Type::Number, "The least similarity, at most 1.")];
+
+const SHELL: &[KeyDoc] = &[
+    key("stdin", Type::Text, "The input of the program."),
+    key("folder", Type::Text, "The folder in which the program runs."),
+    key("timeout", Type::Integer, "The time limit in milliseconds."),
+];
 
 const HTTP: &[KeyDoc] = &[
     key("headers", Type::Map, "The headers, by name."),
