@@ -287,7 +287,7 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     if problem.message.starts_with("expecting a boolean expression") && line.contains(['|', '&']) {
         return explain(
             "`&&` and `||` take true or false",
-            "write `a ?? b` for a default, which is `b` if `a` is (); else compare both sides",
+            "for a default, write `a ?? b`, or `if empty(a) { b } else { a }` if `a` may be an empty text or 0",
         );
     }
     None

@@ -120,6 +120,8 @@ fn kind_in_words(kind: &str) -> &str {
         "f64" => "float",
         "Fn" => "function",
         other if other.contains("ops::range::Range") => "range",
+        other if other.ends_with("handle::List") => "list",
+        other if other.ends_with("handle::Map") => "map",
         other => other,
     }
 }
@@ -156,6 +158,10 @@ fn help_for_operator((operator, [first, second]): (&str, [&str; 2])) -> &'static
         ("+", "array", _) => "append one value with `list.push(value)`, or a list with `list + [value]`",
         ("+", "map", _) | ("|", "map", "map") => "add the keys of another map with `map + other`",
         ("-", "array", _) => "keep the other values: `list.filter(|one| one != value)`",
+        ("*", "string", _) | ("*", _, "string") => {
+            "repeat a text with `pad`: `let line = \"\"; line.pad(20, \"-\");`; a text of digits becomes a number by \
+             `parse_int(text)`"
+        }
         ("-", "string", _) | (_, "string", "integer" | "float") | (_, "integer" | "float", "string") => {
             "convert the text to a number first: `parse_int(text)` or `parse_float(text)`"
         }
@@ -177,7 +183,6 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                 );
             }
             match name {
-                "!" => Some("compare it: `x == ()`, `x == \"\"`, or `empty(x)`"),
                 _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
                     Some("one of the values is `()`; write a default with `??`, such as `value ?? 0`")
                 }

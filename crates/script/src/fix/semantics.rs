@@ -41,7 +41,6 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
         Code::ForeignKinds if help.starts_with("write `push(value)`") => {
             Some(Fix::replace(spot.word("append")?, "push"))
         }
-        Code::NoCondition => condition(help, spot),
         Code::LostResult => in_place(help, spot),
         Code::IdleComparison if help.starts_with("assign with a single `=`") => {
             let sign = spot.sign("==")?;
@@ -192,33 +191,6 @@ pub(super) fn quoted(text: &str) -> Option<usize> {
         }
     }
     None
-}
-
-/// Adds a comparison to `if name {`, according to the kind of `name`.
-fn condition(help: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let (value, is_call) = match help {
-        _ if help.contains("n != 0") => ("0", false),
-        _ if help.contains("text != \"\"") => ("\"\"", false),
-        _ if help.contains("value != ()") => ("()", false),
-        _ if help.contains("!empty(value)") => ("", true),
-        _ => return None,
-    };
-    // Only if the value is the whole condition.
-    let before = spot.code[spot.line.start..spot.at].trim_end();
-    let is_whole = ["if", "while"]
-        .iter()
-        .any(|word| before.strip_suffix(word).is_some_and(|rest| !rest.ends_with(is_part)));
-    let end = spot.at + spot.code[spot.at..spot.line.end].find('{')?;
-    let end = spot.at + spot.source[spot.at..end].trim_end().len();
-    let is_plain =
-        spot.code[spot.at..end].chars().all(|letter| is_part(letter) || ".?[]() ".contains(letter));
-    if !is_whole || !is_plain || spot.at == end {
-        return None;
-    }
-    Some(match is_call {
-        true => Fix::new("Test for an empty value", spot.at..spot.at, "!empty(").and(end..end, ")"),
-        false => Fix::new(format!("Compare with `{value}`"), end..end, format!(" != {value}")),
-    })
 }
 
 /// Replaces `name.to_upper();` by `name.make_upper();`.

@@ -6,16 +6,16 @@
 use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SOURCE, SUBJECT};
+use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
 use super::rewrite::{Rewrite, is_needed};
-use super::{operators, switches, writes};
+use super::{operators, switches, truths, writes};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::value::set_order;
 use crate::{budget, call, standard};
 use rhai::{
-    AST, Dynamic, Engine, EvalContext, Expr, Expression, ImmutableString, Module, ParseError, Position,
-    ScriptFuncDef, StmtBlock,
+    AST, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, ImmutableString, Module, ParseError,
+    Position, ScriptFuncDef, StmtBlock,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -129,6 +129,8 @@ impl InstrumentedBodies {
             Ok(value)
         });
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
+        engine.register_custom_syntax([SLICE, "$expr$", "$expr$"], false, slice)?;
+        engine.register_custom_syntax([TRUTH, "$expr$"], false, truths::convert)?;
         engine.register_custom_syntax_with_state_raw(SOURCE, parse, false, |context, inputs, target| {
             budget::forgive(OPERATIONS);
             if let Some(source) = inputs.first() {
@@ -164,6 +166,24 @@ impl InstrumentedBodies {
         })?;
         Ok(())
     }
+}
+
+/// Returns a part of a list, a text, bytes or the bits of a number.
+fn slice(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    inputs: &[Expression<'_>],
+) -> Result<Dynamic, Box<EvalAltResult>> {
+    budget::forgive(1);
+    let [value, range] = inputs else { return Ok(Dynamic::UNIT) };
+    let mut value = context.eval_expression_tree(value)?.flatten();
+    let mut range = context.eval_expression_tree(range)?;
+    let function = match () {
+        () if value.is_string() => "sub_string",
+        () if value.is_int() => "get_bits",
+        () if value.is_array() || value.is_blob() => "extract",
+        () => "index$get$",
+    };
+    context.call_native_fn_raw(function, true, &mut [&mut value, &mut range])
 }
 
 fn number(inputs: &[Expression<'_>]) -> usize {

@@ -1,5 +1,6 @@
 //! Infers the kinds that expressions always have from their syntax.
 
+use super::truths::is_boolean_call;
 use crate::value::dynamic_of;
 use rhai::{ASTFlags, Dynamic, Expr, FnCallExpr, ScriptFuncDef, Stmt, StmtBlock};
 use std::collections::{HashMap, HashSet};
@@ -92,6 +93,8 @@ pub(crate) struct Kinds<'a> {
     variables: HashMap<String, Guess>,
     /// The effective valves, if the function receives them as `valves`.
     valves: Option<&'a Json>,
+    /// The defaults of the users' valves, if the function receives them in `__user__`.
+    users: Option<&'a Json>,
     /// The names of the functions of the same script.
     own: &'a HashSet<String>,
 }
@@ -105,22 +108,28 @@ impl<'a> Kinds<'a> {
         own: &'a HashSet<String>,
     ) -> Self {
         let params: Vec<&str> = function.params.iter().map(|name| name.as_str()).collect();
-        Self::in_body(&function.name, &params, statements, valves, own)
+        Self::in_body(&function.name, &params, statements, valves, None, own)
     }
 
-    /// Infers the kinds like [`Kinds::of`], from the parts of a function.
+    /// Infers the kinds like [`Kinds::of`], from the parts of a function, and with the valves of users.
     pub(crate) fn in_body(
         name: &str,
         params: &[&str],
         statements: &[Stmt],
         valves: &'a Json,
+        users: Option<&'a Json>,
         own: &'a HashSet<String>,
     ) -> Self {
         let mut writes = Writes::default();
         writes.block(statements);
         let is_hook = Hook::ALL.iter().any(|hook| hook.name() == name);
-        let is_handed = is_hook && params.contains(&"valves") && !writes.names().any(|name| name == "valves");
-        let mut kinds = Self { variables: HashMap::new(), valves: is_handed.then_some(valves), own };
+        let handed = |name: &str, value: Option<&'a Json>| {
+            let is_handed =
+                is_hook && params.contains(&name) && !writes.names().any(|written| written == name);
+            value.filter(|_| is_handed)
+        };
+        let (valves, users) = (handed("valves", Some(valves)), handed("__user__", users));
+        let mut kinds = Self { variables: HashMap::new(), valves, users, own };
         let unknown = params.iter().copied().chain(writes.unknown.iter().copied());
         for name in unknown {
             kinds.variables.insert(name.to_owned(), Guess::Unknown);
@@ -184,12 +193,17 @@ impl<'a> Kinds<'a> {
         let name = call.name.as_str();
         if call.op_token.is_some() {
             return match call.args.as_slice() {
+                _ if is_boolean_call(call) => Guess::Is(ValueKind::Boolean),
                 [one] if name == "-" => result_of(name, Guess::Is(ValueKind::Number), self.guess(one)),
                 [first, second] => result_of(name, self.guess(first), self.guess(second)),
                 _ => Guess::Unknown,
             };
         }
-        Guess::of(self.is_counting(call).then_some(ValueKind::Number))
+        match () {
+            () if self.is_counting(call) => Guess::Is(ValueKind::Number),
+            () if is_boolean_call(call) && !self.own.contains(name) => Guess::Is(ValueKind::Boolean),
+            () => Guess::Unknown,
+        }
     }
 
     /// Returns `true` if a call only returns a number, without side effects.
@@ -202,13 +216,28 @@ impl<'a> Kinds<'a> {
         }
     }
 
+    /// Returns the value of `valves.limit` or `__user__.valves.limit`.
+    fn valve(&self, chain: &Expr) -> Option<Json> {
+        let (root, mut rest) = sides(chain)?;
+        let Expr::Variable(variable, ..) = root else { return None };
+        let valves = match variable.1.as_str() {
+            "valves" => self.valves,
+            "__user__" => {
+                let (first, last) = sides(rest)?;
+                rest = last;
+                matches!(first, Expr::Property(property, _) if property.2 == "valves").then_some(self.users?)
+            }
+            _ => None,
+        };
+        match rest {
+            Expr::Property(property, _) => valves?.get(&property.2),
+            _ => None,
+        }
+    }
+
     /// Infers the kind of a chain such as `valves.limit` or `body.messages.len()`.
     fn guess_of_chain(&self, chain: &Expr) -> Guess {
-        if let Expr::Dot(pair, ..) = chain
-            && let (Expr::Variable(variable, ..), Expr::Property(property, _)) = (&pair.lhs, &pair.rhs)
-            && variable.1 == "valves"
-            && let Some(value) = self.valves.and_then(|valves| valves.get(&property.2))
-        {
+        if let Some(value) = self.valve(chain) {
             // Containers among the valves are excluded.
             let value = ValueKind::of(&dynamic_of(&value));
             return Guess::of(value.filter(|kind| kind.is_ordered()));
@@ -217,6 +246,14 @@ impl<'a> Kinds<'a> {
             Some(Expr::MethodCall(call, _)) => self.guess_of_call(call),
             _ => Guess::Unknown,
         }
+    }
+}
+
+/// Returns the two sides of `a.b`.
+fn sides(dot: &Expr) -> Option<(&Expr, &Expr)> {
+    match dot {
+        Expr::Dot(pair, ..) => Some((&pair.lhs, &pair.rhs)),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Adds steps to a script's functions: where the interpreter would process a value without a check of its size,
 //! where variables become shared, where Rhai silently accepts operands of different kinds, where it sorts the keys
-//! of a map literal, where it ignores an assignment, where it fails because a closure uses the variable that its
+//! of a map literal, where it ignores an assignment, where a condition may not be a boolean, where it fails because a closure uses the variable that its
 //! chain starts with, and, for coverage, before each statement.
 //!
 //! Rhai does not allow a parsed function's body to be changed. A function that needs a step is replaced by one that
@@ -15,6 +15,7 @@ mod operators;
 mod places;
 mod rewrite;
 mod switches;
+mod truths;
 mod writes;
 
 #[cfg(test)]

@@ -1,26 +1,47 @@
 //! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
 use super::handled::HandledTypes;
-use super::kinds::Kinds;
+use super::kinds::{Kinds, ValueKind};
 use super::literals::Literals;
-use super::{chains, operators, places, switches, writes};
+use super::{chains, operators, places, switches, truths, writes};
 use crate::coverage::Lines;
-use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
+use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, INT, Position, Stmt, StmtBlock};
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
 
 /// Returns `true` if one of these functions needs a step even without coverage.
 pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
+    let own: HashSet<&str> = functions.iter_functions().map(|function| function.name).collect();
     !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
-        Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..))) => false,
+        // The walk does not enter the value of a `break`.
+        Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..) | Stmt::BreakLoop(Some(_), ..))) => false,
+        Some(ASTNode::Stmt(statement)) if let Some(condition) = truths::condition_of(statement) => {
+            truths::is_plain(condition, &own)
+        }
+        Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _)))
+            if truths::is_not(call) =>
+        {
+            call.args.iter().all(|argument| truths::is_plain(argument, &own))
+        }
         Some(ASTNode::Stmt(Stmt::Assignment(parts))) => {
             !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
             !operators::is_comparison(call) && !is_call(call)
         }
+        Some(ASTNode::Expr(Expr::Index(pair, ..))) => !is_range(&pair.rhs),
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
     })
+}
+
+fn is_range(index: &Expr) -> bool {
+    match index {
+        Expr::FnCall(call, _) => ["..", "..="].contains(&&*call.name),
+        Expr::DynamicConstant(value, _) => value.is::<Range<INT>>() || value.is::<RangeInclusive<INT>>(),
+        _ => false,
+    }
 }
 
 fn is_call(call: &FnCallExpr) -> bool {
@@ -82,9 +103,13 @@ impl Rewrite<'_> {
     }
 
     fn statement(&mut self, statement: &mut Stmt) {
+        let has_condition = truths::condition_of(statement).is_some();
         match statement {
             Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) | Stmt::TryCatch(flow, _) => {
-                self.expression(&mut flow.expr);
+                match has_condition {
+                    true => self.condition(&mut flow.expr),
+                    false => self.expression(&mut flow.expr),
+                }
                 self.block(&mut flow.body);
                 self.block(&mut flow.branch);
             }
@@ -100,7 +125,7 @@ impl Rewrite<'_> {
                 parts.0 = custom_at(SUBJECT, [subject], state, position);
                 self.has_changed = true;
                 for case in &mut parts.1.expressions {
-                    self.expression(&mut case.lhs);
+                    self.condition(&mut case.lhs);
                     self.expression(&mut case.rhs);
                 }
             }
@@ -124,6 +149,9 @@ impl Rewrite<'_> {
             Stmt::FnCall(call, position) if operators::is_doubtful(call, self.kinds, self.handled) => {
                 let compared = self.compared(call, *position);
                 *statement = Stmt::Expr(compared.into());
+            }
+            Stmt::FnCall(call, _) if truths::is_not(call) => {
+                call.args.iter_mut().for_each(|argument| self.condition(argument));
             }
             Stmt::FnCall(call, _) => {
                 self.own_call(call);
@@ -155,9 +183,42 @@ impl Rewrite<'_> {
         custom_at(COMPARE, std::mem::take(&mut call.args), state, position)
     }
 
+    /// Converts a condition to a boolean unless it is one.
+    fn condition(&mut self, condition: &mut Expr) {
+        if let Expr::And(parts, _) | Expr::Or(parts, _) = condition {
+            return parts.iter_mut().for_each(|part| self.condition(part));
+        }
+        let is_doubtful = truths::is_doubtful(condition, self.kinds);
+        self.expression(condition);
+        if is_doubtful {
+            let position = condition.start_position();
+            let value = std::mem::replace(condition, Expr::Unit(Position::NONE));
+            *condition = custom_at(TRUTH, [value], Dynamic::UNIT, position);
+            self.has_changed = true;
+        }
+    }
+
     fn expression(&mut self, expression: &mut Expr) {
+        if self.slice(expression) {
+            return;
+        }
         self.has_changed |= chains::detach(expression);
         self.inside(expression);
+    }
+
+    /// Replaces `list[1..3]`, which Rhai only knows for texts and numbers, by a step.
+    fn slice(&mut self, expression: &mut Expr) -> bool {
+        let Expr::Index(pair, ..) = expression else { return false };
+        if !is_range(&pair.rhs) || self.kinds.kind_of(&pair.lhs) == Some(ValueKind::Text) {
+            return false;
+        }
+        let position = pair.lhs.start_position();
+        let unit = || Expr::Unit(Position::NONE);
+        let mut inputs = [std::mem::replace(&mut pair.lhs, unit()), std::mem::replace(&mut pair.rhs, unit())];
+        inputs.iter_mut().for_each(|input| self.expression(input));
+        *expression = custom_at(SLICE, inputs, Dynamic::UNIT, position);
+        self.has_changed = true;
+        true
     }
 
     fn inside(&mut self, expression: &mut Expr) {
@@ -182,6 +243,9 @@ impl Rewrite<'_> {
                 let compared = self.compared(call, *position);
                 *expression = compared;
             }
+            Expr::FnCall(call, _) if truths::is_not(call) => {
+                call.args.iter_mut().for_each(|argument| self.condition(argument));
+            }
             Expr::FnCall(call, _) => {
                 self.own_call(call);
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
@@ -191,7 +255,14 @@ impl Rewrite<'_> {
             }
             Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
                 self.expression(&mut pair.lhs);
-                self.expression(&mut pair.rhs);
+                // The rest of a chain is no expression of its own.
+                match &mut pair.rhs {
+                    rest @ (Expr::Dot(..) | Expr::Index(..)) => {
+                        self.has_changed |= chains::detach(rest);
+                        self.inside(rest);
+                    }
+                    last => self.expression(last),
+                }
             }
             Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
                 parts.iter_mut().for_each(|part| self.expression(part));
@@ -222,6 +293,10 @@ pub(super) const CAPTURE: &str = "capture";
 pub(super) const SUBJECT: &str = "subject";
 /// Compares two values.
 pub(super) const COMPARE: &str = "compare";
+/// Takes a part of a list.
+pub(super) const SLICE: &str = "slice";
+/// Converts a condition to a boolean.
+pub(super) const TRUTH: &str = "truth";
 /// Checks the value before the `?.` of an assignment.
 pub(super) const SOURCE: &str = "source";
 /// Sets the key order of a map to that of its literal.

@@ -179,3 +179,86 @@ fn keys_of_map_literals_stay_as_written() {
         assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
     }
 }
+
+#[test]
+fn conditions_follow_the_truth_values_of_python() {
+    for (value, is_true) in [
+        ("()", false),
+        ("\"\"", false),
+        ("\"a\"", true),
+        ("0", false),
+        ("0.0", false),
+        ("-1", true),
+        ("[]", false),
+        ("[0]", true),
+        ("#{}", false),
+        ("#{ a: () }", true),
+        ("'a'", true),
+        ("blob()", false),
+        ("blob(1)", true),
+        ("|x| x", true),
+        ("false", false),
+        ("body.missing", false),
+        ("body.empty", false),
+        ("body.list", true),
+        ("body.map", true),
+        ("body.list.find(|one| one == 9)", false),
+        ("given(1)", true),
+    ] {
+        let no = !is_true;
+        for (form, expected) in [
+            ("let v = VALUE; if v { 1 } else { 2 }", if is_true { "1" } else { "2" }),
+            ("if given(VALUE) { 1 } else { 2 }", if is_true { "1" } else { "2" }),
+            ("let v = VALUE; !v", if is_true { "false" } else { "true" }),
+            ("let v = VALUE; if !v && true { 1 } else { 2 }", if no { "1" } else { "2" }),
+            (
+                "let v = VALUE; let n = 0; while v || n < 2 { n += 1; if n == 5 { break; } } n",
+                if is_true { "5" } else { "2" },
+            ),
+            (
+                "let v = VALUE; let n = 0; do { n += 1; } until n == 3 || v; n",
+                if is_true { "1" } else { "3" },
+            ),
+            ("let v = VALUE; switch 1 { 1 if v => 1, _ => 2 }", if is_true { "1" } else { "2" }),
+            (
+                "let v = VALUE; [1].filter(|x| if v { true } else { false }).len()",
+                if is_true { "1" } else { "0" },
+            ),
+            ("let v = VALUE; loop { break if v { 1 } else { 2 }; }", if is_true { "1" } else { "2" }),
+        ] {
+            let code = form.replace("VALUE", value);
+            let text = format!(
+                "fn given(x) {{ x }} fn inlet(body) {{ body.empty = []; body.list = [1]; body.map = #{{ a: 1 }};\nbody.out = made(body); body }} fn made(body) {{ {code} }}"
+            );
+            assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+        }
+    }
+}
+
+#[test]
+fn operands_that_are_values_stay_booleans() {
+    for code in ["let a = \"\"; body.out = a || body.x;", "let a = 1; body.out = a && body.x;"] {
+        let text = format!("fn inlet(body) {{ {code} body }}");
+        let body = Json::object();
+        let (answer, _) =
+            script(&text).call(Hook::Inlet, vec![value::live(&body, Shape::Plain)], &Turn::default());
+        assert!(answer.is_err(), "{code}");
+    }
+}
+
+#[test]
+fn a_part_of_a_list_is_a_range() {
+    for (code, expected) in [
+        ("let l = [1, 2, 3, 4]; l[1..3]", "[2,3]"),
+        ("let l = [1, 2, 3, 4]; l[1..=2]", "[2,3]"),
+        ("[1, 2, 3][0..2]", "[1,2]"),
+        ("let l = \"a b c\".split(); l[1..l.len()]", r#"["b","c"]"#),
+        ("let t = \"hello\"; t[1..3]", r#""el""#),
+        ("let f = |t| t[1..3]; f.call(\"hello\")", r#""el""#),
+        ("body.list = [1, 2, 3]; let l = body.list; l[1..3]", "[2,3]"),
+        ("let n = 10; n[1..=2]", "1"),
+    ] {
+        let text = format!("fn inlet(body) {{ body.out = made(body); body }} fn made(body) {{ {code} }}");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+}

@@ -4,33 +4,29 @@ use super::tree::View;
 use super::tree::{self, Link, Node};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{Kinds, ValueKind};
+use crate::reference::{self, Type};
 use rhai::{Expr, Position, Stmt};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use valvehouse_json::Json;
 
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let none = Json::object();
     let valves = view.script.map_or(&none, |script| &script.valves);
+    let users = view.manifest().and_then(|manifest| manifest.user_valves.as_ref()).map(|schema| {
+        let fields = schema.fields().iter();
+        Json::Object(fields.map(|field| (field.name.as_str().into(), field.default_value())).collect())
+    });
     let own: HashSet<String> = view.functions.iter().map(|function| function.name.clone()).collect();
     let mut problems = Vec::new();
     for function in &view.functions {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
-        let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, &own);
+        let kinds =
+            Kinds::in_body(&function.name, &params, &function.statements, valves, users.as_ref(), &own);
         tree::each(&function.statements, &mut |node, above| {
             problems.extend(appended(view, &kinds, node, above));
             problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));
-            for condition in conditions(node) {
-                let Some(kind) = kinds.kind_of(condition).filter(|kind| *kind != ValueKind::Boolean) else {
-                    continue;
-                };
-                let root = tree::chain(condition).0.position();
-                let message = format!(
-                    "invalid condition: expected true or false, got {}; the run fails here",
-                    kind.as_str()
-                );
-                problems.push(view.problem(Code::NoCondition, root, message).help(as_condition(kind)));
-            }
+            problems.extend(no_operands(view, &kinds, node, above));
             let Some((call, false, position)) = tree::call(node) else { return };
             let [first, second] = call.args.as_slice() else { return };
             if call.op_token.is_none() {
@@ -192,7 +188,76 @@ fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_
 /// Reports properties and methods of other languages that texts and lists do not have: `text.length`,
 /// `text.find("a")`, `int("5")`.
 fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
-    of_known_kind(view, kinds, node).or_else(|| foreign_property(view, node))
+    let of_others = || match node {
+        Node::Expr(chain @ Expr::Dot(..)) => method_of_others(view, kinds, chain),
+        _ => None,
+    };
+    let of_form = || foreign_form(view, kinds, node);
+    of_known_kind(view, kinds, node)
+        .or_else(of_others)
+        .or_else(of_form)
+        .or_else(|| foreign_property(view, node))
+}
+
+/// Reports `for (key, value) in map` and `text.split("=", 1)`, which mean something else in Python.
+fn foreign_form(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    match node {
+        Node::Stmt(Stmt::For(parts, position))
+            if parts.1.is_some() && kinds.kind_of(&parts.2.expr) == Some(ValueKind::Map) =>
+        {
+            let message = "the second variable of a loop over a map is a position, not the value";
+            let problem = view.problem(Code::ForeignKinds, *position, message);
+            Some(problem.help("write `for key in map { let value = map[key]; }`"))
+        }
+        Node::Expr(Expr::MethodCall(call, position)) if call.name == "split" => {
+            let [_, Expr::IntegerConstant(1, _)] = &call.args[..] else { return None };
+            let message = "`split` into at most 1 part returns the whole text";
+            let problem = view.problem(Code::ForeignKinds, *position, message);
+            Some(problem.help("the number is that of the parts: write 2 to split once"))
+        }
+        _ => None,
+    }
+}
+
+/// Reports methods that exist, but not for a value of this kind: `[1, 2].tail(1)`.
+fn method_of_others(view: &View<'_>, kinds: &Kinds<'_>, chain: &Expr) -> Option<Diagnostic> {
+    let (root, links) = tree::chain(chain);
+    let Some(Link::Call(call)) = links.first() else { return None };
+    let kind = kinds.kind_of(root)?;
+    if kind == ValueKind::Map
+        || kind == ValueKind::Unit
+        || view.functions.iter().any(|own| own.name == *call.name)
+    {
+        return None;
+    }
+    let named = reference::functions().iter().filter(|one| one.module.is_empty() && one.name == *call.name);
+    let receivers: Vec<Type> = named.filter_map(|one| Some(one.params.first()?.kind)).collect();
+    let takes = |of: &Type| match of {
+        Type::Text => kind == ValueKind::Text,
+        Type::Number | Type::Integer => kind == ValueKind::Number,
+        Type::Boolean => kind == ValueKind::Boolean,
+        Type::Array | Type::ListOf(_) => kind == ValueKind::Array,
+        Type::Nothing
+        | Type::Map
+        | Type::Closure
+        | Type::Range
+        | Type::Blob
+        | Type::Instant
+        | Type::Handle(_) => false,
+        Type::Any => true,
+    };
+    if receivers.is_empty() || receivers.iter().any(takes) {
+        return None;
+    }
+    let message = format!("unknown method `{}` of {}; the run fails here", call.name, kind.as_str());
+    let problem = view.problem(Code::ForeignKinds, root.position(), message);
+    Some(problem.help(match crate::diagnostic::foreign_function(&call.name) {
+        Some(help) => help.to_owned(),
+        None => {
+            let of: BTreeSet<String> = receivers.iter().map(|of| format!("`{}`", of.name())).collect();
+            format!("it is a method of {}", of.into_iter().collect::<Vec<_>>().join(", "))
+        }
+    }))
 }
 
 fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
@@ -262,28 +327,47 @@ fn foreign_property(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
     })
 }
 
-/// Returns the expressions of a node that must be bools.
-fn conditions(node: Node<'_>) -> Vec<&Expr> {
-    match node {
-        // The condition of a `loop` is the unit value.
-        Node::Stmt(Stmt::While(flow, _)) if matches!(flow.expr, Expr::Unit(_)) => Vec::new(),
-        Node::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..)) => vec![&flow.expr],
-        Node::Expr(Expr::And(parts, _) | Expr::Or(parts, _)) => parts.iter().collect(),
-        _ => match tree::call(node) {
-            Some((call, false, _)) if call.op_token.is_some() && call.name == "!" => {
-                call.args.iter().collect()
-            }
-            _ => Vec::new(),
-        },
+/// Reports values of other kinds as operands of `&&` and `||`, which are only converted in conditions: `a || b` is no
+/// default.
+fn no_operands<'a>(
+    view: &View<'_>,
+    kinds: &Kinds<'_>,
+    node: Node<'a>,
+    above: &[Node<'a>],
+) -> Vec<Diagnostic> {
+    let Node::Expr(own @ (Expr::And(parts, _) | Expr::Or(parts, _))) = node else { return Vec::new() };
+    if is_condition(own, above) {
+        return Vec::new();
     }
+    let operator = if matches!(own, Expr::And(..)) { "&&" } else { "||" };
+    let problem = |(kind, part): (ValueKind, &Expr)| {
+        let root = tree::chain(part).0.position();
+        let message = format!(
+            "invalid operand of `{operator}`: expected true or false, got {}; the run fails here",
+            kind.as_str()
+        );
+        view.problem(Code::NoCondition, root, message).help(match (operator, kind) {
+            ("||", _) => "for a default, write `a ?? b`, or `if empty(a) { b } else { a }`",
+            (_, ValueKind::Number) => "compare it: `n != 0`",
+            (_, ValueKind::Text) => "compare it: `text != \"\"`",
+            _ => "test for an empty value: `!empty(value)`",
+        })
+    };
+    let kinds = parts.iter().filter_map(|part| Some((kinds.kind_of(part)?, part)));
+    kinds.filter(|(kind, _)| *kind != ValueKind::Boolean).map(problem).collect()
 }
 
-/// Returns the condition that was probably meant, following Python's truth values.
-fn as_condition(kind: ValueKind) -> &'static str {
-    match kind {
-        ValueKind::Number => "compare it: `if n != 0 { … }`",
-        ValueKind::Text => "compare it: `if text != \"\" { … }`",
-        ValueKind::Unit => "compare it: `if value != () { … }`",
-        _ => "test for an empty value: `if !empty(value) { … }`",
+/// Returns `true` if an expression is the condition of a statement, or a part of it.
+fn is_condition<'a>(mut own: &'a Expr, above: &[Node<'a>]) -> bool {
+    for parent in above.iter().rev() {
+        match parent {
+            Node::Expr(outer @ (Expr::And(..) | Expr::Or(..))) => own = outer,
+            Node::Expr(outer @ Expr::FnCall(call, _)) if call.name == "!" => own = outer,
+            Node::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..)) => {
+                return std::ptr::eq(&raw const flow.expr, own);
+            }
+            _ => return false,
+        }
     }
+    false
 }

@@ -63,7 +63,13 @@ fn functions(scope: Scope) -> Module {
         &format!("Returns the value of a key in {place}, or the fallback."),
     )
     .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
-        Ok(scope.get(key)?.map_or(fallback, |value| live(&value, Shape::Plain)))
+        // A list or map is live in either case, so that a second name changes it too.
+        let fallback = || match fallback.is_array() || fallback.is_map() {
+            true => json_of(&fallback)
+                .map_or_else(|_| fallback.clone(), |value| live(&value.deep_clone(), Shape::Plain)),
+            false => fallback.clone(),
+        };
+        Ok(scope.get(key)?.map_or_else(fallback, |value| live(&value, Shape::Plain)))
     });
 
     effect(

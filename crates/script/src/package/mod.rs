@@ -64,4 +64,6 @@ pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use records::space_of_user;
 pub(crate) use registry::{globals, modules};
+pub(crate) use sequences::compared;
 pub(crate) use tools::{offered_tools, register_callable, tool_functions};
+pub(crate) use values::is_empty;

@@ -40,6 +40,36 @@ pub(super) mod functions {
         extreme(&context, "min", &list, Ordering::Less)
     }
 
+    /// Returns the number itself, as that of a float is rounded.
+    #[rhai_fn(global)]
+    pub fn round(x: INT) -> INT {
+        x
+    }
+
+    /// Returns the number itself, as that of a float is rounded down.
+    #[rhai_fn(global)]
+    pub fn floor(x: INT) -> INT {
+        x
+    }
+
+    /// Returns the number itself, as that of a float is rounded up.
+    #[rhai_fn(global)]
+    pub fn ceiling(x: INT) -> INT {
+        x
+    }
+
+    /// Returns the square root of a number.
+    #[rhai_fn(global)]
+    pub fn sqrt(x: INT) -> FLOAT {
+        (x as FLOAT).sqrt()
+    }
+
+    /// Returns the number of a digit, an element of a text.
+    #[rhai_fn(global, return_raw)]
+    pub fn parse_int(digit: char) -> RhaiResultOf<INT> {
+        digit.to_digit(10).map(INT::from).ok_or_else(|| error(format!("parse_int: `{digit}` is not a digit")))
+    }
+
     /// Returns a sorted copy of a list of numbers or texts, like `list.order()`.
     #[rhai_fn(global, return_raw)]
     pub fn sorted(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
@@ -92,16 +122,17 @@ fn extreme(
         error(format!("{name}: the list is empty; test it first: `if !list.is_empty() {{ … }}`"))
     })?;
     // A single element must be ordered too.
-    compare(name, &found, &found)?;
+    compared(name, &found, &found)?;
     for item in items {
-        if compare(name, &item, &found)? == ordering {
+        if compared(name, &item, &found)? == ordering {
             found = item;
         }
     }
     Ok(found)
 }
 
-fn compare(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
+/// Compares two numbers or two texts.
+pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
     let number = |value: &Dynamic| value.as_float().or_else(|_| value.as_int().map(|number| number as FLOAT));
     let order = match (a.as_int(), b.as_int()) {
         (Ok(a), Ok(b)) => Some(a.cmp(&b)),

@@ -1,8 +1,10 @@
 //! Sorting by a function of the script, which ends with the call's budget.
 //!
-//! Rhai's own functions ignore errors of the comparer, so that a comparer whose budget is exceeded would be called
-//! again for every remaining pair.
+//! Rhai's own functions ignore errors of the comparer and results that are no whole numbers: the list would stay as it
+//! is without an error.
 
+use crate::package::compared;
+use crate::value::error;
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, NativeCallContext};
 use std::cmp::Ordering;
 
@@ -13,30 +15,64 @@ pub(super) enum Comparer {
     Function(FnPtr),
     /// The operator `==`.
     Equality,
+    /// The order of numbers, whole or not, and that of texts.
+    Values,
 }
 
 impl Comparer {
-    /// Returns the result of the comparer; `None` if it failed. Returns an error if the call has ended.
-    fn compare(&self, context: &NativeCallContext<'_>, a: &Dynamic, b: &Dynamic) -> Answer<Option<Dynamic>> {
+    /// Returns the result of the comparer.
+    fn compare(&self, context: &NativeCallContext<'_>, a: &Dynamic, b: &Dynamic) -> Answer<Dynamic> {
         let (mut a, mut b) = (a.clone(), b.clone());
-        let answer = match self {
+        match self {
             Self::Function(function) => function.call_raw(context, None, [a, b]),
             Self::Equality => context.call_native_fn_raw("==", true, &mut [&mut a, &mut b]),
-        };
-        match answer {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..)) => Err(error),
-            Err(_) => Ok(None),
+            Self::Values => Ok((compared(context.fn_name(), &a, &b)? as i64).into()),
+        }
+    }
+
+    /// Returns the keys of the elements if the comparer is a function of one element, as in `list.order(|x| x.n)`.
+    fn keys(&self, context: &NativeCallContext<'_>, items: &[Dynamic]) -> Answer<Option<Array>> {
+        let (Self::Function(function), [first, second, ..]) = (self, items) else { return Ok(None) };
+        match self.compare(context, second, first).map_err(|error| *error) {
+            Err(EvalAltResult::ErrorFunctionNotFound(signature, _))
+                if signature.split(' ').next() == Some(function.fn_name()) =>
+            {
+                let keys = items.iter().map(|item| function.call_raw(context, None, [item.clone()]));
+                keys.collect::<Answer<Array>>().map(Some)
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(None),
         }
     }
 }
 
-/// Sorts an array with a comparer that returns a negative number, zero or a positive number, or `true` for "first".
-/// The sort is stable. As in Rhai, a comparer that fails or returns another value leaves the pair unsorted.
+/// Sorts an array with a comparer that returns a negative number, zero or a positive number, or `true` for "first", or
+/// by the keys that a function of one element returns. The sort is stable.
+///
+/// # Errors
+///
+/// Returns the error of a comparer that fails, and an error if it returns another value.
 pub(super) fn sorted_by(context: &NativeCallContext<'_>, array: Array, comparer: &Comparer) -> Answer<Array> {
-    let order = order_of(&array, &mut |a, b| compare(context, comparer, a, b))?;
+    let order = match comparer.keys(context, &array)? {
+        Some(keys) => order_of(&keys, &mut |a, b| compared(context.fn_name(), a, b))?,
+        None => order_of(&array, &mut |a, b| compare(context, comparer, a, b))?,
+    };
     let mut items: Vec<Option<Dynamic>> = array.into_iter().map(Some).collect();
     Ok(order.into_iter().filter_map(|index| items.get_mut(index)?.take()).collect())
+}
+
+/// Sorts an array with numbers of both types, which Rhai does not sort; returns `None` for any other.
+pub(super) fn sorted_numbers(context: &NativeCallContext<'_>, array: &Array) -> Option<Answer<Array>> {
+    let is_mixed = array.iter().any(Dynamic::is_int)
+        && array.iter().any(Dynamic::is_float)
+        && array.iter().all(|value| value.is_int() || value.is_float());
+    is_mixed.then(|| {
+        let mut sorted = sorted_by(context, array.clone(), &Comparer::Values)?;
+        if context.fn_name().ends_with("_desc") {
+            sorted.reverse();
+        }
+        Ok(sorted)
+    })
 }
 
 /// Removes each element that a comparer finds equal to the previous one.
@@ -49,8 +85,14 @@ pub(super) fn deduplicated(
     for item in array {
         let is_same = match kept.last() {
             Some(last) => {
-                let answer = comparer.compare(context, last, &item)?;
-                answer.is_some_and(|answer| answer.as_bool().unwrap_or(false))
+                let answer = comparer.compare(context, last, &item);
+                match answer {
+                    Ok(answer) => answer.as_bool().unwrap_or(false),
+                    Err(error) if matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..)) => {
+                        return Err(error);
+                    }
+                    Err(_) => false,
+                }
             }
             None => false,
         };
@@ -67,10 +109,18 @@ fn compare(
     a: &Dynamic,
     b: &Dynamic,
 ) -> Answer<Ordering> {
-    let number = comparer.compare(context, a, b)?.and_then(|answer| {
-        answer.as_int().ok().or_else(|| answer.as_bool().ok().map(|first| if first { -1 } else { 1 }))
-    });
-    Ok(number.map_or_else(|| a.type_id().cmp(&b.type_id()), |number| number.cmp(&0)))
+    let answer = comparer.compare(context, a, b)?;
+    if let Ok(is_first) = answer.as_bool() {
+        return Ok(if is_first { Ordering::Less } else { Ordering::Greater });
+    }
+    let number = answer.as_float().or_else(|_| answer.as_int().map(|number| number as f64));
+    number.map(|number| number.partial_cmp(&0.0).unwrap_or(Ordering::Equal)).map_err(|kind| {
+        error(format!(
+            "{}: the function of two elements must return a number (below 0 if the first comes first) or a boolean, \
+             got {kind}",
+            context.fn_name()
+        ))
+    })
 }
 
 /// Returns the indexes of the elements in sorted order: a bottom-up merge sort.

@@ -218,6 +218,17 @@ fn called_instead(
     args: &mut [&mut Dynamic],
 ) -> Option<Answer<Dynamic>> {
     match cost {
+        Cost::Sorting => {
+            let array = args.first()?.as_array_ref().ok()?.clone();
+            let sorted = sorting::sorted_numbers(context, &array)?;
+            Some(sorted.map(|array| match context.fn_name().starts_with("order") {
+                true => Dynamic::from(array),
+                false => {
+                    replace_array(args, array);
+                    Dynamic::UNIT
+                }
+            }))
+        }
         Cost::SortingBy => Some(with_comparer(context, args, sorting::sorted_by).map(|array| {
             replace_array(args, array);
             Dynamic::UNIT

@@ -269,4 +269,60 @@ mod tests {
             assert!(error.contains(words), "{snippet}: {error}");
         }
     }
+
+    #[test]
+    fn lists_are_sorted_by_numbers_booleans_and_keys() {
+        gives(&[
+            ("[1.5, 1.2, 1.7].order(|a, b| a - b)", "[1.2,1.5,1.7]"),
+            ("[1, 3, 2].order(|a, b| a > b)", "[3,2,1]"),
+            ("[#{ n: 2 }, #{ n: 1.5 }, #{ n: 1 }].order(|x| x.n)", r#"[{"n":1},{"n":1.5},{"n":2}]"#),
+            (r#"let l = ["ccc", "a", "bb"]; l.sort(|x| x.len()); l"#, r#"["a","bb","ccc"]"#),
+            ("let by = |k, x| x[k]; [#{ n: 2 }, #{ n: 1 }].order(by.curry(\"n\"))", r#"[{"n":1},{"n":2}]"#),
+            ("sorted([10, 7.5, 8])", "[7.5,8,10]"),
+            ("let l = [10, 7.5, 8]; l.sort_desc(); l", "[10,8,7.5]"),
+            ("[10, 7.5].order_desc()", "[10,7.5]"),
+        ]);
+        refuses(&[
+            ("[1, 2].order(|a, b| \"x\")", "must return a number"),
+            ("[1, 2].order(|a, b| throw \"no\")", "no"),
+            ("[1, 2].order(|x| #{})", "expected only numbers or only texts"),
+            ("[1, 2].order(|a, b| missing(a))", "missing"),
+        ]);
+    }
+
+    #[test]
+    fn numbers_of_both_types_are_rounded_and_digits_are_numbers() {
+        gives(&[
+            ("[(3).round(), (3).floor(), (3).ceiling(), 2.6.round()]", "[3,3,3,3.0]"),
+            ("(9).sqrt()", "3.0"),
+            ("let sum = 0; for c in \"472\" { sum += parse_int(c); } sum", "13"),
+        ]);
+        refuses(&[("parse_int(\"a\"[0])", "`a` is not a digit")]);
+    }
+
+    #[test]
+    fn ensured_lists_of_plain_maps_are_changed_in_their_map() {
+        gives(&[
+            ("let g = #{}; g.ensure(\"a\", []).push(1); g.ensure(\"a\", []).push(2); g", r#"{"a":[1,2]}"#),
+            ("let g = #{ a: [1] }; g.ensure(\"a\", []).push(2); g.a.push(3); g", r#"{"a":[1,2,3]}"#),
+            ("let g = #{}; g.ensure(\"a.b\", #{}).set(\"c\", 1); g", r#"{"a":{"b":{"c":1}}}"#),
+            ("let g = #{ n: 5 }; [g.ensure(\"n\", 1), g.ensure(\"m\", 2), g]", r#"[5,2,{"m":2,"n":5}]"#),
+        ]);
+    }
+
+    fn gives(cases: &[(&str, &str)]) {
+        let engine = engine::new();
+        for (snippet, expected) in cases {
+            let value = engine.eval::<Dynamic>(snippet).unwrap_or_else(|error| panic!("{snippet}: {error}"));
+            assert_eq!(json_of(&value).unwrap().to_string(), *expected, "{snippet}");
+        }
+    }
+
+    fn refuses(cases: &[(&str, &str)]) {
+        let engine = engine::new();
+        for (snippet, words) in cases {
+            let error = crate::diagnostic::summary_of_run(&engine.eval::<Dynamic>(snippet).unwrap_err());
+            assert!(error.contains(words), "{snippet}: {error}");
+        }
+    }
 }

@@ -241,6 +241,28 @@ pub(super) fn register(module: &mut Module) {
         |args| Ok(args.first().map_or(Dynamic::UNIT, |map| map.flatten_clone())),
     );
     method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
+    method(
+        "ensure",
+        &["map: &mut map", "path: &str", "default", "any"],
+        "Returns the value at a path of keys, like that of live maps; lists and maps at the path become live.",
+    )
+    .set_into_module(module, |map: &mut rhai::Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let place = map.entry(first.into()).or_insert(Dynamic::UNIT);
+        let there = match (place.is_unit(), rest) {
+            (true, Some(_)) => Json::object(),
+            (true, None) => json_of(&default)?,
+            (false, _) => json_of(place)?,
+        };
+        *place = live(&there, Shape::Plain);
+        match rest {
+            Some(rest) => {
+                let there = there.ensure_path(rest, json_of(&default)?).map_err(misplaced)?;
+                Ok(live(&there, Shape::Plain))
+            }
+            None => Ok(place.clone()),
+        }
+    });
     method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
         Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
     });

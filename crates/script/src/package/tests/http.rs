@@ -136,7 +136,7 @@ async fn unsendable_http_requests_name_the_reason() {
     let server = echo().await;
     let url = server.url("/");
     for (call, words) in [
-        (r#"get(U, #{ header: #{} })"#, "did you mean `headers`?"),
+        (r#"get(U, [#{ header: #{} }][0])"#, "did you mean `headers`?"),
         (r#"get(U, 7)"#, "`options` must be a map, not"),
         (r#"get(U, #{ headers: [] })"#, "`headers` must be a map"),
         (r#"get(U, #{ headers: #{ host: "evil.test" } })"#, "`host` is set by the host"),

@@ -1,0 +1,91 @@
+//! Conditions that are not booleans: as in Python, `()`, `false`, `0` and empty texts, lists and maps are false, and
+//! all other values are true.
+//!
+//! Rhai's `if`, `while`, `&&`, `||` and `!` only accept booleans. Where the syntax does not prove one, a step converts
+//! the value.
+
+use super::kinds::{Kinds, ValueKind};
+use crate::package::is_empty;
+use crate::reference::{self, Type};
+use crate::{budget, standard};
+use rhai::{Dynamic, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, ImmutableString, Stmt};
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+/// Operators that return a boolean for any values.
+const COMPARING: [&str; 7] = ["<", "<=", ">", ">=", "==", "!=", "!"];
+
+/// Returns `true` if a call always returns a boolean, unless the script has a function of this name.
+pub(super) fn is_boolean_call(call: &FnCallExpr) -> bool {
+    static ALL: OnceLock<HashSet<(&str, &str)>> = OnceLock::new();
+    if call.op_token.is_some() {
+        // `in` is a call of `contains`.
+        return COMPARING.contains(&&*call.name) || call.name == "contains";
+    }
+    let module = match call.namespace.path.as_slice() {
+        [] => "",
+        [module] => module.name.as_str(),
+        _ => return false,
+    };
+    let all = ALL.get_or_init(|| {
+        let named =
+            |function: &'static reference::Function| (function.module.as_str(), function.name.as_str());
+        let others = reference::functions().iter().filter(|function| function.returns != Type::Boolean);
+        let others: HashSet<_> = others.map(named).collect();
+        reference::functions().iter().map(named).filter(|name| !others.contains(name)).collect()
+    });
+    all.contains(&(module, call.name.as_str()))
+}
+
+/// Returns `true` for `!x`.
+pub(super) fn is_not(call: &FnCallExpr) -> bool {
+    call.op_token.is_some() && call.name == "!"
+}
+
+/// Returns the condition of a statement.
+pub(super) fn condition_of(statement: &Stmt) -> Option<&Expr> {
+    match statement {
+        // The condition of a `loop` is the unit value.
+        Stmt::While(flow, _) if matches!(flow.expr, Expr::Unit(_)) => None,
+        Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) => Some(&flow.expr),
+        _ => None,
+    }
+}
+
+/// Returns `true` if an expression is a boolean, as far as its syntax alone shows.
+pub(super) fn is_plain(condition: &Expr, own: &HashSet<&str>) -> bool {
+    match condition {
+        Expr::BoolConstant(..) => true,
+        Expr::And(parts, _) | Expr::Or(parts, _) => parts.iter().all(|part| is_plain(part, own)),
+        Expr::FnCall(call, _) if is_not(call) => call.args.iter().all(|part| is_plain(part, own)),
+        Expr::FnCall(call, _) => !own.contains(&*call.name) && is_boolean_call(call),
+        _ => false,
+    }
+}
+
+/// Returns `true` if an expression that is used as a condition needs the step.
+pub(super) fn is_doubtful(condition: &Expr, kinds: &Kinds<'_>) -> bool {
+    kinds.kind_of(condition) != Some(ValueKind::Boolean)
+}
+
+/// Converts a value to a boolean.
+pub(super) fn convert(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    inputs: &[Expression<'_>],
+) -> Result<Dynamic, Box<EvalAltResult>> {
+    budget::forgive(1);
+    let Some(condition) = inputs.first() else { return Ok(Dynamic::FALSE) };
+    // A variable is not copied.
+    let is_text = condition.get_literal_value::<ImmutableString>().is_some();
+    let variable =
+        condition.get_string_value().filter(|_| !is_text).and_then(|name| context.scope().get(name));
+    if let Some(value) = variable {
+        return Ok((!is_empty(value)).into());
+    }
+    let value = context.eval_expression_tree(condition)?;
+    if value.is_bool() {
+        return Ok(value);
+    }
+    standard::check_size(context.engine(), &value)?;
+    Ok((!is_empty(&value)).into())
+}
