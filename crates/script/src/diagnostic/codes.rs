@@ -167,6 +167,8 @@ codes! {
     UnknownProperty = "V505",
     /// A function that shadows one of the host.
     Shadowed = "V506",
+    /// An option that a function does not have.
+    UnknownOption = "V507",
 
     // -- probable mistakes
     /// A method that changes its text in place is used as a value.
@@ -199,10 +201,12 @@ codes! {
     TryAsValue = "V614",
     /// A comparison of values of two kinds.
     ForeignKinds = "V615",
-    /// A condition that is not a bool.
+    /// An operand of `&&` or `||` that is no boolean.
     NoCondition = "V616",
     /// A call without effect whose value is discarded.
     LostResult = "V617",
+    /// A division of whole numbers whose fraction is used.
+    LostFraction = "V618",
 
     // -- tests
     /// Tests that belong to no script, or a file without tests.

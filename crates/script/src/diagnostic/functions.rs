@@ -40,6 +40,7 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "count" => "write `len()` for all elements, `list.filter(|x| x == value).len()` for some",
         "status_code" | "statusCode" => "write `status`",
         "index" | "rindex" => "write `index_of(value)`, which is -1 if it is missing",
+        "tail" => "write `list.extract(-n)` for the last n elements of a list; `tail(n)` is of messages",
         "removeprefix" => "write text::strip_prefix(text, prefix)",
         "removesuffix" => "write text::strip_suffix(text, suffix)",
         "toFixed" => "write text::fixed(number, digits)",

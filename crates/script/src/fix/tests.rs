@@ -106,7 +106,7 @@ fn mistakes_of_the_first_hour_get_the_help_that_mends_them() {
         report.push_str(&format!("=== {head}\n{source}---\n{explained}"));
     }
     println!("{} of {all} mistakes get an exact help; not: {vague:?}", all - vague.len());
-    assert!(all == 124 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
+    assert!(all == 138 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
     expected(&report, MISTAKES, "mistakes.txt");
 }
 
@@ -145,7 +145,7 @@ fn applying_every_offered_fix_leaves_fewer_problems() {
     }
     for code in [
         "V101", "V103", "V104", "V204", "V213", "V301", "V304", "V502", "V601", "V606", "V608", "V612",
-        "V613", "V615", "V616", "V617",
+        "V613", "V615", "V617",
     ] {
         assert!(codes.contains(code), "no script here has a fix of {code}: {codes:?}");
     }

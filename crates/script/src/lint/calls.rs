@@ -6,6 +6,7 @@ use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
+use crate::reference::{self, Options};
 use crate::source::{Kind, SourceFile};
 use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
@@ -23,6 +24,20 @@ const ELSEWHERE: [(&str, usize, &str); 8] = [
     ("round", 2, "write text::fixed(number, digits)"),
     ("pop", 1, "write `map.remove(\"key\")`, `list.remove(index)`; `pop()` removes the last element"),
     ("pop", 2, "write `map.remove(\"key\") ?? value`"),
+];
+
+/// Options of other libraries, and what to write instead.
+const OPTIONS_ELSEWHERE: [(&str, &str); 10] = [
+    ("params", "query"),
+    ("data", "form"),
+    ("payload", "json"),
+    ("content", "body"),
+    ("files", "multipart"),
+    ("auth", "headers"),
+    ("timeout_ms", "timeout"),
+    ("retries", "times"),
+    ("attempts", "times"),
+    ("interval", "every"),
 ];
 
 /// Returns the calls that probably fail, and the unused functions.
@@ -52,6 +67,7 @@ fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
             if is_certain == (is_method || call.name == "Fn") {
                 return;
             }
+            problems.extend(is_certain.then(|| unknown_options(view, call)).into_iter().flatten());
             let is_operator = call.op_token.is_some() || !is_name(&call.name);
             if is_operator || engine::LANGUAGE.contains(&&*call.name) {
                 problems.extend(named(view, call, position));
@@ -156,6 +172,36 @@ fn of_module(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<D
         counts if counts.is_empty() => Some(unknown(view, name, &prefix, position)),
         counts => Some(wrong_count(view, &format!("{prefix}{name}"), &counts, count, position)),
     }
+}
+
+/// Reports options that make the call of a host function fail: `http::get(url, #{ params: … })`.
+fn unknown_options(view: &View<'_>, call: &FnCallExpr) -> Vec<Diagnostic> {
+    let module = tree::module_of(call);
+    let is_own = module.is_empty() && own(view).any(|(name, _)| name == &*call.name);
+    if is_own || view.modules.contains_key(&module) {
+        return Vec::new();
+    }
+    let function = if module.is_empty() { call.name.to_string() } else { format!("{module}::{}", call.name) };
+    let options = reference::options_of(&function).filter(|options: &Options| options.is_closed);
+    let Some((options, Some(Expr::Map(map, _)))) =
+        options.map(|options| (options, call.args.get(options.at)))
+    else {
+        return Vec::new();
+    };
+    let known: Vec<&str> = options.keys().iter().map(|key| key.name).collect();
+    let unknown = map.0.iter().filter(|(key, _)| !known.contains(&&*key.name));
+    let problems = unknown.map(|(key, _)| {
+        let elsewhere = OPTIONS_ELSEWHERE.iter().find(|row| row.0 == &*key.name).map(|row| row.1);
+        let near = elsewhere
+            .filter(|name| known.contains(name))
+            .or_else(|| nearest(&key.name, known.iter().copied()));
+        let message = format!("unknown option `{}` of `{function}`", key.name);
+        view.problem(Code::UnknownOption, key.pos, message).help(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the options are {}", known.join(", ")),
+        })
+    });
+    problems.collect()
 }
 
 fn own<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, usize)> {

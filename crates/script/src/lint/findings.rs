@@ -2,7 +2,8 @@
 
 use super::tree::{View, modules};
 use super::{
-    answers, calls, capabilities, comparisons, flow, loops, properties, quotes, returns, unused_value, valves,
+    answers, calls, capabilities, comparisons, flow, loops, lost_change, properties, quotes, returns,
+    unused_value, valves,
 };
 use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
@@ -55,6 +56,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
         returns::look,
         flow::look,
         loops::look,
+        lost_change::look,
         quotes::look,
         comparisons::look,
         unused_value::look,

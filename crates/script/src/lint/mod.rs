@@ -11,6 +11,7 @@ mod unused_value;
 mod findings;
 mod flow;
 mod loops;
+mod lost_change;
 mod quotes;
 mod returns;
 mod tree;

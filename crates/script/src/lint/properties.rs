@@ -116,6 +116,39 @@ impl Handle {
     }
 }
 
+/// Keys that a body does not have in a hook, and where the value is.
+const ELSEWHERE: [(Hook, &str, &str); 9] = [
+    (Hook::Outlet, "usage", "the tokens are those of the answer: `body.messages[-1].usage`, `()` if unknown"),
+    (Hook::Outlet, "choices", "the answer is the last message: `body.messages[-1].text`"),
+    (Hook::Outlet, "response", "the answer is the last message: `body.messages[-1].text`"),
+    (Hook::Outlet, "content", "the answer is the last message: `body.messages[-1].text`"),
+    (Hook::Outlet, "text", "the answer is the last message: `body.messages[-1].text`"),
+    (Hook::Outlet, "finish_reason", "it is of the answer: `body.messages[-1].finish_reason`"),
+    (
+        Hook::Inlet,
+        "content",
+        "the question is the last message of the user: `body.messages.last(\"user\").text`",
+    ),
+    (
+        Hook::Inlet,
+        "text",
+        "the question is the last message of the user: `body.messages.last(\"user\").text`",
+    ),
+    (Hook::Inlet, "usage", "the tokens are known in `outlet`: `body.messages[-1].usage`"),
+];
+
+/// Reports the first key of a chain in a hook whose body never has it.
+fn elsewhere(view: &View<'_>, hook: Option<Hook>, link: &Link<'_>) -> Option<Diagnostic> {
+    let Link::Property(name, position) = link else { return None };
+    let (.., help) = ELSEWHERE.iter().find(|row| Some(row.0) == hook && row.1 == *name)?;
+    let is_known = Handle::Body.words().any(|word| word == *name);
+    let is_set = is_known || view.written.contains(*name) || view.texts.contains(*name);
+    (!is_set).then(|| {
+        let message = format!("unknown key `{name}`: the body of `{}` has none", hook.map_or("", Hook::name));
+        view.problem(Code::UnknownProperty, *position, message).help(*help)
+    })
+}
+
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     // Computed once for the whole file, because it may write thousands of names.
@@ -131,6 +164,9 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             let mut handle = tree::variable(root).and_then(|name| names.get(name).copied());
             for link in &links {
                 let Some(here) = handle else { return };
+                let of_body =
+                    (here == Handle::Body).then(|| elsewhere(view, Hook::from_name(&function.name), link));
+                problems.extend(of_body.flatten());
                 if let Link::Property(name, position) = link
                     && let Some(near) = misspelt(view, here, name, &named_once)
                 {

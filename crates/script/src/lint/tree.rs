@@ -212,6 +212,8 @@ pub(super) struct View<'a> {
     pub(super) properties: HashSet<String>,
     /// The string literals in the file.
     pub(super) texts: HashSet<String>,
+    /// The variables that closures share with the code around them.
+    pub(super) shared: HashSet<String>,
     /// The keys that are assigned, in a map literal or after a dot.
     pub(super) written: HashSet<String>,
 }
@@ -251,6 +253,7 @@ impl<'a> View<'a> {
             modules,
             properties: HashSet::new(),
             texts: HashSet::new(),
+            shared: HashSet::new(),
             written: HashSet::new(),
         };
         view.note_words(ast.statements());
@@ -279,6 +282,9 @@ impl<'a> View<'a> {
             }
             Node::Expr(Expr::Map(map, _)) => {
                 self.written.extend(map.0.iter().map(|(key, _)| key.name.to_string()));
+            }
+            Node::Stmt(Stmt::Share(names)) => {
+                self.shared.extend(names.iter().map(|(name, _)| name.name.to_string()));
             }
             Node::Stmt(Stmt::Assignment(assignment)) => {
                 if let Some(Link::Property(name, _)) = chain(&assignment.1.lhs).1.last() {

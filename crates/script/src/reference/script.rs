@@ -105,7 +105,7 @@ const ENTRIES: &[EntryPoint] = &[
     filter(
         "stream_end",
         None,
-        "Called once when an answer's stream ends. Its result is sent before the end: a text, an event, or a list of them.",
+        "Called when an answer's stream ends, once for each model call of the turn. Its result is sent before the end: a text, an event, or a list of them.",
         "",
     ),
     filter(

@@ -136,7 +136,24 @@ fn outlet(body) {
         title: "Values",
         about: "For lists and maps, both live values of a hook and values of the script.",
         module: "",
-        names: &["empty", "copy", "at", "ensure", "get", "uuid", "range", "sum", "max", "min", "sorted"],
+        names: &[
+            "empty",
+            "copy",
+            "at",
+            "ensure",
+            "get",
+            "uuid",
+            "range",
+            "sum",
+            "max",
+            "min",
+            "sorted",
+            "round",
+            "floor",
+            "ceiling",
+            "sqrt",
+            "parse_int",
+        ],
         example: r#"
 fn inlet(body) {
     let features = body.ensure("metadata.features", #{});

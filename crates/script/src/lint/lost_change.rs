@@ -1,0 +1,177 @@
+//! Reports changes of copies: lists and maps of a script are passed by value, and `/` of whole numbers drops the
+//! fraction.
+
+use super::tree::{self, Body, Link, Node, View};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::instrument::{Kinds, ValueKind};
+use rhai::{Expr, FnCallExpr, Position, Stmt};
+use std::collections::HashSet;
+use valvehouse_json::Json;
+
+/// Methods that change a list or map in place.
+const CHANGING: [&str; 8] = ["push", "insert", "append", "remove", "set", "mixin", "clear", "retain"];
+/// Functions and methods that return whole numbers.
+const COUNTING: [&str; 5] = ["len", "count", "parse_int", "to_int", "unix"];
+/// Properties that are whole numbers.
+const COUNTS: [&str; 3] = ["prompt_tokens", "completion_tokens", "total_tokens"];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+    let none = Json::object();
+    let valves = view.script.map_or(&none, |script| &script.valves);
+    let own: HashSet<String> = view.functions.iter().map(|function| function.name.clone()).collect();
+    let mut problems = Vec::new();
+    for function in &view.functions {
+        let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
+        let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, None, &own);
+        let wholes = Wholes::of(function, valves);
+        tree::each(&function.statements, &mut |node, _| {
+            problems.extend(lost_in_call(view, &kinds, node));
+            problems.extend(wholes.lost_fraction(node).map(|position| {
+                let message = "`/` of two whole numbers drops the fraction: `3 / 2` is 1";
+                let problem = view.problem(Code::LostFraction, position, message);
+                problem.help("convert one of them first: `a.to_float() / b`")
+            }));
+        });
+    }
+    problems
+}
+
+/// Reports `bump(counts, "a");` if `bump` changes its first parameter, which is a copy of the map `counts`.
+fn lost_in_call(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let (call, position) = match node {
+        Node::Stmt(Stmt::FnCall(call, position)) => (call, *position),
+        Node::Stmt(Stmt::Expr(value)) => match &**value {
+            Expr::FnCall(call, position) if call.op_token.is_none() => (call, *position),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let called = view.functions.iter().find(|function| {
+        function.name == *call.name && function.params.len() == call.args.len() && call.namespace.is_empty()
+    })?;
+    let is_copied = |(argument, param): (&Expr, &String)| {
+        let name = tree::variable(argument)?;
+        let is_own = matches!(kinds.kind_of(argument), Some(ValueKind::Array | ValueKind::Map));
+        (is_own && changes(called, param)).then(|| (name.to_owned(), param.clone()))
+    };
+    let (name, param) = call.args.iter().zip(&called.params).find_map(is_copied)?;
+    let message =
+        format!("`{}` changes its own copy of `{name}`: lists and maps are passed by value", call.name);
+    let help = format!("return it: end the function with `{param}`, and write `{name} = {}(…);`", call.name);
+    Some(view.problem(Code::LostAssignment, position, message).help(help))
+}
+
+/// Returns `true` if a function changes the list or map in this parameter.
+fn changes(function: &Body, param: &str) -> bool {
+    let mut found = false;
+    tree::each(&function.statements, &mut |node, _| match node {
+        Node::Stmt(Stmt::Assignment(assignment)) => {
+            let (root, links) = tree::chain(&assignment.1.lhs);
+            found |= tree::variable(root) == Some(param) && links.len() == 1;
+        }
+        Node::Expr(chain @ Expr::Dot(..)) => {
+            let (root, links) = tree::chain(chain);
+            let is_change = matches!(&links[..], [Link::Call(call)] if CHANGING.contains(&&*call.name));
+            found |= tree::variable(root) == Some(param) && is_change;
+        }
+        _ => {}
+    });
+    found
+}
+
+/// The whole numbers of a function.
+struct Wholes<'a> {
+    valves: &'a Json,
+    /// The variables that are always whole numbers.
+    variables: HashSet<String>,
+    /// The variables that are the quotient of two whole numbers.
+    quotients: HashSet<String>,
+}
+
+impl<'a> Wholes<'a> {
+    fn of(function: &Body, valves: &'a Json) -> Self {
+        let mut wholes = Self { valves, variables: HashSet::new(), quotients: HashSet::new() };
+        let mut others: HashSet<String> = function.params.iter().cloned().collect();
+        tree::each(&function.statements, &mut |node, _| match node {
+            Node::Stmt(Stmt::Var(variable, ..)) => {
+                let name = variable.0.name.to_string();
+                let is_again = wholes.variables.contains(&name) || wholes.quotients.contains(&name);
+                match () {
+                    () if is_again || others.contains(&name) => drop(others.insert(name)),
+                    () if wholes.quotient(&variable.1).is_some() => drop(wholes.quotients.insert(name)),
+                    () if wholes.is_whole(&variable.1) => drop(wholes.variables.insert(name)),
+                    () => drop(others.insert(name)),
+                }
+            }
+            Node::Stmt(Stmt::Assignment(assignment)) => {
+                let plus_one = matches!(assignment.1.rhs, Expr::IntegerConstant(..));
+                if let Some(name) = tree::variable(&assignment.1.lhs).filter(|_| !plus_one) {
+                    others.insert(name.to_owned());
+                }
+            }
+            _ => {}
+        });
+        wholes.variables.retain(|name| !others.contains(name));
+        wholes.quotients.retain(|name| !others.contains(name));
+        wholes
+    }
+
+    fn is_whole(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::IntegerConstant(..) => true,
+            Expr::FnCall(call, _) => match &call.args[..] {
+                [first, second] if call.op_token.is_some() => {
+                    ["+", "-", "*", "/", "%"].contains(&&*call.name)
+                        && self.is_whole(first)
+                        && self.is_whole(second)
+                }
+                _ => COUNTING.contains(&&*call.name),
+            },
+            Expr::Variable(..) => {
+                tree::variable(expression).is_some_and(|name| self.variables.contains(name))
+            }
+            Expr::Dot(..) => {
+                let (root, links) = tree::chain(expression);
+                match (&links[..], tree::variable(root)) {
+                    ([Link::Property(name, _)], Some("valves")) => {
+                        self.valves.get(name).is_some_and(|value| value.as_i64().is_some())
+                    }
+                    ([.., Link::Property(name, _)], _) => COUNTS.contains(name),
+                    ([.., Link::Call(call)], _) => COUNTING.contains(&&*call.name),
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the position of the division of two whole numbers.
+    fn quotient(&self, expression: &Expr) -> Option<Position> {
+        match expression {
+            Expr::FnCall(call, position) if call.op_token.is_some() && call.name == "/" => {
+                call.args.iter().all(|operand| self.is_whole(operand)).then_some(*position)
+            }
+            Expr::Variable(..) => {
+                let is_quotient =
+                    tree::variable(expression).is_some_and(|name| self.quotients.contains(name));
+                is_quotient.then(|| expression.position())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the position of a quotient where its fraction was meant: `text::fixed(a / b, 1)`, `a / b * 100`,
+    /// `(a / b).round()`.
+    fn lost_fraction(&self, node: Node<'_>) -> Option<Position> {
+        if let Node::Expr(chain @ Expr::Dot(..)) = node {
+            let (root, links) = tree::chain(chain);
+            let rounds = matches!(&links[..], [Link::Call(call), ..] if ["round", "floor", "ceiling"].contains(&&*call.name));
+            return self.quotient(root).filter(|_| rounds);
+        }
+        let (call, false, _) = tree::call(node)? else { return None };
+        let is_fixed = |call: &FnCallExpr| call.name == "fixed" && tree::module_of(call) == "text";
+        let [first, _] = &call.args[..] else { return None };
+        let is_meant = is_fixed(call) || call.op_token.is_some() && call.name == "*";
+        self.quotient(first).filter(|_| is_meant)
+    }
+}
