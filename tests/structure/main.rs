@@ -43,6 +43,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-terminal",
     "valvehouse-mcp",
     "valvehouse-server",
+    "valvehouse-authoring",
     "valvehouse-workbench",
     "valvehouse",
 ];

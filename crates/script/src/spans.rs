@@ -14,8 +14,10 @@ const LONG_SIGNS: [&str; 40] = [
 
 /// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SpanKind {
+pub enum SpanKind {
+    /// Text outside of comments and quotes.
     Code,
+    /// A line comment or a block comment.
     Comment,
     /// A text in double or single quotes, including the quotes.
     Quotes,
@@ -24,17 +26,17 @@ pub(super) enum SpanKind {
 }
 
 /// Returns `true` for a letter of names and numbers.
-pub(crate) fn is_part(letter: char) -> bool {
+pub fn is_part(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 /// Returns the length of the name at the beginning of a text.
-pub(crate) fn word(text: &str) -> usize {
+pub fn word(text: &str) -> usize {
     text.find(|letter| !is_part(letter)).unwrap_or(text.len())
 }
 
 /// Returns the length of a number: `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
-pub(crate) fn number(text: &str) -> usize {
+pub fn number(text: &str) -> usize {
     let mut end = word(text);
     let is_digit = |letter: char| letter.is_ascii_digit();
     if let Some(digits) = text[end..].strip_prefix('.').filter(|digits| digits.starts_with(is_digit)) {
@@ -50,7 +52,7 @@ pub(crate) fn number(text: &str) -> usize {
 }
 
 /// Returns the length of the operator, bracket or other sign at the beginning of a text.
-pub(crate) fn sign(text: &str) -> usize {
+pub fn sign(text: &str) -> usize {
     if text.strip_prefix("!in").is_some_and(|rest| !rest.starts_with(is_part)) {
         return 3;
     }
@@ -59,7 +61,7 @@ pub(crate) fn sign(text: &str) -> usize {
 }
 
 /// Returns the spans of a script in order; each byte belongs to one of them.
-pub(super) fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
+pub fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
     let mut cutter = Cutter::new(source);
     cutter.code(false);
     cutter.pieces
@@ -89,7 +91,7 @@ pub fn is_whole(text: &str) -> bool {
 }
 
 /// Returns the source with blanks in place of comments and texts; positions do not change.
-pub(super) fn code_only(source: &str) -> String {
+pub fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     for (piece, range) in of(source) {
         let text = &source[range];
@@ -221,7 +223,7 @@ impl<'a> Cutter<'a> {
 }
 
 /// Returns the length of a block comment, and `true` if it is closed. Comments may be nested.
-pub(crate) fn comment(text: &str) -> (usize, bool) {
+pub fn comment(text: &str) -> (usize, bool) {
     let (mut depth, mut at) = (0_u32, 0);
     while at < text.len() {
         let rest = &text.as_bytes()[at..];

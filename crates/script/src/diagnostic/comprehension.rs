@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Returns the comprehension around a byte of a line: its range, with the brackets and a function such as `any`, and
 /// what to write instead.
-pub(crate) fn in_row(row: &str, at: usize) -> Option<(Range<usize>, String)> {
+pub fn in_row(row: &str, at: usize) -> Option<(Range<usize>, String)> {
     let word = at + row.get(at..)?.find("for ").filter(|skipped| *skipped < 2)?;
     let open = opening(row, word)?;
     let close = closing(row, open)?;

@@ -20,13 +20,13 @@ mod unclosed;
 mod tests;
 
 pub use codes::Code;
-pub(crate) use comprehension::in_row as comprehension;
+pub use comprehension::in_row as comprehension;
 pub use finding::{Diagnostic, Severity};
 pub(crate) use finding::{MAX_PROBLEMS, has_errors};
 pub(crate) use functions::function as foreign_function;
 pub(crate) use names::some_of as functions_of_module;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};
-pub(crate) use signature::in_row as signature;
+pub use signature::in_row as signature;
 pub(crate) use summary::{help_for_run, summary_of_run, without_place};
 pub(crate) use unclosed::comment as unclosed_comment;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Returns the parameters of the function whose type or default is at a byte of a line: their range, up to the body,
 /// and the names alone.
-pub(crate) fn in_row(row: &str, at: usize) -> Option<(Range<usize>, String)> {
+pub fn in_row(row: &str, at: usize) -> Option<(Range<usize>, String)> {
     let begins = row.get(..at)?.rfind("fn ")?;
     let open = begins + row[begins..at].find('(')?;
     let is_given = row[at..].starts_with([':', '=', '-']) || row[..at].trim_end().ends_with([':', '=']);

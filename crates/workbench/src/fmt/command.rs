@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use valvehouse_authoring::format::format;
 use valvehouse_config::Config;
 use valvehouse_core::text::count;
 use valvehouse_json::Json;
-use valvehouse_script::format::format;
 use valvehouse_terminal::{CommandError, Console, Exit, files, report};
 
 /// The maximum size of a formatted text, in bytes.

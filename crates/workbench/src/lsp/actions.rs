@@ -5,7 +5,7 @@ use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, CodeActionParams, Range, TextEdit, Url, WorkspaceEdit,
 };
 use std::collections::HashMap;
-use valvehouse_script::format::format;
+use valvehouse_authoring::format::format;
 
 /// Returns the quick fixes of the problems within a range.
 pub(super) fn fixes(document: &Document, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {

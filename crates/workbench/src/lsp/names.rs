@@ -4,7 +4,7 @@ use super::diagnostics::imported;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use valvehouse_script::editor::{Place, Sketch};
+use valvehouse_authoring::editor::{Place, Sketch};
 use valvehouse_script::{script_of_tests, tests_of_script};
 
 /// The maximum number of files that are searched.

@@ -5,7 +5,7 @@ use lsp_types::{
     CompletionItem, CompletionItemKind, DocumentSymbol, Documentation, HoverContents, InsertTextFormat,
     MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, SignatureHelp, SignatureInformation,
 };
-use valvehouse_script::editor::{Hover, OpenCall, Suggestion, SuggestionKind, Symbol, SymbolKind};
+use valvehouse_authoring::editor::{Hover, OpenCall, Suggestion, SuggestionKind, Symbol, SymbolKind};
 
 fn markdown(value: String) -> MarkupContent {
     MarkupContent { kind: MarkupKind::Markdown, value }

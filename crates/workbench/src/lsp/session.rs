@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use valvehouse_script::editor::Sketch;
+use valvehouse_authoring::editor::Sketch;
 use valvehouse_terminal::{CommandError, Exit, files};
 
 /// The pause in typing after which a text is checked.

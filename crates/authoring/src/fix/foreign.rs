@@ -2,7 +2,7 @@
 
 use super::edit::{Fix, Spot, is_part};
 use super::semantics::quoted;
-use crate::diagnostic::{Code, Diagnostic, comprehension, signature};
+use valvehouse_script::diagnostic::{Code, Diagnostic, comprehension, signature};
 
 /// Functions of other languages that have another name here.
 const RENAMED: [(&str, &str); 17] = [

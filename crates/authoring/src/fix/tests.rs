@@ -1,13 +1,13 @@
 //! Tests of lines that authors with experience in Python or JavaScript write, with the reported problem and the
 //! fixed line. `lines.txt` and `mistakes.txt` contain the expected output; `VALVEHOUSE_UPDATE=1 cargo test -p
-//! valvehouse-script fix::` updates them.
+//! valvehouse-authoring fix::` updates them.
 
 use super::{Fix, fix};
-use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::settings::Settings;
-use crate::source::Kind;
-use crate::{Script, read_text};
 use std::path::Path;
+use valvehouse_script::Kind;
+use valvehouse_script::Settings;
+use valvehouse_script::diagnostic::{Code, Diagnostic, Severity};
+use valvehouse_script::{Script, read_text};
 
 const LINES: &str = include_str!("lines.txt");
 

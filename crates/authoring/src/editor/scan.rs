@@ -1,7 +1,7 @@
 //! Splits a text into words, literals, signs and comments; never fails.
 
-use crate::spans::{self, SpanKind};
 use std::ops::Range;
+use valvehouse_script::spans::{self, SpanKind};
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

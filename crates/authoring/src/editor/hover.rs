@@ -4,9 +4,9 @@ use super::infer::ValueFacts;
 use super::outline::{Binding, Field, Sketch, Value};
 use super::scan::Kind;
 use super::suggestion::doc_of;
-use crate::reference::{self, Function, Type, Word};
 use std::ops::Range;
 use valvehouse_core::text::optional;
+use valvehouse_script::reference::{self, Function, Type, Word};
 
 /// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
-use crate::reference::{self, Form, FunctionOrigin, Type};
 use std::ops::Range;
+use valvehouse_script::reference::{self, Form, FunctionOrigin, Type};
 
 /// The known facts about a value.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Fixes of mistakes in valid syntax: misspelled names, lost values, missing declarations.
 
 use super::edit::{Fix, Spot, is_part};
-use crate::diagnostic::{Code, Diagnostic};
 use crate::editor::Sketch;
+use valvehouse_script::diagnostic::{Code, Diagnostic};
 
 pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     let help = problem.help.as_deref().unwrap_or_default();

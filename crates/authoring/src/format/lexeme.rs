@@ -1,6 +1,6 @@
 //! Splits a script's text into the tokens that the formatter moves; only whitespace is dropped.
 
-use crate::spans::{self, is_part, number, sign, word};
+use valvehouse_script::spans::{self, is_part, number, sign, word};
 
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

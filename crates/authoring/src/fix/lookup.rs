@@ -2,7 +2,7 @@
 
 use super::edit::{Fix, FixEdit, Spot};
 use super::{foreign, semantics};
-use crate::diagnostic::Diagnostic;
+use valvehouse_script::diagnostic::Diagnostic;
 
 /// Returns the edit that fixes a problem of a script's text, if it is unambiguous.
 pub fn fix(problem: &Diagnostic, source: &str) -> Option<Fix> {

@@ -1,6 +1,6 @@
 //! Suggestions of the completion.
 
-use crate::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Type, Word};
+use valvehouse_script::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Type, Word};
 
 /// A suggestion of the completion.
 #[derive(Debug, Clone, PartialEq, Eq)]

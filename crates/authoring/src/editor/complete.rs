@@ -4,9 +4,9 @@ use super::infer::ValueFacts;
 use super::outline::Sketch;
 use super::scan::Kind;
 use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
-use crate::reference::{self, KeyDoc, Type};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use valvehouse_script::reference::{self, KeyDoc, Type};
 
 /// Keywords of the language, and their snippets.
 const WORDS: [(&str, &str); 14] = [

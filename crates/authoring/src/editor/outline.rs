@@ -1,9 +1,9 @@
 //! The declarations of a text, with their scopes: functions, constants, imports and variables.
 
 use super::scan::{Kind, Token, tokens};
-use crate::reference::{self, Type};
 use std::ops::Range;
 use std::sync::Arc;
+use valvehouse_script::reference::{self, Type};
 
 /// The tokens and declarations of a script's text.
 #[derive(Debug, Clone)]

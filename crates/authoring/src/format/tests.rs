@@ -2,12 +2,12 @@
 
 use super::format;
 use super::lexeme::lex;
-use crate::engine;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use rhai::{Token, TokenizeState};
 use std::path::Path;
 use std::sync::Arc;
+use valvehouse_script::engine;
 
 /// Returns the tokens that the interpreter reads, and `true` if the text parses.
 fn tokens_of_rhai(source: &str) -> (Vec<String>, bool) {

@@ -3,8 +3,8 @@
 use super::hover::{Meaning, touches};
 use super::outline::{Sketch, Value};
 use super::scan::Kind;
-use crate::reference;
 use std::ops::Range;
+use valvehouse_script::reference;
 
 /// A word at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
