@@ -1,7 +1,7 @@
 //! Checks of values against their declared shapes.
 
 use super::convert::{Coercion, convert};
-use super::shape::{Property, Shape, ValueKind};
+use super::shape::{Property, ValueKind, ValueShape};
 use crate::limits::clipped;
 use crate::text::{did_you_mean, nearest, optional};
 use std::fmt;
@@ -66,7 +66,7 @@ impl fmt::Display for CheckError {
 
 impl std::error::Error for CheckError {}
 
-impl Shape {
+impl ValueShape {
     /// Returns the value in its type and within its limits; it shares nothing with `value`. `path` names the
     /// value in problems.
     ///
@@ -167,7 +167,7 @@ impl Check {
 
     /// Returns the value in its type and within its limits. Records a problem and returns `None` if it does not
     /// fit.
-    fn value(&mut self, shape: &Shape, given: &Json, path: &Path<'_>) -> Option<Json> {
+    fn value(&mut self, shape: &ValueShape, given: &Json, path: &Path<'_>) -> Option<Json> {
         let Some(converted) = convert(&shape.kind, given, self.coercion) else {
             self.report(path, "type", Some(given), || format!("must be {}", shape.kind.in_words()));
             return None;
@@ -186,7 +186,7 @@ impl Check {
         Some(fitting)
     }
 
-    fn items(&mut self, shape: &Shape, given: &[Json], path: &Path<'_>) -> Json {
+    fn items(&mut self, shape: &ValueShape, given: &[Json], path: &Path<'_>) -> Json {
         let mut fitting = Vec::with_capacity(given.len());
         for (index, item) in given.iter().enumerate() {
             fitting.extend(self.value(shape, item, &Path::Index(path, index)));

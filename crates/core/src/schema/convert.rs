@@ -1,6 +1,6 @@
 //! Conversion of values to their declared types.
 
-use super::shape::{Shape, ValueKind};
+use super::shape::{ValueKind, ValueShape};
 use valvehouse_json::{Json, Number};
 
 /// The treatment of a value whose type is not the declared one.
@@ -16,7 +16,7 @@ pub enum Coercion {
     Model,
 }
 
-impl Shape {
+impl ValueShape {
     /// Returns a value in its type, without regard to limits.
     pub(crate) fn convert(&self, value: &Json, coercion: Coercion) -> Option<Json> {
         let converted = convert(&self.kind, value, coercion)?;

@@ -1,7 +1,7 @@
 //! The reader of declarations: a script's maps become shapes, or a list of all their problems.
 
 use super::convert::Coercion;
-use super::shape::{Property, Shape, ValueKind};
+use super::shape::{Property, ValueKind, ValueShape};
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
 use crate::text::did_you_mean;
 use valvehouse_json::Json;
@@ -118,7 +118,7 @@ impl Reader {
     }
 
     /// Reads a declaration that may have these keys.
-    pub(crate) fn shape(&mut self, declared: &Json, known: &[&str], place: &Place) -> Option<Shape> {
+    pub(crate) fn shape(&mut self, declared: &Json, known: &[&str], place: &Place) -> Option<ValueShape> {
         if place.depth > DEEPEST {
             self.problem(&place.path, &format!("nests deeper than {DEEPEST}: flatten it"));
             return None;
@@ -142,7 +142,7 @@ impl Reader {
         for problem in problems {
             self.problem(&place.path, &problem);
         }
-        let mut shape = Shape { title, description, limits, ..Shape::new(kind) };
+        let mut shape = ValueShape { title, description, limits, ..ValueShape::new(kind) };
         shape.limits.allowed = self.allowed(&shape, declared, place);
         // A default is checked only against valid limits.
         if self.problems.len() == before {
@@ -208,7 +208,7 @@ impl Reader {
         kind
     }
 
-    fn items(&mut self, declared: &Json, place: &Place) -> Option<Box<Shape>> {
+    fn items(&mut self, declared: &Json, place: &Place) -> Option<Box<ValueShape>> {
         let place = place.inside("items");
         let items = self.as_map(&declared.get("items")?, &place)?;
         self.shape(&items, self.words.item_keys, &place).map(Box::new)
@@ -226,7 +226,7 @@ impl Reader {
         Some(self.members(&given, &Place { path, depth: place.depth }))
     }
 
-    fn allowed(&mut self, shape: &Shape, declared: &Json, place: &Place) -> Vec<Json> {
+    fn allowed(&mut self, shape: &ValueShape, declared: &Json, place: &Place) -> Vec<Json> {
         let Some(given) = declared.get("enum") else { return Vec::new() };
         let path = format!("{}.enum", place.path);
         let instead = match &shape.kind {
@@ -248,7 +248,7 @@ impl Reader {
             .collect()
     }
 
-    fn default(&mut self, shape: &Shape, declared: &Json, place: &Place) -> Option<Json> {
+    fn default(&mut self, shape: &ValueShape, declared: &Json, place: &Place) -> Option<Json> {
         let key = self.words.default;
         let default = declared.get(key).filter(|default| !default.is_null())?;
         let is_secret = declared.get("secret").is_some_and(|secret| secret.as_bool() != Some(false));
@@ -256,7 +256,7 @@ impl Reader {
     }
 
     /// Checks a value of the declaration itself.
-    fn own(&mut self, shape: &Shape, value: &Json, path: &str, is_secret: bool) -> Option<Json> {
+    fn own(&mut self, shape: &ValueShape, value: &Json, path: &str, is_secret: bool) -> Option<Json> {
         let error = match shape.check(path, value, Coercion::Exact) {
             Ok(value) => return Some(value),
             Err(error) if is_secret => error.without_values(),

@@ -12,12 +12,12 @@ pub struct Property {
     /// Set if an object without it is invalid; never set for a property with a default.
     pub required: bool,
     /// The shape of its values.
-    pub shape: Shape,
+    pub shape: ValueShape,
 }
 
 /// The shape of a value: its type, description, default and limits.
 #[derive(Debug, Clone)]
-pub struct Shape {
+pub struct ValueShape {
     /// The type of the value.
     pub kind: ValueKind,
     /// The name for people, if declared.
@@ -42,7 +42,7 @@ pub enum ValueKind {
     /// `true` or `false`.
     Boolean,
     /// A list; its items may have any type if they are not declared.
-    Array(Option<Box<Shape>>),
+    Array(Option<Box<ValueShape>>),
     /// An object; its values may have any type if its properties are not declared.
     Object(Option<Vec<Property>>),
 }
@@ -102,7 +102,7 @@ impl ValueKind {
     }
 }
 
-impl Shape {
+impl ValueShape {
     /// Creates a shape without description, default and limits.
     pub fn new(kind: ValueKind) -> Self {
         Self { kind, title: None, description: None, default: None, limits: Limits::default() }

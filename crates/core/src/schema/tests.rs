@@ -38,7 +38,7 @@ fn each_coercion_converts_what_its_sources_send() {
         ("object", r#""{\"a\":1}""#, no, no, r#"{"a":1}"#),
         ("object", "null", no, no, no),
     ] {
-        let shape = Shape::new(ValueKind::from_name(kind).unwrap());
+        let shape = ValueShape::new(ValueKind::from_name(kind).unwrap());
         for (coercion, expected) in
             [(Coercion::Exact, exact), (Coercion::Form, form), (Coercion::Model, model)]
         {
@@ -51,8 +51,9 @@ fn each_coercion_converts_what_its_sources_send() {
 
 #[test]
 fn a_problem_says_path_and_rule() {
-    let shape =
-        Shape::new(ValueKind::Array(Some(Box::new(Shape::new(ValueKind::Integer).between(1_i64..=9)))));
+    let shape = ValueShape::new(ValueKind::Array(Some(Box::new(
+        ValueShape::new(ValueKind::Integer).between(1_i64..=9),
+    ))));
     let error = shape.check("ports", &json(r#"[1, 0, "x"]"#), Coercion::Exact).unwrap_err();
     let rules: Vec<_> = error.problems.iter().map(|problem| (problem.path.as_str(), problem.rule)).collect();
     assert_eq!(rules, [("ports[1]", "minimum"), ("ports[2]", "type")]);

@@ -4,7 +4,7 @@ use super::field::{Field, ValveSchema};
 use super::redact::{MIN_SECRET, is_too_short};
 use crate::error::DeclarationError;
 use crate::limits::unknown_keys;
-use crate::schema::{Place, Reader, Shape, ValueKind, Vocabulary};
+use crate::schema::{Place, Reader, ValueKind, ValueShape, Vocabulary};
 use valvehouse_json::Json;
 
 const EXAMPLE: &str = "#{ value: (), type: \"string\" }";
@@ -94,10 +94,10 @@ fn with_default(reader: &mut Reader, name: &str, declared: &Json, default: &Json
 }
 
 /// Returns the common type of the items of a default list, if there is one.
-fn items_of(default: &Json) -> Option<Box<Shape>> {
+fn items_of(default: &Json) -> Option<Box<ValueShape>> {
     let items = default.items();
     let kind = ValueKind::of(items.first()?)?;
     let is_uniform = items.iter().all(|item| ValueKind::of(item).is_some_and(|of| of.name() == kind.name()));
     let is_plain = !matches!(kind, ValueKind::Array(_) | ValueKind::Object(_));
-    (is_uniform && is_plain).then(|| Box::new(Shape::new(kind)))
+    (is_uniform && is_plain).then(|| Box::new(ValueShape::new(kind)))
 }

@@ -1,6 +1,6 @@
 //! The valves that a plugin declares, and their JSON Schema 2020-12 in the form that Open WebUI renders.
 
-use crate::schema::{Shape, ValueKind};
+use crate::schema::{ValueKind, ValueShape};
 use crate::text::title_case;
 use valvehouse_json::Json;
 
@@ -10,7 +10,7 @@ pub struct Field {
     /// The name in scripts.
     pub name: String,
     /// The type, the description, the default and the limits.
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// Set for a secret: a write-only value, masked in all responses, logs and pages.
     pub secret: bool,
     /// Set for a text of several lines.
