@@ -42,9 +42,10 @@ pub(crate) trait Later: Send + Sync {
 
 /// The running call of a plugin.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub struct Call {
     pub(crate) caller: Arc<Caller>,
-    pub(crate) turn: Turn,
+    /// Its turn.
+    pub turn: Turn,
     /// The resources that the plugin may reach beyond its turn.
     pub(crate) resources: Arc<Resources>,
     /// The receiver of a pipe's answer.
@@ -149,7 +150,7 @@ pub(super) fn write_to(out: Arc<dyn ChunkSink>) {
 }
 
 /// Continues the running call in another turn.
-pub(super) fn in_turn(turn: Turn) {
+pub fn in_turn(turn: Turn) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
             call.turn = turn;
@@ -246,7 +247,7 @@ pub(crate) fn note_warning(at: rhai::Position) -> bool {
 }
 
 /// Returns the running call.
-pub(crate) fn current() -> Option<Call> {
+pub fn current() -> Option<Call> {
     CALL.with_borrow(Clone::clone)
 }
 

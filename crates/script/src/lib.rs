@@ -10,8 +10,8 @@ mod action;
 mod afterwards;
 mod answer;
 mod argument;
-mod budget;
-mod call;
+pub mod budget;
+pub mod call;
 mod callbacks;
 mod bounded_call;
 mod guard_claim;
@@ -60,10 +60,10 @@ mod sources;
 mod standard;
 mod syntax;
 pub mod testing;
-mod thrown;
+pub mod thrown;
 mod tokens;
 mod tool;
-mod value;
+pub mod value;
 mod value_limits;
 mod watch;
 mod windows;
@@ -83,12 +83,13 @@ pub use loader::{
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
+pub use package::{RhaiResultOf, store_memory};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use repl::{LineResult, Repl};
 pub use resources::{
-    Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Question, Work,
+    Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Question, SetClock, Work,
 };
-pub use sandbox::{Sandbox, SandboxRun, SandboxScript};
+pub use sandbox::{Sandbox, SandboxRun, SandboxScript, TestOutside};
 pub use schedule::{Lists, ScheduledCall};
 pub use script::Script;
 pub use settings::Settings;

@@ -59,7 +59,10 @@ impl Script {
     }
 
     /// Calls a scheduled function in this turn.
-    pub(super) fn run_scheduled_in(
+    ///
+    /// # Errors
+    /// Returns the failure of the call.
+    pub fn run_scheduled_in(
         self: &Arc<Self>,
         what: ScheduledCall,
         turn: Turn,

@@ -29,10 +29,11 @@ pub(crate) enum Clock {
 
 /// A clock that does not advance until it is set.
 #[derive(Debug)]
-pub(crate) struct SetClock {
-    pub(crate) now: AtomicI64,
+pub struct SetClock {
+    /// The current time, in milliseconds since 1970.
+    pub now: AtomicI64,
     /// The time when the running turn began.
-    pub(crate) began: AtomicI64,
+    pub began: AtomicI64,
 }
 
 impl Clock {

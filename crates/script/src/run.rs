@@ -1,14 +1,17 @@
 //! Calls of a compiled script within a budget, including the background calls after an answer and on a timer.
 
+use super::answer;
 use super::budget::{self, Budget, Guard};
 use super::call::{self, Caller, ChunkSink, RunningCall};
+use super::diagnostic::{self, Code, Diagnostic};
 use super::input_size::{ReachedLimit, attributed};
 use super::interpreter::Args;
 use super::redaction::redacted;
+use super::resources::{Clock, Resources, SetClock};
 use super::script::Script;
+use super::settings::Settings;
 use super::thrown::ThrownError;
 use super::value::UNJUDGED;
-use super::{answer, diagnostic};
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -108,17 +111,43 @@ impl Script {
     }
 
     /// Calls any function of the script within the budget of a tool.
-    pub(super) fn call_function(
-        &self,
-        name: &str,
-        args: Vec<Dynamic>,
-        turn: &Turn,
-    ) -> Result<Dynamic, Error> {
+    ///
+    /// # Errors
+    /// Returns the rejection or the failure of the call.
+    pub fn call_function(&self, name: &str, args: Vec<Dynamic>, turn: &Turn) -> Result<Dynamic, Error> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
             CallEnd::Rejected(rejection) => Error::Rejected(rejection),
             CallEnd::Broken { failure, .. } => Error::Broken(failure),
         })
+    }
+
+    /// Calls a test, which itself reaches a clock and the stores of `settings` only.
+    ///
+    /// # Errors
+    /// Returns the error of the test.
+    pub fn call_test(
+        &self,
+        test: &str,
+        (settings, clock): (&Settings, Arc<SetClock>),
+        turn: &Turn,
+        budget: Budget,
+    ) -> Result<(), Box<EvalAltResult>> {
+        let resources = Resources {
+            clock: Clock::Set(clock),
+            kv: Some(settings.kv.clone()),
+            vectors: Some(settings.vectors.clone()),
+            memories: settings.models.clone().map(|models| (settings.vectors.clone(), models)),
+            ..Resources::default()
+        };
+        let _guard = Guard::enter(budget);
+        let _running = RunningCall::enter(&self.caller, turn, Arc::new(resources));
+        self.evaluate(test, Args::new()).map(drop)
+    }
+
+    /// Describes an error of one of its functions.
+    pub fn problem_of_run(&self, code: Code, function: &str, error: &EvalAltResult) -> Diagnostic {
+        diagnostic::at_run(code, self.id(), &self.sources, function, error)
     }
 
     /// Calls a function that lists the content of the file, outside of any turn.

@@ -124,7 +124,7 @@ impl Script {
     }
 
     /// Returns its functions with their parameters.
-    pub(super) fn functions(&self) -> impl Iterator<Item = rhai::ScriptFnMetadata<'_>> {
+    pub fn functions(&self) -> impl Iterator<Item = rhai::ScriptFnMetadata<'_>> {
         self.ast.iter_functions()
     }
 }

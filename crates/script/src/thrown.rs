@@ -11,7 +11,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
 /// A thrown value. Every `catch` receives errors in this form. Its text is the message.
 #[derive(Debug, Clone)]
-pub(crate) struct ThrownError {
+pub struct ThrownError {
     pub(crate) rejection: Rejection,
     pub(crate) line: Option<usize>,
     /// The other keys of a thrown map.
@@ -22,7 +22,7 @@ pub(crate) struct ThrownError {
 
 impl ThrownError {
     /// Creates an unintended failure.
-    pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
+    pub fn bug(message: String, line: Option<usize>) -> Self {
         let rejection =
             Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
         Self { rejection, line, value: Json::Null, bug: true }
@@ -41,12 +41,13 @@ impl ThrownError {
         (self.bug && self.rejection.status < 500).then_some(&self.rejection)
     }
 
-    pub(crate) fn into_error(self, position: Position) -> Box<EvalAltResult> {
+    /// Returns the error of the interpreter at this position.
+    pub fn into_error(self, position: Position) -> Box<EvalAltResult> {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), position).into()
     }
 
     /// Converts a rejection into a thrown error.
-    pub(crate) fn refused(rejection: Rejection) -> Box<EvalAltResult> {
+    pub fn refused(rejection: Rejection) -> Box<EvalAltResult> {
         Self { rejection, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
     }
 }

@@ -24,4 +24,5 @@ pub(crate) use meter::{
     reserve, spend, time_limit,
 };
 pub(crate) use processor::processor_time;
-pub(crate) use wait::{wait, wait_for_person};
+pub use wait::wait;
+pub(crate) use wait::wait_for_person;

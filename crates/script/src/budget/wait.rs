@@ -15,7 +15,10 @@ use valvehouse_core::executor::{self, WaitEnd};
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// Waits for a future without counting the running time. Ends at the wall-clock limit of the call or with its turn.
-pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
+///
+/// # Errors
+/// Returns an error if a limit is reached or the turn ends before the future.
+pub fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     clock::want();
     let (wall, budget) = meter::limits();
     let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));

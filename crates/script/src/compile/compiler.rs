@@ -216,7 +216,10 @@ impl Script {
 
     /// Compiles a file of tests: it has no hooks or tools, and may call these modules in addition to those of the
     /// host.
-    pub(crate) fn compile_tests(
+    ///
+    /// # Errors
+    /// Returns all problems of the file.
+    pub fn compile_tests(
         file: &SourceFile,
         settings: &Settings,
         own: &[(&'static str, Shared<Module>)],

@@ -28,5 +28,6 @@ pub(crate) use names::some_of as functions_of_module;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};
 pub use signature::in_row as signature;
-pub(crate) use summary::{help_for_run, summary_of_run, without_place};
+pub use summary::summary_of_run;
+pub(crate) use summary::{help_for_run, without_place};
 pub(crate) use unclosed::comment as unclosed_comment;

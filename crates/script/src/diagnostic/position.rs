@@ -7,7 +7,7 @@ use rhai::Position;
 impl Diagnostic {
     /// Sets the position.
     #[must_use]
-    pub(crate) fn at(mut self, source: &str, position: Position) -> Self {
+    pub fn at(mut self, source: &str, position: Position) -> Self {
         self.line = position.line();
         self.column = position.position().or(position.line().map(|_| 1));
         if let Some(line) = self.line.and_then(|line| source.lines().nth(line - 1)) {
@@ -70,7 +70,7 @@ impl Diagnostic {
 
     /// Sets the position to the definition of a function.
     #[must_use]
-    pub(crate) fn at_function(self, source: &str, name: &str) -> Self {
+    pub fn at_function(self, source: &str, name: &str) -> Self {
         match function_at(&spans::code_only(source), name) {
             Some(at) => self.at_byte(source, at),
             None => self.at_word(source, name),

@@ -5,7 +5,7 @@ use super::codes::Code;
 use super::finding::{Diagnostic, lower_first};
 use super::forms;
 use super::position::position_at;
-use super::summary::{help_for_run, message_of};
+use super::summary::{help_for_run, message_of, summary_of_run};
 use crate::rename;
 use crate::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
@@ -33,15 +33,15 @@ pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -
     text
 }
 
-/// Returns a run-time error as a problem at its position, with the given message.
+/// Returns a run-time error as a problem at its position.
 pub(crate) fn at_run(
     code: Code,
     id: &str,
     sources: &Sources,
     function: &str,
     error: &EvalAltResult,
-    message: String,
 ) -> Diagnostic {
+    let message = summary_of_run(error);
     let Trail { source, position, calls } = trail(sources, function, error, &message);
     let message = match absent::name_of(error.unwrap_inner(), &source.text, position) {
         Some(name) => format!("{message}; `{name}` is ()"),

@@ -10,7 +10,7 @@ use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 
 /// Describes a run-time error without its position, which is not shown to clients.
-pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
+pub fn summary_of_run(error: &EvalAltResult) -> String {
     lower_first(&message_of(error.unwrap_inner()))
 }
 

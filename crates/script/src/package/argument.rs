@@ -19,7 +19,7 @@ pub(super) type AnyMap = Dynamic;
 pub(super) type TextOrBytes = Dynamic;
 
 /// The result of a native. Rhai's reference generator unwraps a type of this name.
-pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
+pub type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 
 /// Creates the error of a native: its name and the reason.
 pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {

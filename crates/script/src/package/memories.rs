@@ -16,12 +16,13 @@ use rhai::{Array, Dynamic, Map, Module};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use valvehouse_config::Capability;
+use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::text::hex;
 use valvehouse_json::Json;
-use valvehouse_store::{NewVector, VectorIndex, VectorOwner};
+use valvehouse_store::{NewVector, StoreError, VectorIndex, VectorOwner};
 
 /// The maximum number of memories per user.
-pub(crate) const MAX_MEMORIES: u64 = 1_000;
+const MAX_MEMORIES: u64 = 1_000;
 /// The maximum length of a memory, in bytes.
 const MAX_TEXT: usize = 8 << 10;
 /// The number of texts that are embedded at a time.
@@ -192,8 +193,24 @@ fn plain_id_of(text: &str) -> String {
     hex(&Sha256::digest(text)[..12])
 }
 
+/// Stores a memory of a user with the built-in embedding.
+///
+/// # Errors
+/// Returns an error if the index cannot be written.
+pub async fn store_memory(
+    index: &VectorIndex,
+    user: &str,
+    text: &str,
+    created_ms: i64,
+) -> Result<(), StoreError> {
+    let owner = space_of_user("", user);
+    let (id, vector) = (index.id_of(&owner, text), builtin_embedding(text));
+    let entry = NewVector { id, data: memory(text, created_ms), vector };
+    index.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES).await.map(drop)
+}
+
 /// Returns the data of a memory.
-pub(crate) fn memory(text: &str, created_ms: i64) -> Json {
+fn memory(text: &str, created_ms: i64) -> Json {
     Json::from([("text", text.into()), ("created_at", (created_ms / 1_000).into())])
 }
 

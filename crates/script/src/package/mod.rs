@@ -58,11 +58,10 @@ mod xlsx;
 mod tests;
 
 pub(crate) use after::register_after;
-pub(crate) use argument::RhaiResultOf;
-pub(crate) use memories::{MAX_MEMORIES, memory};
+pub use argument::RhaiResultOf;
+pub use memories::store_memory;
 pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
-pub(crate) use records::space_of_user;
 pub(crate) use registry::{globals, modules};
 pub(crate) use sequences::compared;
 pub(crate) use tools::{offered_tools, register_callable, tool_functions};

@@ -47,7 +47,7 @@ pub(super) fn user(function: &str) -> RhaiResultOf<(Call, String)> {
 }
 
 /// Returns the vector space of a user for a plugin.
-pub(crate) fn space_of_user(plugin: &str, user: &str) -> VectorOwner {
+pub(super) fn space_of_user(plugin: &str, user: &str) -> VectorOwner {
     VectorOwner { plugin: plugin.to_owned(), scope: format!("user/{user}") }
 }
 

@@ -2,10 +2,11 @@
 //! them.
 
 use super::document::head;
-use super::function::{Function, FunctionOrigin, functions, test_functions};
+use super::function::{Function, FunctionOrigin, functions};
 use super::handle::{Form, Handle, handles};
 use super::script::{PARAMETERS, entries};
 use super::theme::of_module;
+use crate::testing::test_functions;
 use crate::value::Type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The functions that scripts may call, read from the engine.
 
 use crate::value::Type;
-use crate::{engine, names, testing};
+use crate::{engine, names};
 use rhai::{Engine, FuncMetadata};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -92,22 +92,11 @@ pub fn functions() -> &'static [Function] {
     ALL.get_or_init(read)
 }
 
-/// Returns the functions that only tests may call, sorted by module and name.
-pub fn test_functions() -> &'static [Function] {
-    static ALL: OnceLock<Vec<Function>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let mut engine = Engine::new_raw();
-        for (name, module) in testing::modules() {
-            match *name {
-                "" => engine.register_global_module(module.clone()),
-                name => engine.register_static_module(name, module.clone()),
-            };
-        }
-        let mut all =
-            engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), false);
-        all.sort_by_key(order);
-        all
-    })
+/// Returns the functions that are registered with an engine, sorted by module and name.
+pub fn registered_with(engine: &Engine) -> Vec<Function> {
+    let mut all = engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), false);
+    all.sort_by_key(order);
+    all
 }
 
 /// The built-in functions that are not registered, and their documentation.

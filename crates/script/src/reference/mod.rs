@@ -19,7 +19,9 @@ mod tests;
 
 pub use definition::definitions;
 pub use document::document;
-pub use function::{Function, FunctionOrigin, Param, Registration, functions, registrations, test_functions};
+pub use function::{
+    Function, FunctionOrigin, Param, Registration, functions, registered_with, registrations,
+};
 pub use handle::{Form, Handle, Word, handle, handles, members, property_names};
 pub use options::{Options, options_of};
 pub use script::{

@@ -1,6 +1,7 @@
 //! Tests that the reference is complete and lists nothing that does not exist.
 
 use super::*;
+use crate::testing::test_functions;
 use crate::value::PROPERTIES;
 use crate::{Kind, Script, Settings, SourceFile, engine, hooks, manifest};
 use std::collections::BTreeSet;

@@ -8,6 +8,5 @@
 mod sandbox;
 mod script;
 
-pub use sandbox::Sandbox;
-pub(crate) use sandbox::TestOutside;
+pub use sandbox::{Sandbox, TestOutside};
 pub use script::{SandboxRun, SandboxScript};

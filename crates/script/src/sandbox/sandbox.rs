@@ -46,13 +46,17 @@ enum Outside {
 
 /// The replacements of the outside world in a test.
 #[derive(Clone)]
-pub(crate) struct TestOutside {
-    pub(crate) clock: Arc<SetClock>,
+pub struct TestOutside {
+    /// The clock of the test.
+    pub clock: Arc<SetClock>,
     /// Answers web requests.
-    pub(crate) web: WebReplacement,
-    pub(crate) folders: Folders,
-    pub(crate) programs: Programs,
-    pub(crate) variables: Variables,
+    pub web: WebReplacement,
+    /// The folders that stand for the granted ones.
+    pub folders: Folders,
+    /// The programs that the script may run.
+    pub programs: Programs,
+    /// The environment variables that the script may read.
+    pub variables: Variables,
 }
 
 impl Sandbox {
@@ -73,7 +77,7 @@ impl Sandbox {
     }
 
     /// Creates the sandbox of a test.
-    pub(crate) fn of_test(outside: TestOutside, coverage: Option<Arc<Coverage>>) -> Self {
+    pub fn of_test(outside: TestOutside, coverage: Option<Arc<Coverage>>) -> Self {
         Self { outside: Outside::Test(outside), coverage, ..Self::default() }
     }
 
@@ -133,7 +137,10 @@ impl Sandbox {
     }
 
     /// Compiles a file for this sandbox.
-    pub(crate) fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Diagnostic>> {
+    ///
+    /// # Errors
+    /// Returns the problems of the file.
+    pub fn compile(&self, file: &SourceFile, settings: &Settings) -> Result<Script, Vec<Diagnostic>> {
         let compiled = match &self.coverage {
             Some(coverage) => Script::compile_covered(file, settings, coverage),
             None => Script::compile(file, settings),

@@ -20,8 +20,10 @@ pub struct SandboxScript {
     pub script: Arc<Script>,
     /// The valves of users.
     pub users: Arc<UserValves>,
-    pub(crate) filter: FilterEntry,
-    pub(crate) tools: Vec<Tool>,
+    /// Its hooks.
+    pub filter: FilterEntry,
+    /// Its handlers.
+    pub tools: Vec<Tool>,
 }
 
 /// The outcome of a hook or tool, with its cost.

@@ -7,8 +7,8 @@ use super::failure::Wrong;
 use super::programs::CannedShell;
 use crate::argument::UserValves;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::package::{MAX_MEMORIES, memory, space_of_user};
-use crate::resources::{Background, Clock, Resources, SetClock, Work};
+use crate::package::store_memory;
+use crate::resources::{Background, SetClock, Work};
 use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use futures::FutureExt as _;
@@ -23,13 +23,12 @@ use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::metrics::PluginMetrics;
-use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_core::valve::Layer;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
-use valvehouse_store::{Kv, NewVector, VectorIndex};
+use valvehouse_store::{Kv, VectorIndex};
 
 /// The time at which tests begin: 2026-01-01T00:00:00Z, a Thursday.
 const BEGIN: i64 = 1_767_225_600_000;
@@ -37,7 +36,7 @@ const BEGIN: i64 = 1_767_225_600_000;
 pub(super) struct TestEnvironment {
     /// The script with its declared valves.
     pub(super) declared: Arc<Script>,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) clock: Arc<SetClock>,
     pub(super) model: Model,
     chats: StoredChats,
@@ -198,17 +197,6 @@ impl TestEnvironment {
         environment
     }
 
-    /// Returns the resources of the test itself: the script's store and clock only.
-    pub(super) fn resources(&self) -> Arc<Resources> {
-        Arc::new(Resources {
-            clock: Clock::Set(self.clock.clone()),
-            kv: Some(self.settings.kv.clone()),
-            vectors: Some(self.settings.vectors.clone()),
-            memories: Some((self.settings.vectors.clone(), Arc::new(self.model.clone()))),
-            ..Resources::default()
-        })
-    }
-
     /// Returns the running turn.
     pub(super) fn turn(&self) -> Turn {
         self.laid.lock().turn.clone().unwrap_or_default()
@@ -284,17 +272,11 @@ impl TestEnvironment {
 
     /// Adds a memory of the user.
     pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
-        let owner = space_of_user("", &self.user()?);
-        let data = memory(text, self.clock.now.load(Relaxed));
-        let entry = NewVector {
-            id: self.settings.vectors.id_of(&owner, text),
-            data,
-            vector: builtin_embedding(text),
-        };
-        let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
+        let (user, now) = (self.user()?, self.clock.now.load(Relaxed));
+        let put = store_memory(&self.settings.vectors, &user, text, now);
         // An index in memory never waits.
         let put = put.now_or_never().ok_or("the memories of the test are in use")?;
-        put.map(drop).map_err(|error| error.cause)
+        put.map_err(|error| error.cause)
     }
 
     /// Adds a conversation of the user.

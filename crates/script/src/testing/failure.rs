@@ -1,7 +1,7 @@
 //! The failure of a test: its position, its reason, and the compared values.
 
 use crate::diagnostic::{self, Code, Diagnostic};
-use crate::reference::test_functions;
+use crate::reference::Function;
 use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_core::text::nearest;
@@ -46,13 +46,15 @@ pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }
 
-/// Describes an error of a test, at its position in the test file. `tested` is the script, if it compiles.
+/// Describes an error of a test, at its position in the test file. `tested` is the script, if it compiles; `known` are
+/// the functions that only tests may call.
 pub(super) fn describe(
     tests: &Script,
     tested: Option<&Script>,
     function: &str,
     error: &EvalAltResult,
     wrong: Option<Wrong>,
+    known: &[Function],
 ) -> TestFailure {
     let text = &tests.file.text;
     let plain = |message: String| Diagnostic::of(Code::TestFailed, &tests.file, message);
@@ -71,15 +73,13 @@ pub(super) fn describe(
         let help = "reduce the work of the test, or split it; a test has the limits of a tool";
         return TestFailure { problem: ended.help(help), compared: None };
     }
-    let message = diagnostic::summary_of_run(error);
-    let problem =
-        diagnostic::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
-    let help = problem.help.clone().or_else(|| help_for_unknown(error, tested));
+    let problem = tests.problem_of_run(Code::TestFailed, function, error);
+    let help = problem.help.clone().or_else(|| help_for_unknown(error, tested, known));
     TestFailure { problem: Diagnostic { help, ..problem }, compared: None }
 }
 
 /// Returns what a test may have meant by an unknown function.
-fn help_for_unknown(error: &EvalAltResult, tested: Option<&Script>) -> Option<String> {
+fn help_for_unknown(error: &EvalAltResult, tested: Option<&Script>, known: &[Function]) -> Option<String> {
     let EvalAltResult::ErrorFunctionNotFound(signature, _) = error.unwrap_inner() else { return None };
     let called = signature.split(" (").next().unwrap_or(signature);
     if tested.is_some_and(|script| script.functions().any(|function| function.name == called)) {
@@ -89,7 +89,7 @@ fn help_for_unknown(error: &EvalAltResult, tested: Option<&Script>) -> Option<St
         });
     }
     let (module, name) = called.split_once("::").unwrap_or(("", called));
-    let of_module = test_functions().iter().filter(|known| known.module == module && !known.is_method);
+    let of_module = known.iter().filter(|known| known.module == module && !known.is_method);
     let near = nearest(name, of_module.map(|known| known.name.as_str()))?;
     let path = called.strip_suffix(name)?;
     Some(format!("did you mean `{path}{near}`?"))

@@ -15,5 +15,5 @@ mod turns;
 mod functions;
 
 pub use failure::TestFailure;
-pub(crate) use functions::modules;
+pub use functions::test_functions;
 pub use suite::{Suite, SuiteOptions, Test, TestResult};

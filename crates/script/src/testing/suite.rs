@@ -3,10 +3,8 @@
 use super::environment::{self, On, TestEnvironment};
 use super::failure::{self, TestFailure};
 use super::functions;
-use crate::budget::{Budget, Guard};
-use crate::call::RunningCall;
+use crate::budget::Budget;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::interpreter::Args;
 use crate::script::Script;
 use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
@@ -141,12 +139,11 @@ impl Suite {
         let (tests, on, name) = (self.tests.clone(), environment.clone(), test.to_owned());
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = executor::run(Workload::Blocking, move || {
-            let _guard = Guard::enter(budget);
-            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.resources());
-            let result = tests.evaluate(&name, Args::new());
+            let result = tests.call_test(&name, (&on.settings, on.clock.clone()), &on.turn(), budget);
             result.err().map(|error| {
                 let tested = on.made().ok().map(|made| made.own.script);
-                failure::describe(&tests, tested.as_deref(), &name, &error, on.wrong.lock().take())
+                let (wrong, known) = (on.wrong.lock().take(), functions::test_functions());
+                failure::describe(&tests, tested.as_deref(), &name, &error, wrong, known)
             })
         });
         let failed = run.await.unwrap_or_else(|error| {

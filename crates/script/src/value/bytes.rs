@@ -36,7 +36,7 @@ impl Bytes {
     }
 
     /// Returns the bytes of a value or of Rhai's own blob; `None` for anything else.
-    pub(crate) fn of(value: &Dynamic) -> Option<Self> {
+    pub fn of(value: &Dynamic) -> Option<Self> {
         if let Some(bytes) = value.read_lock::<Self>() {
             return Some(bytes.clone());
         }

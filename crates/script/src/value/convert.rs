@@ -9,7 +9,7 @@ use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
 type Error = Box<EvalAltResult>;
 
 /// Creates the error of a host function: a failure of the script unless it catches it.
-pub(crate) fn error(message: impl Into<String>) -> Error {
+pub fn error(message: impl Into<String>) -> Error {
     ThrownError::bug(message.into(), None).into_error(Position::NONE)
 }
 
@@ -18,7 +18,7 @@ pub(super) fn misplaced(error_of_json: MisplacedValue) -> Error {
 }
 
 /// Returns a value as scripts see it; containers stay live.
-pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
+pub fn live(json: &Json, shape: Shape) -> Dynamic {
     match json {
         Json::Null => Dynamic::UNIT,
         Json::Bool(value) => (*value).into(),
@@ -69,7 +69,10 @@ const MAX_COPIED: usize = 16 << 20;
 const EACH: usize = 16;
 
 /// Converts a script's value to JSON. Live values are shared; native ones are copied, up to 16 MiB.
-pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
+///
+/// # Errors
+/// Returns an error if the value has no JSON form or is too large.
+pub fn json_of(value: &Dynamic) -> Result<Json, Error> {
     convert(value, 0, &mut { MAX_COPIED })
 }
 

@@ -5,7 +5,8 @@ use valvehouse_json::{Array, Object};
 
 /// The role of a container, which follows from the path that led to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
+    /// Any other value.
     Plain,
     /// A request or conversation.
     Body,
@@ -56,7 +57,10 @@ pub(crate) struct Map {
 
 /// Immutable bytes: a clone shares them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) bytes::Bytes);
+pub struct Bytes(
+    /// The shared bytes.
+    pub bytes::Bytes,
+);
 
 /// The kernel of the running turn, `ctx.kernel`.
 #[derive(Clone, Copy, Debug)]

@@ -21,11 +21,13 @@ pub(crate) use alike::{
     report_element, report_pair, report_subject,
 };
 pub(crate) use bytes::register as register_bytes;
-pub(crate) use convert::{dynamic_of, error, json_of, json_text_of, json_within, live};
+pub(crate) use convert::{dynamic_of, json_text_of, json_within};
+pub use convert::{error, json_of, live};
 pub(crate) use delegate::{
     functions, lend_functions_missing_beside, lend_missing_functions, names_of, numbers_of,
 };
-pub(crate) use handle::{Bytes, KernelHandle, List, Map, Shape, is_container};
+pub use handle::{Bytes, Shape};
+pub(crate) use handle::{KernelHandle, List, Map, is_container};
 pub use kind::Type;
 pub(crate) use map::{Misspelt, property_accessors};
 pub(crate) use message::{BODY, PROPERTIES};

@@ -8,4 +8,5 @@ mod observations;
 mod registration;
 
 pub(super) use calls::body_of;
-pub(crate) use modules::modules;
+pub(super) use modules::modules;
+pub use modules::test_functions;
