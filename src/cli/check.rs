@@ -6,12 +6,12 @@ use super::{args, sarif, settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use valvehouse_authoring::testing::Suite;
 use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
 use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::{app, chats_only, chats_only_in_words};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
-use valvehouse_script::testing::Suite;
 use valvehouse_script::{
     Code, Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, Severity, is_module, read_file,
     script_of_tests,

@@ -3,9 +3,9 @@
 
 use super::args;
 use std::path::Path;
+use valvehouse_authoring::reference;
 use valvehouse_core::text::count;
 use valvehouse_json::Json;
-use valvehouse_script::reference;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Writes the definitions; works without a valid project.

@@ -53,7 +53,7 @@ const APART: &[&str] = &["valvehouse-testkit", "valvehouse-embed-example"];
 
 /// Foreign crates and the packages that may depend on them.
 const DOORS: &[(&str, &[&str])] = &[
-    ("rhai", &["valvehouse-script"]),
+    ("rhai", &["valvehouse-script", "valvehouse-authoring"]),
     ("notify", &["valvehouse-script"]),
     ("axum", &["valvehouse-server"]),
     ("tokio-tungstenite", &["valvehouse-server"]),

@@ -59,7 +59,6 @@ mod source;
 mod sources;
 mod standard;
 mod syntax;
-pub mod testing;
 pub mod thrown;
 mod tokens;
 mod tool;

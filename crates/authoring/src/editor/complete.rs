@@ -4,6 +4,7 @@ use super::infer::ValueFacts;
 use super::outline::Sketch;
 use super::scan::Kind;
 use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
+use crate::reference::about_module;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use valvehouse_script::reference::{self, KeyDoc, Type};
@@ -355,7 +356,7 @@ impl Sketch {
             reference::functions().iter().filter_map(|function| function.module.split("::").next()).collect();
         for module in modules.into_iter().filter(|module| !module.is_empty() && names.insert(module)) {
             let suggestion = Suggestion::new(module, Is::Module, format!("{module}::"));
-            all.push(suggestion.doc(reference::about_module(module)).insert(format!("{module}::")));
+            all.push(suggestion.doc(about_module(module)).insert(format!("{module}::")));
         }
         let global = reference::functions().iter().filter(|function| {
             let is_alone = function.module.is_empty() && !function.is_method;

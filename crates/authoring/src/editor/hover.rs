@@ -4,6 +4,7 @@ use super::infer::ValueFacts;
 use super::outline::{Binding, Field, Sketch, Value};
 use super::scan::Kind;
 use super::suggestion::doc_of;
+use crate::reference::about_module;
 use std::ops::Range;
 use valvehouse_core::text::optional;
 use valvehouse_script::reference::{self, Function, Type, Word};
@@ -103,7 +104,7 @@ impl Sketch {
             Meaning::Field(of, field) => {
                 (format!("{of}.{}: {} = {}", field.name, field.kind, field.written), field.doc.clone())
             }
-            Meaning::Module(name) => (format!("{name}::"), reference::about_module(&name).to_owned()),
+            Meaning::Module(name) => (format!("{name}::"), about_module(&name).to_owned()),
             Meaning::Imported(import, name) => {
                 let there = modules(&import.path)?;
                 let function = name.and_then(|name| there.functions.iter().find(|one| one.name == name));

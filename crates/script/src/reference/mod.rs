@@ -5,20 +5,15 @@
 //! Registered functions are read from the engine with their doc comments. JSON keys, which are not registered, are
 //! listed in [`handles`].
 
-mod definition;
-mod document;
 mod function;
 mod handle;
 mod keys;
 mod options;
 mod script;
-mod theme;
 
 #[cfg(test)]
 mod tests;
 
-pub use definition::definitions;
-pub use document::document;
 pub use function::{
     Function, FunctionOrigin, Param, Registration, functions, registered_with, registrations,
 };
@@ -28,6 +23,5 @@ pub use script::{
     CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
     VALVE_KEYS, entries, entry, frontmatter,
 };
-pub use theme::about_module;
 
 pub use crate::value::Type;

@@ -12,6 +12,5 @@ mod kv;
 mod lints;
 mod loading;
 mod reading;
-mod test_files;
 mod tools;
 mod waiting;

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
 use valvehouse_authoring::fix::fix;
+use valvehouse_authoring::testing::Suite;
 use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::testing::Suite;
 use valvehouse_script::{
     Diagnostic, Kind, LoadedFile, Script, Severity, SourceFile, is_module, read_file, read_text,
     script_of_tests,

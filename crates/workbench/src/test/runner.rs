@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use valvehouse_authoring::testing::{Suite, SuiteOptions, Test, TestResult};
 use valvehouse_config::Config;
 use valvehouse_host::app;
-use valvehouse_script::testing::{Suite, SuiteOptions, Test, TestResult};
 use valvehouse_script::{Coverage, Diagnostic, Settings};
 use valvehouse_terminal::{Case, Exit};
 

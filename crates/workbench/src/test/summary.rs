@@ -3,10 +3,10 @@
 use super::runner::{FileRan, Sum, TestRan};
 use std::path::PathBuf;
 use std::time::Duration;
+use valvehouse_authoring::testing::TestFailure;
 use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
-use valvehouse_script::testing::TestFailure;
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{Paint, clean, files, table, trace_view::difference};
 

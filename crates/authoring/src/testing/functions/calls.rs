@@ -1,11 +1,6 @@
 //! Calls the script under test: its hooks, streams, whole turns, tools, functions.
 
 use super::registration::{environment, function};
-use crate::budget;
-use crate::package::RhaiResultOf;
-use crate::schedule::{Lists, ScheduledCall};
-use crate::thrown::ThrownError;
-use crate::value::{Shape, error, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, Module};
 use std::future::Future;
 use valvehouse_core::chat::{event, message, response};
@@ -14,6 +9,11 @@ use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::{Json, Object};
+use valvehouse_script::RhaiResultOf;
+use valvehouse_script::budget;
+use valvehouse_script::thrown::ThrownError;
+use valvehouse_script::value::{Shape, error, json_of, live};
+use valvehouse_script::{Lists, ScheduledCall};
 
 /// Returns a conversation that begins with a question.
 pub(in crate::testing) fn body_of(text: &str) -> Json {

@@ -1,9 +1,9 @@
 //! The modules of tests.
 
 use super::{assertions, calls, fixtures, observations};
-use crate::reference::{self, Function};
 use rhai::{Engine, Module, Shared};
 use std::sync::OnceLock;
+use valvehouse_script::reference::{self, Function};
 
 /// Returns the modules of tests; the functions of the module "" need no prefix.
 pub(in crate::testing) fn modules() -> &'static [(&'static str, Shared<Module>)] {

@@ -1,7 +1,6 @@
 //! The canned answers of models, hosts and people in a test environment, in the order in which the test defines
 //! them.
 
-use crate::resources::{ChatRecord, Chats, Models, Question};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -17,6 +16,7 @@ use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::text;
 use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
+use valvehouse_script::{ChatRecord, Chats, Models, Question};
 
 /// A model that returns each of its answers once.
 #[derive(Clone, Default)]

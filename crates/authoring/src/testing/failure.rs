@@ -1,12 +1,12 @@
 //! The failure of a test: its position, its reason, and the compared values.
 
-use crate::diagnostic::{self, Code, Diagnostic};
-use crate::reference::Function;
-use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
+use valvehouse_script::Script;
+use valvehouse_script::diagnostic::{self, Code, Diagnostic};
+use valvehouse_script::reference::Function;
 
 /// The failure of a test.
 #[derive(Debug, Clone)]

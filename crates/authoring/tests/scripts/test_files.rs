@@ -1,4 +1,4 @@
-use valvehouse_script::testing::{Suite, SuiteOptions, TestResult};
+use valvehouse_authoring::testing::{Suite, SuiteOptions, TestResult};
 use valvehouse_script::{Kind, Settings, SourceFile};
 
 fn suite(kind: Kind, script: &str, tests: &str) -> Suite {

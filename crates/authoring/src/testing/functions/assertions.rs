@@ -2,10 +2,6 @@
 
 use super::super::failure::{Wrong, end, is_final};
 use super::registration::{environment, function};
-use crate::diagnostic;
-use crate::package::RhaiResultOf;
-use crate::thrown::ThrownError;
-use crate::value::{Bytes, error, json_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
@@ -13,6 +9,10 @@ use std::path::Path;
 use valvehouse_config::read_regular;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
+use valvehouse_script::RhaiResultOf;
+use valvehouse_script::diagnostic;
+use valvehouse_script::thrown::ThrownError;
+use valvehouse_script::value::{Bytes, error, json_of};
 
 /// The number of characters of a value that a message shows.
 const SHOWN: usize = 200;

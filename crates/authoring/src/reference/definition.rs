@@ -2,16 +2,15 @@
 //! them.
 
 use super::document::head;
-use super::function::{Function, FunctionOrigin, functions};
-use super::handle::{Form, Handle, handles};
-use super::script::{PARAMETERS, entries};
 use super::theme::of_module;
 use crate::testing::test_functions;
-use crate::value::Type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use valvehouse_config::Capability;
 use valvehouse_core::text::optional;
+use valvehouse_script::reference::{
+    Form, Function, FunctionOrigin, Handle, PARAMETERS, Type, entries, functions, handles,
+};
 
 /// Returns all files: the name and the text of each.
 pub fn definitions() -> Vec<(String, String)> {

@@ -5,12 +5,6 @@
 use super::canned::{Hosts, Model, People, StoredChats};
 use super::failure::Wrong;
 use super::programs::CannedShell;
-use crate::argument::UserValves;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::package::store_memory;
-use crate::resources::{Background, SetClock, Work};
-use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
-use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +22,12 @@ use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_core::valve::Layer;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
+use valvehouse_script::UserValves;
+use valvehouse_script::store_memory;
+use valvehouse_script::{Background, SetClock, Work};
+use valvehouse_script::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
+use valvehouse_script::{Diagnostic, Severity};
+use valvehouse_script::{Sandbox, SandboxScript, TestOutside};
 use valvehouse_store::{Kv, VectorIndex};
 
 /// The time at which tests begin: 2026-01-01T00:00:00Z, a Thursday.

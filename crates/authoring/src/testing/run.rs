@@ -4,8 +4,6 @@
 use super::canned::Model;
 use super::environment::TestEnvironment;
 use super::functions::body_of;
-use crate::pipe::Pipes;
-use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
@@ -14,6 +12,8 @@ use valvehouse_core::filter::{Hook, Hooks};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
+use valvehouse_script::Pipes;
+use valvehouse_script::{SandboxRun, SandboxScript};
 
 impl TestEnvironment {
     /// Runs one hook of the script.

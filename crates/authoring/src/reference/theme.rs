@@ -1,7 +1,6 @@
 //! The host's functions by theme, with an example if a signature is not sufficient.
 
-use super::function::Function;
-use super::handle::handle;
+use valvehouse_script::reference::{Function, handle};
 
 /// A group of related functions.
 pub(super) struct Theme {

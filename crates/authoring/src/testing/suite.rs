@@ -3,15 +3,15 @@
 use super::environment::{self, On, TestEnvironment};
 use super::failure::{self, TestFailure};
 use super::functions;
-use crate::budget::Budget;
-use crate::diagnostic::{Code, Diagnostic};
-use crate::script::Script;
-use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::filter::Hook;
+use valvehouse_script::Budget;
+use valvehouse_script::Script;
+use valvehouse_script::diagnostic::{Code, Diagnostic};
+use valvehouse_script::{Coverage, Settings, SourceFile};
 
 /// The time limit of one test, including waiting.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,11 +2,11 @@
 
 use super::super::environment::TestEnvironment;
 use super::registration::{environment, within};
-use crate::package::RhaiResultOf;
-use crate::value::{Shape, live};
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_json::Json;
+use valvehouse_script::RhaiResultOf;
+use valvehouse_script::value::{Shape, live};
 
 type Look = fn(&TestEnvironment) -> Vec<Json>;
 

@@ -1,16 +1,13 @@
 //! The reference as a page: `docs/reference.md`.
 
-use super::function::{Function, FunctionOrigin, functions};
-use super::handle::{Form, Handle, handles};
-use super::script::{
-    CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
-    VALVE_KEYS, entries, frontmatter,
-};
 use super::theme::{THEMES, Theme};
 use crate::testing::test_functions;
-use crate::value::Type;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use valvehouse_script::reference::{
+    CAPABILITIES, CONSTANTS, EntryPoint, Form, Function, FunctionOrigin, Handle, KeyDoc, PARAMETER_KEYS,
+    PARAMETERS, ScriptRole, TOOL_KEYS, Type, VALVE_KEYS, entries, frontmatter, functions, handles,
+};
 
 const HEAD: &str = "\
 # Functions and fields of scripts

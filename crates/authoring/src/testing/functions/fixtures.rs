@@ -1,14 +1,14 @@
 //! Functions that prepare a test: valves, turns, canned answers, the time.
 
 use super::registration::{environment, function, within};
-use crate::package::RhaiResultOf;
-use crate::value::{Bytes, error, json_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_json::Json;
+use valvehouse_script::RhaiResultOf;
+use valvehouse_script::value::{Bytes, error, json_of};
 
 pub(super) fn register(module: &mut Module) {
     function(

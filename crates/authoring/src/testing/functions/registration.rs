@@ -1,10 +1,10 @@
 //! Registers the functions of tests, and gives them access to the running test.
 
-use crate::package::RhaiResultOf;
 use crate::testing::environment::TestEnvironment;
-use crate::value::error;
 use rhai::{FnNamespace, FuncRegistration};
 use std::sync::Arc;
+use valvehouse_script::RhaiResultOf;
+use valvehouse_script::value::error;
 
 /// Registers a function without a module.
 pub(super) fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
