@@ -126,9 +126,4 @@ impl Sketch {
             })
             .collect()
     }
-
-    /// Returns the range of the name of the constant that declares the valves.
-    pub fn valves_at(&self) -> Option<Range<usize>> {
-        self.constant_named("Valves").map(|constant| constant.at.clone())
-    }
 }

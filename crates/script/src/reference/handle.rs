@@ -4,7 +4,6 @@ use super::function::{Function, FunctionOrigin, Param, doc_of, functions};
 use super::keys::{self, Keys};
 use crate::engine;
 use crate::value::{self, Shape, Type};
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// A value with properties and methods.
@@ -206,17 +205,4 @@ fn fits(function: &Function, kind: Type) -> bool {
         Type::Integer => matches!(kind, Type::Number | Type::Integer),
         other => other == kind,
     }
-}
-
-/// Returns the properties of the language's own values: `text.len`, `number.is_odd`.
-pub fn property_names() -> &'static BTreeSet<String> {
-    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let getters = engine::new().collect_fn_metadata(
-            None,
-            |info| Some(info.metadata.name.strip_prefix("get$")?.to_owned()),
-            true,
-        );
-        getters.into_iter().collect()
-    })
 }
