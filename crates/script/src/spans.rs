@@ -67,6 +67,21 @@ pub fn of(source: &str) -> Vec<(SpanKind, Range<usize>)> {
     cutter.pieces
 }
 
+/// Returns the length of the text in quotes or backticks at the beginning of a source, with its `${…}`; `None` if there is
+/// none or if it is not closed.
+pub fn text(source: &str) -> Option<usize> {
+    let mut cutter = Cutter::new(source);
+    let (length, is_closed) = match source.chars().next()? {
+        quote @ ('"' | '\'') => quoted(source, quote),
+        '#' => raw(source)?,
+        _ => {
+            cutter.backticks();
+            (cutter.at, !cutter.is_open && !cutter.is_cut)
+        }
+    };
+    is_closed.then_some(length)
+}
+
 /// Returns `true` if all brackets, texts in backticks and block comments of a text are closed. A surplus closing
 /// bracket does not matter: the parser reports it.
 pub fn is_whole(text: &str) -> bool {
@@ -115,12 +130,23 @@ struct Cutter<'a> {
     uncharacterized: usize,
     /// `true` if the text ends within a comment or backticks.
     is_open: bool,
+    /// `true` if a text in double quotes is not closed, or one in backticks is nested too deep.
+    is_cut: bool,
     pieces: Vec<(SpanKind, Range<usize>)>,
 }
 
 impl<'a> Cutter<'a> {
     fn new(source: &'a str) -> Self {
-        Self { source, at: 0, began: 0, nesting: 0, uncharacterized: 0, is_open: false, pieces: Vec::new() }
+        Self {
+            source,
+            at: 0,
+            began: 0,
+            nesting: 0,
+            uncharacterized: 0,
+            is_open: false,
+            is_cut: false,
+            pieces: Vec::new(),
+        }
     }
 
     /// Reads code until the end, or until the bracket that closes `${`.
@@ -144,13 +170,17 @@ impl<'a> Cutter<'a> {
                     self.is_open |= !is_closed;
                     self.piece(SpanKind::Comment, length);
                 }
-                '"' => self.piece(SpanKind::Quotes, quoted(self.rest(), '"')),
+                '"' => {
+                    let (length, is_closed) = quoted(self.rest(), '"');
+                    self.is_cut |= !is_closed;
+                    self.piece(SpanKind::Quotes, length);
+                }
                 '\'' => match self.character() {
                     Some(length) => self.piece(SpanKind::Quotes, length),
                     None => self.at += 1,
                 },
                 '#' => match raw(self.rest()) {
-                    Some(length) => self.piece(SpanKind::Quotes, length),
+                    Some((length, _)) => self.piece(SpanKind::Quotes, length),
                     // None of these `#` starts a raw text, so all are skipped at once.
                     None => self.at += hashes(self.rest()),
                 },
@@ -178,6 +208,7 @@ impl<'a> Cutter<'a> {
                 self.code(true);
                 self.nesting -= 1;
             } else {
+                self.is_cut |= self.rest().starts_with("${");
                 self.at += letter.len_utf8();
             }
         }
@@ -191,8 +222,7 @@ impl<'a> Cutter<'a> {
         if self.at < self.uncharacterized {
             return None;
         }
-        let length = quoted(self.rest(), '\'');
-        let is_closed = length > 1 && self.rest()[..length].ends_with('\'');
+        let (length, is_closed) = quoted(self.rest(), '\'');
         if !is_closed {
             self.uncharacterized = self.at + length;
         }
@@ -243,31 +273,31 @@ pub fn comment(text: &str) -> (usize, bool) {
     (text.len(), false)
 }
 
-/// Returns the length of a quoted text; one that is not closed ends with its line.
-fn quoted(text: &str, quote: char) -> usize {
+/// Returns the length of a quoted text, and `true` if it is closed; otherwise it ends with its line.
+fn quoted(text: &str, quote: char) -> (usize, bool) {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
         match letter {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
-            '\n' => return at,
-            letter if letter == quote => return at + 1,
+            '\n' => return (at, false),
+            letter if letter == quote => return (at + 1, true),
             _ => {}
         }
     }
-    text.len()
+    (text.len(), false)
 }
 
 fn hashes(text: &str) -> usize {
     text.len() - text.trim_start_matches('#').len()
 }
 
-/// Returns the length of a raw text `#"…"#`.
-fn raw(text: &str) -> Option<usize> {
+/// Returns the length of a raw text `#"…"#`, and `true` if it is closed.
+fn raw(text: &str) -> Option<(usize, bool)> {
     let hashes = hashes(text);
     let inner = text[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
-    Some(inner.find(&end).map_or(text.len(), |at| hashes + 1 + at + end.len()))
+    Some(inner.find(&end).map_or((text.len(), false), |at| (hashes + 1 + at + end.len(), true)))
 }
 
 #[cfg(test)]

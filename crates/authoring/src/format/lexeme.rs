@@ -51,9 +51,8 @@ pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
             '#' if at == 0 && rest.starts_with("#!") => (Kind::Comment, line(rest)),
             _ if rest.starts_with("//") => (Kind::Comment, line(rest)),
             _ if rest.starts_with("/*") => (Kind::Comment, comment(rest).ok_or(at)?),
-            '"' | '\'' => (Kind::Text, quoted(rest, letter).ok_or(at)?),
-            '`' => (Kind::Text, template(rest).ok_or(at)?),
-            '#' if is_raw(rest) => (Kind::Text, raw(rest).ok_or(at)?),
+            '"' | '\'' | '`' => (Kind::Text, text(rest, letter).ok_or(at)?),
+            '#' if is_raw(rest) => (Kind::Text, text(rest, letter).ok_or(at)?),
             _ if letter.is_ascii_digit() => (Kind::Number, number(rest)),
             _ if is_part(letter) => (Kind::Word, word(rest)),
             _ => (Kind::Sign, sign(rest)),
@@ -85,75 +84,16 @@ fn comment(text: &str) -> Option<usize> {
     is_closed.then_some(length)
 }
 
-/// Returns the length of a quoted text; a doubled quote is an escaped one.
-fn quoted(text: &str, quote: char) -> Option<usize> {
-    let mut letters = text.char_indices().skip(1).peekable();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '\n' => return None,
-            letter if letter == quote => match letters.peek() {
-                Some((_, next)) if *next == quote => drop(letters.next()),
-                _ => return Some(at + letter.len_utf8()),
-            },
-            _ => {}
-        }
+/// Returns the length of a text; `None` if it is not closed.
+fn text(rest: &str, quote: char) -> Option<usize> {
+    let mut length = spans::text(rest)?;
+    // A doubled quote is an escaped one.
+    while quote != '#' && rest[length..].starts_with(quote) {
+        length += spans::text(&rest[length..])?;
     }
-    None
-}
-
-/// Returns the length of a text in backticks, including its `${…}`.
-fn template(text: &str) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        let rest = &text[at..];
-        let letter = rest.chars().next()?;
-        if rest.starts_with("``") {
-            at += 2;
-        } else if letter == '`' {
-            return Some(at + 1);
-        } else if let Some(code) = rest.strip_prefix("${") {
-            at += 2 + hole(code)?;
-        } else {
-            at += letter.len_utf8();
-        }
-    }
-}
-
-/// Returns the length of the code after `${`, including the closing bracket.
-fn hole(text: &str) -> Option<usize> {
-    let (mut at, mut depth) = (0, 0_usize);
-    loop {
-        let rest = &text[at..];
-        let letter = rest.chars().next()?;
-        at += match letter {
-            '}' if depth == 0 => return Some(at + 1),
-            '}' => {
-                depth -= 1;
-                1
-            }
-            '{' => {
-                depth += 1;
-                1
-            }
-            '"' | '\'' => quoted(rest, letter)?,
-            '`' => template(rest)?,
-            _ if rest.starts_with("//") => line(rest),
-            _ if rest.starts_with("/*") => comment(rest)?,
-            '#' if is_raw(rest) => raw(rest)?,
-            letter => letter.len_utf8(),
-        };
-    }
+    Some(length)
 }
 
 fn is_raw(text: &str) -> bool {
     text.trim_start_matches('#').starts_with('"')
-}
-
-/// Returns the length of a raw text `#"…"#`.
-fn raw(text: &str) -> Option<usize> {
-    let hashes = text.len() - text.trim_start_matches('#').len();
-    let end = format!("\"{}", &text[..hashes]);
-    let inner = &text[hashes + 1..];
-    inner.find(&end).map(|at| hashes + 1 + at + end.len())
 }

@@ -168,8 +168,20 @@ fn unclosed_brackets_and_texts_are_reported_with_their_position() {
         ("let a = \"b;\n", "1:9: unclosed text or comment"),
         ("a /* b", "1:3: unclosed text or comment"),
         ("a `b ${c", "1:3: unclosed text or comment"),
+        ("a `b ${\"c}`\n", "1:3: unclosed text or comment"),
+        ("a \"b\"\"c\n", "1:3: unclosed text or comment"),
+        ("a '\\'", "1:3: unclosed text or comment"),
+        ("a #\"b\"", "1:3: unclosed text or comment"),
     ] {
         assert_eq!(format(source).unwrap_err().to_string(), place, "{source}");
+    }
+}
+
+#[test]
+fn texts_that_are_nested_too_deep_are_refused() {
+    for depth in [40, 100_000] {
+        let source = format!("let a = {}{};", "`${".repeat(depth), "}`".repeat(depth));
+        assert_eq!(format(&source).unwrap_err().to_string(), "1:9: unclosed text or comment");
     }
 }
 
