@@ -1,4 +1,4 @@
-//! Scripts: the only crate that uses Rhai.
+//! Scripts: what a file is, how it loads and how it runs.
 //!
 //! A file becomes a [`Script`]: it is read, checked and compiled with its valves folded in, on its own engine. A
 //! [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
