@@ -42,7 +42,7 @@ pub fn scan_object_and_list<'a>(
         entry(key, &text[start..own.at]);
         Some(())
     });
-    object.space();
+    scan::skip_space(object.bytes, &mut object.at);
     read.is_some() && object.at == text.len()
 }
 
@@ -78,11 +78,10 @@ pub(super) fn flat(text: &str) -> Option<Flat> {
 pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let mut object = LazyObject { bytes: text, at: 1 };
     while object.peek()? == b'"' {
-        let start = object.at + 1;
-        let rest = &text[start..];
-        let is_wanted = rest.starts_with(key.as_bytes()) && rest.get(key.len()) == Some(&b'"');
-        let end = start + if is_wanted { key.len() } else { rest.iter().position(|byte| *byte == b'"')? };
-        object.at = end + 1;
+        let rest = &text[object.at + 1..];
+        let is_wanted = rest.get(key.len()) == Some(&b'"') && rest.starts_with(key.as_bytes());
+        let length = if is_wanted { key.len() } else { rest.iter().position(|byte| *byte == b'"')? };
+        object.at += length + 2;
         object.take(b':')?;
         object.peek()?;
         if is_wanted {
@@ -113,22 +112,10 @@ struct LazyObject<'a> {
 }
 
 impl LazyObject<'_> {
-    #[inline(never)]
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
-    }
-
     /// Returns the next byte that is not white space.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        if byte > b' ' {
-            return Some(byte);
-        }
-        self.space();
-        self.bytes.get(self.at).copied()
+        scan::peek(self.bytes, &mut self.at)
     }
 
     #[inline]
@@ -152,6 +139,7 @@ impl LazyObject<'_> {
     }
 
     /// Scans a key and its colon. Returns its span, and `true` if it has no escapes.
+    #[inline(always)]
     fn key(&mut self) -> Option<(Span, bool)> {
         self.peek()?;
         let start = self.at + 1;
@@ -186,10 +174,18 @@ impl LazyObject<'_> {
         }
     }
 
+    #[inline(always)]
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.peek()? {
-            b'{' | b'[' if depth >= MAX_DEPTH => None,
             b'"' => self.string().map(drop),
+            first => self.other(first, depth),
+        }
+    }
+
+    /// Scans a value that is not a string.
+    fn other(&mut self, first: u8, depth: usize) -> Option<()> {
+        match first {
+            b'{' | b'[' if depth >= MAX_DEPTH => None,
             b'{' => self.object(depth, |_, _| ()),
             b'[' => self.array(depth),
             b't' => self.word(b"true"),
@@ -204,9 +200,10 @@ impl LazyObject<'_> {
     }
 
     /// Scans a string. Returns `true` if it has no escapes.
+    #[inline(always)]
     fn string(&mut self) -> Option<bool> {
-        let (length, is_plain) = scan::string(&self.bytes[self.at..])?;
-        self.at += length;
+        let (end, is_plain) = scan::string(self.bytes, self.at)?;
+        self.at = end;
         Some(is_plain)
     }
 

@@ -123,7 +123,7 @@ fn explain(bytes: &[u8], depth: usize) -> ParseError {
     }
 }
 
-/// A parser that creates values and keys in the slot where they wait for the end of their container, so that
+/// A parser that creates values in the slot where they wait for the end of their container, so that
 /// results are small. Moving a new string costs as much as creating it.
 struct Parser<'a> {
     text: &'a str,
@@ -155,23 +155,17 @@ impl<'a> Parser<'a> {
     fn document(&mut self) -> Result<Json, Invalid> {
         self.slots.push(EMPTY);
         self.value()?;
-        self.skip_space();
+        scan::skip_space(self.bytes, &mut self.at);
         if self.at < self.bytes.len() {
             return Err(Invalid);
         }
         self.slots.pop().map(|(_, document)| document).ok_or(Invalid)
     }
 
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
-    }
-
     /// Returns the next byte that is not white space.
+    #[inline]
     fn peek(&mut self) -> Result<u8, Invalid> {
-        self.skip_space();
-        self.bytes.get(self.at).copied().ok_or(Invalid)
+        scan::peek(self.bytes, &mut self.at).ok_or(Invalid)
     }
 
     /// Returns the most recently opened slot.
@@ -243,8 +237,8 @@ impl<'a> Parser<'a> {
         }
         let start = self.slots.len();
         loop {
-            self.slots.push(EMPTY);
-            self.key()?;
+            let key = self.key()?;
+            self.slots.push((key, EMPTY.1));
             self.value()?;
             match self.peek()? {
                 b',' => self.at += 1,
@@ -277,18 +271,18 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// Parses a key and its colon into the most recently opened slot.
-    fn key(&mut self) -> Result<(), Invalid> {
+    /// Parses a key and its colon.
+    #[inline]
+    fn key(&mut self) -> Result<CompactString, Invalid> {
         if self.peek()? != b'"' {
             return Err(Invalid);
         }
         let key = string::read(self.text, &mut self.at)?;
-        put_text(key, &mut self.slot()?.0);
         if self.peek()? != b':' {
             return Err(Invalid);
         }
         self.at += 1;
-        Ok(())
+        Ok(key.into())
     }
 
     fn array(&mut self) -> Result<(), Invalid> {
@@ -351,13 +345,12 @@ impl<'a> Parser<'a> {
     /// Returns a string that is long enough to stay in its document.
     fn kept(&mut self) -> Result<Option<Text>, Invalid> {
         let Some(document) = self.shared else { return Ok(None) };
-        let (length, _) = scan::string(&self.bytes[self.at..]).ok_or(Invalid)?;
-        if length < KEPT {
+        let (end, _) = scan::string(self.bytes, self.at).ok_or(Invalid)?;
+        if end - self.at < KEPT {
             return Ok(None);
         }
-        let start = self.at;
-        self.at += length;
-        Ok(Some(Text::raw(document.slice(start..self.at))))
+        let start = std::mem::replace(&mut self.at, end);
+        Ok(Some(Text::raw(document.slice(start..end))))
     }
 }
 

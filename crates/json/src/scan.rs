@@ -5,16 +5,19 @@ use wide::u8x16;
 /// Returns the number of leading bytes that are not a quote, a backslash or a control character.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
-    let (blocks, _) = bytes.as_chunks();
-    let Some((first, others)) = blocks.split_first() else {
-        return bytes.iter().position(|&byte| is_special(byte)).unwrap_or(bytes.len());
-    };
     // Most keys and values end in the first block.
-    let found = specials(*first);
-    if found != 0 {
-        return found.trailing_zeros() as usize;
+    match bytes.first_chunk().map(|block| specials(*block)) {
+        Some(0) => long_plain(bytes),
+        Some(found) => found.trailing_zeros() as usize,
+        None => bytes.iter().position(|&byte| is_special(byte)).unwrap_or(bytes.len()),
     }
-    let (groups, _) = others.as_chunks();
+}
+
+/// Does the same for bytes whose first block is plain.
+#[inline(never)]
+fn long_plain(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks();
+    let (groups, _) = blocks[1..].as_chunks();
     let skipped = 1 + BLOCKS * groups.iter().take_while(|group| !has_special(group)).count();
     for (at, block) in blocks.iter().enumerate().skip(skipped) {
         let found = specials(*block);
@@ -29,39 +32,77 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of the JSON string that starts here, including its quotes, and `true` if it has no
-/// escapes.
-pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
-    let (b'"', inside) = text.split_first()? else { return None };
-    let at = 1 + plain(inside);
-    match text.get(at)? {
-        b'"' => Some((at + 1, true)),
-        _ => Some((escaped(text, at)?, false)),
+/// Moves to the next byte that is not white space and returns it.
+#[inline(always)]
+pub(super) fn peek(text: &[u8], at: &mut usize) -> Option<u8> {
+    // Many writers put one space after colons and commas.
+    if text.get(*at) == Some(&b' ') {
+        *at += 1;
+    }
+    let byte = *text.get(*at)?;
+    if byte > b' ' {
+        return Some(byte);
+    }
+    skip_space(text, at);
+    text.get(*at).copied()
+}
+
+/// Moves to the next byte that is not white space.
+#[inline(never)]
+pub(super) fn skip_space(text: &[u8], at: &mut usize) {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(*at) {
+        *at += 1;
     }
 }
 
-/// Returns the length of a string, given the position of its first escape.
+/// Returns the place after the JSON string that starts at a place, and `true` if it has no escapes.
+#[inline(always)]
+pub(super) fn string(text: &[u8], at: usize) -> Option<(usize, bool)> {
+    let (b'"', inside) = text.get(at..)?.split_first()? else { return None };
+    // Most keys and values end in the first block.
+    if let Some(block) = inside.first_chunk() {
+        let found = specials(*block);
+        let end = at + 1 + found.trailing_zeros() as usize;
+        if found != 0 && text[end] == b'"' {
+            return Some((end + 1, true));
+        }
+    }
+    long_string(text, at + 1)
+}
+
+/// Returns the place after the string whose inside starts at a place, and `true` if it has no escapes.
 #[inline(never)]
-fn escaped(text: &[u8], mut at: usize) -> Option<usize> {
+fn long_string(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    // The place of the last escape, 0 if there is none.
+    let mut last = 0;
     // All special bytes of a group are found at once, because texts with quotes or line breaks have an escape
     // every few words.
     while at < text.len() {
         let mut found = specials_of_group(&group(&text[at..]));
         let mut next = at + size_of::<Group>();
         while found != 0 {
-            let place = at + found.trailing_zeros() as usize;
-            let after = match text[place..] {
-                [b'"', ..] => return Some(place + 1),
-                [b'\\', escape, ..] if IS_SHORT_ESCAPE[usize::from(escape)] => place + 2,
-                _ => text.len() - after_unicode_escape(&text[place..])?.len(),
-            };
+            let first = found.trailing_zeros();
+            let place = at + first as usize;
+            if let Some([b'\\', escape]) = text.get(place..place + 2)
+                && IS_SHORT_ESCAPE[usize::from(*escape)]
+            {
+                found &= !(0b11 << first);
+                last = place;
+                continue;
+            }
+            match text.get(place)? {
+                b'"' => return Some((place + 1, last == 0)),
+                b'\\' => last = place,
+                _ => return None,
+            }
+            let after = text.len() - after_unicode_escape(&text[place..])?.len();
             if after >= next {
                 next = after;
                 break;
             }
             found &= u64::MAX << (after - at);
         }
-        at = next;
+        at = next.max(last + 2);
     }
     None
 }
@@ -170,7 +211,7 @@ mod tests {
             let text = format!("\"{}\"{rest}", pieces.concat());
             let whole = serde_json::Deserializer::from_str(&text).into_iter::<String>().next();
             let slow = whole.and_then(Result::ok).map(|_| ());
-            let found = string(text.as_bytes());
+            let found = string(text.as_bytes(), 0);
             prop_assert_eq!(found.map(|_| ()), slow, "{}", text);
             if let Some((length, is_plain)) = found {
                 prop_assert!(serde_json::from_str::<String>(&text[..length]).is_ok(), "{length} of {text}");
