@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::collections::HashMap;
+use wide::u8x16;
 
 /// The number of keys above which an index is built.
 const SMALL: usize = 16;
@@ -42,21 +43,15 @@ impl<V: Default> Entries<V> {
         entries
     }
 
+    #[inline]
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
-            Some(index) => index.get(key).copied(),
-            None => {
-                let tag = tag(key);
-                for (place, (name, _)) in self.list.iter().enumerate() {
-                    if self.tags[place % SMALL] == tag && name == key {
-                        return Some(place);
-                    }
-                }
-                None
-            }
+            Some(index) => indexed(index, key),
+            None => tagged(&self.tags, tag(key), self.list.len()).find(|place| self.list[*place].0 == key),
         }
     }
 
+    #[inline]
     pub(super) fn get(&self, key: &str) -> Option<&V> {
         self.place(key).map(|place| &self.list[place].1)
     }
@@ -104,12 +99,33 @@ impl<V: Default> Entries<V> {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn indexed(index: &Index, key: &str) -> Option<usize> {
+    index.get(key).copied()
+}
+
 /// Returns a byte that differs for most keys of an object.
 #[inline]
 pub(super) fn tag(key: &str) -> u8 {
     let bytes = key.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
     (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
+}
+
+/// Returns the places among the first ones that have a tag.
+#[inline]
+fn tagged(tags: &[u8; SMALL], tag: u8, count: usize) -> impl Iterator<Item = usize> {
+    let all = u8x16::new(*tags).simd_eq(u8x16::splat(tag)).to_bitmask();
+    let mut left = all & !(u32::MAX << count.min(SMALL));
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let place = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(place)
+    })
 }
 
 /// Returns the tags of a few entries if no key is repeated.
@@ -120,8 +136,7 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
     let mut tags = [0; SMALL];
     for (place, (key, _)) in entries.iter().enumerate() {
         let tag = tag(key);
-        let mut before = tags[..place].iter().zip(entries);
-        if before.any(|(own, (name, _))| *own == tag && name == key) {
+        if tagged(&tags, tag, place).any(|before| entries[before].0 == *key) {
             return None;
         }
         tags[place] = tag;
