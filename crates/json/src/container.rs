@@ -204,9 +204,9 @@ impl Object {
         self.0.lock().items.as_unread().cloned()
     }
 
-    /// Returns the length of the object's text in its document, if it was not read yet.
-    pub(super) fn unread_length(&self) -> usize {
-        self.0.lock().items.as_unread().map_or(0, |unread| unread.spelling().len())
+    /// Calls a closure with the text of the object in its document, if it was not read yet.
+    pub(super) fn with_spelling<R>(&self, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.0.lock().items.as_unread().map(|unread| look(unread.spelling()))
     }
 
     /// Visits the values that were read; unread values contain no containers.

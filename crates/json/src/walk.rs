@@ -146,7 +146,7 @@ impl Json {
         let own = |value: &Self| {
             let raw = match value {
                 Self::Text(text) => text.size_estimate(),
-                Self::Object(object) => object.unread_length(),
+                Self::Object(object) => object.with_spelling(<[u8]>::len).unwrap_or(0),
                 _ => 0,
             };
             VALUE + raw

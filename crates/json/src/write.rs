@@ -116,7 +116,7 @@ impl Json {
                 array.with(|items| items.iter().map(|item| item.spelt_length(depth - 1, left)).sum())
             }
             Self::Object(object) if depth > 0 => {
-                let mut length = object.unread_length();
+                let mut length = object.with_spelling(<[u8]>::len).unwrap_or(0);
                 object.each_read(|value| length += value.spelt_length(depth - 1, left));
                 length
             }
@@ -193,10 +193,8 @@ impl<'a> Writer<'a> {
                 self.out.push(b']');
             }
             Json::Object(object) => {
-                if self.as_raw
-                    && let Some(unread) = object.as_unread()
-                {
-                    self.out.extend_from_slice(unread.spelling());
+                let written = |spelling: &[u8]| self.out.extend_from_slice(spelling);
+                if self.as_raw && object.with_spelling(written).is_some() {
                     return Ok(());
                 }
                 self.out.push(b'{');
@@ -222,30 +220,41 @@ impl<'a> Writer<'a> {
 }
 
 fn write_number(number: &Number, out: &mut Vec<u8>) {
-    // Writing to a vector cannot fail.
-    let _ = match number {
-        Number::Int(value) => write!(out, "{value}"),
-        Number::Unsigned(value) => write!(out, "{value}"),
-        Number::Float(value) => write!(out, "{value:?}"),
-        Number::Raw(text) => write!(out, "{text}"),
-    };
+    let mut buffer = itoa::Buffer::new();
+    match number {
+        Number::Int(value) => out.extend_from_slice(buffer.format(*value).as_bytes()),
+        Number::Unsigned(value) => out.extend_from_slice(buffer.format(*value).as_bytes()),
+        // Writing to a vector cannot fail.
+        Number::Float(value) => _ = write!(out, "{value:?}"),
+        Number::Raw(text) => _ = write!(out, "{text}"),
+    }
 }
 
 /// Writes a text as a JSON string.
 fn string(text: &str, out: &mut Vec<u8>) {
+    let text = text.as_bytes();
     out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        let (plain, special) = rest.split_at(crate::scan::plain(rest));
-        out.extend_from_slice(plain);
-        // Escapes often follow each other, and a scan for each takes longer than the escape.
-        let end = special.iter().position(|&byte| !crate::scan::is_special(byte)).unwrap_or(special.len());
-        let (escaped, after) = special.split_at(end);
-        escaped.iter().for_each(|&byte| escape(byte, out));
-        rest = after;
+    let plain = crate::scan::plain(text);
+    out.extend_from_slice(&text[..plain]);
+    if plain < text.len() {
+        escaped(&text[plain..], out);
     }
     out.push(b'"');
+}
+
+/// Writes the inside of a string from its first special byte on.
+#[inline(never)]
+fn escaped(mut rest: &[u8], out: &mut Vec<u8>) {
+    while !rest.is_empty() {
+        // Escapes often follow each other, and a scan for each takes longer than the escape.
+        let end = rest.iter().position(|&byte| !crate::scan::is_special(byte)).unwrap_or(rest.len());
+        let (special, after) = rest.split_at(end);
+        special.iter().for_each(|&byte| escape(byte, out));
+        let (plain, after) = after.split_at(crate::scan::plain(after));
+        out.extend_from_slice(plain);
+        rest = after;
+    }
 }
 
 /// Writes a quote, a backslash or a control character.
