@@ -9,6 +9,8 @@ use mimalloc::MiMalloc as Allocator;
 use std::alloc::System as Allocator;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+#[cfg(feature = "mimalloc")]
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 thread_local! {
@@ -164,7 +166,13 @@ fn count_freed(bytes: usize, align: usize) {
 unsafe extern "C" {
     /// Mimalloc's own: gives the free pages of this thread back to the system.
     fn mi_collect(force: bool);
+    /// Mimalloc's own for usual alignments, which takes a third of the steps of the one for all.
+    fn mi_malloc(size: usize) -> *mut c_void;
 }
+
+/// The alignment that [`mi_malloc`] guarantees to what is not smaller.
+#[cfg(feature = "mimalloc")]
+const USUAL_ALIGN: usize = 16;
 
 /// Gives the free pages of this thread back to the system, if it has had large allocations since this was called last;
 /// otherwise costs next to nothing. Mimalloc gives pages back when a thread allocates again, which a thread that goes
@@ -224,6 +232,11 @@ impl Default for CountingAllocator {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_new(layout.size(), 0, layout.align());
+        #[cfg(feature = "mimalloc")]
+        if layout.align() <= layout.size().min(USUAL_ALIGN) {
+            // SAFETY: the size is not zero, and the alignment is guaranteed.
+            return unsafe { mi_malloc(layout.size()) }.cast();
+        }
         // SAFETY: the caller's promises are handed on.
         unsafe { self.0.alloc(layout) }
     }
