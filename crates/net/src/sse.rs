@@ -53,9 +53,10 @@ pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
         out.put_slice(line.as_bytes());
         out.put_u8(b'\n');
     }
+    out.reserve(data.len() + b"data: \n\n".len());
     let mut rest = data;
     loop {
-        let end = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r').unwrap_or(rest.len());
+        let end = line_end(rest).unwrap_or(rest.len());
         out.put_slice(b"data: ");
         out.put_slice(&rest[..end]);
         out.put_u8(b'\n');
@@ -65,6 +66,11 @@ pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
         };
     }
     out.put_u8(b'\n');
+}
+
+/// Returns the place of the first byte that ends a line.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr2(b'\n', b'\r', bytes)
 }
 
 /// A parser of events. Pass chunks to [`Parser::push`], then iterate; at the end of the input, call
@@ -101,9 +107,7 @@ impl Parser {
             self.after_cr = false;
         }
         while self.state == State::Reading {
-            let Some(end) = bytes.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
-                return self.keep(bytes);
-            };
+            let Some(end) = line_end(bytes) else { return self.keep(bytes) };
             self.end_line(&bytes[..end]);
             let rest = &bytes[end + 1..];
             if bytes[end] == b'\r' {
