@@ -93,14 +93,16 @@ const MODELS: [ModelRow; 7] = [
 /// Returns the least level of thinking of a model of OpenAI's protocols, which is the one to send for `none`;
 /// `None` if the model knows no levels.
 pub fn least_effort(model: &str) -> Option<&'static str> {
-    let name = bare(model);
-    let is_it = |row: &&ModelRow| row.names.iter().any(|own| name.starts_with(own));
+    let is_it = |row: &&ModelRow| begins_with(model, row.names);
     MODELS.iter().find(is_it).and_then(|row| row.least)
 }
 
-/// Returns the name of a model without that of its maker.
-fn bare(model: &str) -> String {
-    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+/// Returns `true` if the name of a model, without that of its maker, begins with one of these in any case.
+fn begins_with(model: &str, beginnings: &[&str]) -> bool {
+    let name = &model.as_bytes()[memchr::memrchr(b'/', model.as_bytes()).map_or(0, |slash| slash + 1)..];
+    let is_it =
+        |own: &str| name.get(..own.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(own.as_bytes()));
+    beginnings.iter().any(|own| is_it(own))
 }
 
 /// The beginnings of the names of OpenAI's models that think. Source: "Reasoning models" of its documentation.
@@ -110,14 +112,12 @@ const MIXED: [&str; 5] = ["gpt-5-chat", "gpt-5.1", "gpt-5.2", "gpt-5.3", "gpt-5.
 
 /// Returns `true` for a model of OpenAI that thinks: it knows no `max_tokens`.
 pub fn is_thinking(model: &str) -> bool {
-    let name = bare(model);
-    THINKING.iter().any(|own| name.starts_with(own))
+    begins_with(model, &THINKING)
 }
 
 /// Returns `true` for a model of OpenAI that always thinks: it knows no `temperature` and the like.
 pub fn always_thinks(model: &str) -> bool {
-    let name = bare(model);
-    is_thinking(&name) && !MIXED.iter().any(|own| name.starts_with(own))
+    is_thinking(model) && !begins_with(model, &MIXED)
 }
 
 #[cfg(test)]
