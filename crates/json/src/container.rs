@@ -2,6 +2,7 @@
 //! closures of `with` and `for_each`.
 
 use crate::entries::Unread;
+use crate::fields::UnreadTexts;
 use crate::value::{Array, Children, Fields, Json, MisplacedValue, Object, Slots, State};
 use crate::walk::{check_place, check_places};
 use compact_str::CompactString;
@@ -251,14 +252,12 @@ impl Object {
         self.0.lock().items.with_word(key, look)
     }
 
-    /// Returns `true` if all values are strings that are not empty, as far as it is known without reading them.
-    pub fn has_only_texts(&self) -> bool {
-        self.0.lock().items.has_only_texts()
-    }
-
-    /// Returns `false` if the object certainly lacks these keys. Nothing is read to find out.
-    pub fn may_have(&self, keys: &[&str]) -> bool {
-        self.0.lock().items.may_have(keys)
+    /// Calls a closure with an object of strings that are not empty, if it was not read yet. The closure must not access
+    /// this object.
+    pub fn with_unread_texts<R>(&self, look: impl FnOnce(UnreadTexts<'_>) -> R) -> Option<R> {
+        let slots = self.0.lock();
+        let unread = slots.items.as_unread().filter(|unread| unread.has_only_texts)?;
+        Some(look(UnreadTexts(unread)))
     }
 
     /// Calls a closure with the value of a key without copying it. The closure must not access this object.

@@ -107,7 +107,7 @@ fn indexed(index: &Index, key: &str) -> Option<usize> {
 
 /// Returns a byte that differs for most keys of an object.
 #[inline]
-pub(super) fn tag(key: &str) -> u8 {
+const fn tag(key: &str) -> u8 {
     let bytes = key.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
     (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
@@ -148,7 +148,7 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
 #[derive(Clone)]
 pub(super) struct Unread {
     pub(super) spelling: Bytes,
-    pub(super) keys: Keys,
+    pub(super) keys: KeyFilter,
     /// Set if all values are strings that are not empty.
     pub(super) has_only_texts: bool,
 }
@@ -160,23 +160,40 @@ impl Unread {
 }
 
 /// A filter for the keys of an object; few keys share their length and both ends.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Keys(u64);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyFilter(u64);
 
-impl Keys {
+impl KeyFilter {
     #[inline]
-    fn bit(key: &str) -> u64 {
+    const fn bit(key: &str) -> u64 {
         1 << (tag(key) % 64)
     }
 
+    /// Creates a filter of these keys.
+    pub const fn of(mut keys: &[&str]) -> Self {
+        let mut bits = 0;
+        while let [key, rest @ ..] = keys {
+            bits |= Self::bit(key);
+            keys = rest;
+        }
+        Self(bits)
+    }
+
+    /// Returns `true` if the object may have a key.
     #[inline]
-    pub(super) fn may_have(self, key: &str) -> bool {
+    pub const fn may_have(self, key: &str) -> bool {
         self.0 & Self::bit(key) != 0
+    }
+
+    /// Returns `true` if the object may have one of these keys.
+    #[inline]
+    pub const fn may_have_any(self, keys: Self) -> bool {
+        self.0 & keys.0 != 0
     }
 
     /// Adds a key. Returns `true` if it is certainly new.
     #[inline]
-    pub(super) fn add(&mut self, key: &str) -> bool {
+    pub fn add(&mut self, key: &str) -> bool {
         let before = self.0;
         self.0 |= Self::bit(key);
         self.0 != before

@@ -1,7 +1,6 @@
 //! The entries of an object, which are read from their document on first access.
 
-use crate::entries::Entries;
-use crate::entries::Unread;
+use crate::entries::{Entries, KeyFilter, Unread};
 use crate::value::{Fields, Json};
 use crate::{lazy_object, parse};
 use compact_str::CompactString;
@@ -14,9 +13,33 @@ impl Unread {
         parse::parse_shared(&self.spelling.slice_ref(spelling)).ok()
     }
 
+    /// Returns the inside of a string without escapes.
+    fn word(&self, key: &str) -> Option<&[u8]> {
+        let [b'"', rest @ ..] = lazy_object::from_value_of(&self.spelling, key)? else { return None };
+        let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        (rest[end] == b'"').then_some(&rest[..end])
+    }
+
+    #[cold]
     fn read(&self) -> Vec<(CompactString, Json)> {
         // The memory of a body's parts is charged to the body and not to the script that reads them.
         memory::uncounted(|| parse::entries(&self.spelling))
+    }
+}
+
+/// An object of strings that are not empty, which was not read yet.
+#[derive(Clone, Copy)]
+pub struct UnreadTexts<'a>(pub(super) &'a Unread);
+
+impl<'a> UnreadTexts<'a> {
+    /// Returns the keys that the object may have.
+    pub fn keys(self) -> KeyFilter {
+        self.0.keys
+    }
+
+    /// Returns a string, `None` if it is not there or has escapes.
+    pub fn word(self, key: &str) -> Option<&'a [u8]> {
+        self.0.word(key)
     }
 }
 
@@ -39,6 +62,7 @@ impl Fields {
         }
     }
 
+    #[inline]
     fn read(&mut self) -> &mut Entries<Json> {
         if let Self::Unread(unread) = self {
             *self = Self::of(unread.read());
@@ -57,6 +81,7 @@ impl Fields {
         self.as_unread().is_none_or(|unread| unread.keys.may_have(key)) && self.get(key).is_some()
     }
 
+    #[inline]
     pub(super) fn get(&mut self, key: &str) -> Option<&Json> {
         self.read().get(key)
     }
@@ -77,26 +102,11 @@ impl Fields {
     pub(super) fn with_word<R>(&self, key: &str, look: impl FnOnce(Option<&[u8]>) -> R) -> R {
         if let Self::Unread(unread) = self
             && unread.keys.may_have(key)
-            && let Some([b'"', rest @ ..]) = lazy_object::from_value_of(&unread.spelling, key)
-            && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
-            && rest[end] == b'"'
+            && let Some(word) = unread.word(key)
         {
-            return look(Some(&rest[..end]));
+            return look(Some(word));
         }
         self.with(key, |value| look(value.and_then(Json::as_str).map(str::as_bytes)))
-    }
-
-    /// Returns `true` if all values are strings that are not empty, as far as it is known without reading them.
-    pub(super) fn has_only_texts(&self) -> bool {
-        self.as_unread().is_some_and(|unread| unread.has_only_texts)
-    }
-
-    /// Returns `true` if an object may have one of these keys.
-    pub(super) fn may_have(&self, keys: &[&str]) -> bool {
-        match self {
-            Self::Read(entries) => keys.iter().any(|key| entries.get(key).is_some()),
-            Self::Unread(unread) => keys.iter().any(|key| unread.keys.may_have(key)),
-        }
     }
 
     /// Calls a closure with one value, without reading the others.

@@ -1,7 +1,7 @@
 //! A scanner for the entries of an object that creates no values, for code that needs a few fields of a body
 //! that is passed through unchanged.
 
-use crate::entries::Keys;
+use crate::entries::KeyFilter;
 use crate::scan;
 use crate::value::MAX_DEPTH;
 
@@ -49,7 +49,7 @@ pub fn scan_object_and_list<'a>(
 /// An object of plain values.
 pub(super) struct Flat {
     pub(super) length: usize,
-    pub(super) keys: Keys,
+    pub(super) keys: KeyFilter,
     /// Set if all values are strings that are not empty.
     pub(super) has_only_texts: bool,
 }
@@ -58,7 +58,7 @@ pub(super) struct Flat {
 /// shows, no repeated keys.
 pub(super) fn flat(text: &str) -> Option<Flat> {
     let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
-    let (mut keys, mut has_only_texts) = (Keys::default(), true);
+    let (mut keys, mut has_only_texts) = (KeyFilter::default(), true);
     object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
         let key = &text[key.0..key.1];

@@ -28,6 +28,8 @@ mod value;
 mod walk;
 mod write;
 
+pub use entries::KeyFilter;
+pub use fields::UnreadTexts;
 pub use lazy_object::{raw_value, scan_object, scan_object_and_list};
 pub use number::Number;
 pub use parse::ParseError;

@@ -1,11 +1,13 @@
 //! The fields of a chat request and the traits of its messages, found by one scan of its bytes.
 
-use valvehouse_json::{Json, scan_object_and_list};
+use valvehouse_json::{Json, KeyFilter, scan_object_and_list};
 
 /// The fields of a chat request in their raw form, and the traits of its messages.
 #[derive(Debug, Default)]
 pub struct Outline<'a> {
     fields: Vec<(&'a str, &'a str)>,
+    /// The fields that the request may have.
+    pub keys: KeyFilter,
     /// The traits of the messages.
     pub messages: MessageTraits,
 }
@@ -26,8 +28,10 @@ pub struct MessageTraits {
     pub has_empty: bool,
 }
 
-/// The fields that most messages lack.
-const SPECIAL: [&str; 4] = ["name", "tool_calls", "tool_call_id", "function_call"];
+/// The fields of most messages.
+const USUAL: KeyFilter = KeyFilter::of(&["role", "content"]);
+/// The fields of messages about tools.
+const SPECIAL: [&str; 3] = ["tool_calls", "tool_call_id", "function_call"];
 
 impl MessageTraits {
     /// Returns the traits of messages. Messages in their document stay unread.
@@ -38,16 +42,21 @@ impl MessageTraits {
                 traits.is_rich = true;
                 continue;
             };
-            fields.with_word("role", |role| traits.add_role(role.unwrap_or(b"")));
-            if fields.may_have(&SPECIAL) {
-                traits.has_name |= fields.contains("name");
-                traits.is_rich |= SPECIAL.iter().any(|name| *name != "name" && fields.contains(name));
+            // Most messages are in their document and have nothing else.
+            let is_usual = fields.with_unread_texts(|texts| {
+                let is_usual = texts.keys() == USUAL;
+                if is_usual {
+                    traits.add_role(texts.word("role").unwrap_or(b""));
+                }
+                is_usual
+            });
+            if is_usual == Some(true) {
+                continue;
             }
-            let has_content = match fields.has_only_texts() {
-                true => fields.may_have(&["content"]),
-                false => fields.has_text("content"),
-            };
-            if !has_content {
+            fields.with_word("role", |role| traits.add_role(role.unwrap_or(b"")));
+            traits.has_name |= fields.contains("name");
+            traits.is_rich |= SPECIAL.iter().any(|name| fields.contains(name));
+            if !fields.has_text("content") {
                 let is_empty = fields.with_word("content", |text| text == Some(b""));
                 traits.has_empty |= is_empty;
                 traits.is_rich |= !is_empty;
@@ -69,18 +78,25 @@ impl MessageTraits {
 impl<'a> Outline<'a> {
     /// Scans a request. Returns `None` if it is not a JSON object, or has escapes in its keys.
     pub fn read(body: &'a [u8]) -> Option<Self> {
-        let mut fields = Vec::with_capacity(8);
+        let (mut fields, mut keys) = (Vec::with_capacity(8), KeyFilter::default());
         let mut messages = MessageTraits::default();
         // The roles and contents of the message that is scanned.
         let (mut roles, mut contents) = (0, 0);
         let is_object = scan_object_and_list(
             body,
             "messages",
-            |key, value| fields.push((key, value)),
+            |key, value| {
+                keys.add(key);
+                fields.push((key, value));
+            },
             |member| match member {
                 Some(("role", role)) => {
                     roles += 1;
-                    messages.add_role(role.trim_matches('"').as_bytes());
+                    let word = match role.as_bytes() {
+                        [b'"', word @ .., b'"'] => word,
+                        other => other,
+                    };
+                    messages.add_role(word);
                 }
                 Some(("content", text)) => {
                     contents += 1;
@@ -95,7 +111,7 @@ impl<'a> Outline<'a> {
                 }
             },
         );
-        is_object.then_some(Self { fields, messages })
+        is_object.then_some(Self { fields, keys, messages })
     }
 
     /// Returns the fields in their order, each with its raw value.

@@ -3,7 +3,8 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::names::Names;
-use super::table::rows_of;
+use super::rule::TOOL_FIELDS;
+use super::table::{ServiceRule, rules_of};
 use valvehouse_core::chat::Outline;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
@@ -27,21 +28,20 @@ pub struct Adaptation {
 pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Error> {
     let Json::Object(body) = request else { return Ok(None) };
     let mut draft = Draft::new(body);
-    for row in rows_of(kind) {
-        let finds = draft.traits().and_then(|messages| row.rule.finds_in(messages));
-        if finds != Some(false) {
+    for row in rules_of(kind) {
+        if draft.traits().is_none_or(|messages| row.may_apply(messages, draft.keys)) {
             row.rule.apply(&mut draft, kind)?;
         }
     }
     Ok(draft.finish().map(|(body, fields, renamed)| Adaptation { body, fields, names: Names::new(renamed) }))
 }
 
-/// The fields about tools. Most rules are about them.
-const TOOL_FIELDS: [&str; 4] = ["tools", "tool_choice", "parallel_tool_calls", "functions"];
-
 /// Returns `false` if no rule changes a request for this model, whose bytes are sent unread.
 pub fn may_apply(kind: ServiceKind, outline: &Outline<'_>, model: &str) -> bool {
+    let applies = |row: &ServiceRule| {
+        row.may_apply(&outline.messages, outline.keys) && row.rule.may_change(outline, model)
+    };
     outline.messages.is_rich
         || TOOL_FIELDS.iter().any(|name| outline.any(name, |_| true))
-        || rows_of(kind).any(|row| row.rule.may_change(outline, model))
+        || rules_of(kind).iter().any(applies)
 }

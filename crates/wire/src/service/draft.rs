@@ -3,11 +3,13 @@
 use compact_str::CompactString;
 use std::collections::HashMap;
 use valvehouse_core::chat::MessageTraits;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::{Json, KeyFilter, Object};
 
 /// A request while rules are applied. The original is never changed.
 pub(super) struct Draft {
     body: Object,
+    /// The fields that the request has or had.
+    pub(super) keys: KeyFilter,
     is_copied: bool,
     messages: Vec<Message>,
     /// The traits of the messages before any change.
@@ -55,8 +57,11 @@ impl Draft {
         let message = |value| Message { value, is_copied: false };
         let messages: Vec<Message> = items(body, "messages").into_iter().map(message).collect();
         let traits = MessageTraits::of(messages.iter().map(|message| &message.value));
+        let mut keys = KeyFilter::default();
+        body.for_each(|key, _| _ = keys.add(key));
         Self {
             body: body.clone(),
+            keys,
             is_copied: false,
             messages,
             traits,
@@ -97,6 +102,7 @@ impl Draft {
     pub(super) fn set(&mut self, key: &str, value: Json, changed: &'static str) {
         // The object is a copy of the outermost level, and the value is new.
         self.own().put(key, value);
+        self.keys.add(key);
         self.note(changed);
     }
 

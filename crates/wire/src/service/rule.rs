@@ -7,6 +7,7 @@ use super::{fields, formats, history, ids, pairs, results, schema, tools, turns}
 use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
+use valvehouse_json::KeyFilter;
 
 /// A rule of services, with its data.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +88,9 @@ pub(super) enum Rule {
     Stops { blank: bool },
 }
 
+/// The fields about tools. Most rules are about them.
+pub(super) const TOOL_FIELDS: [&str; 4] = ["tools", "tool_choice", "parallel_tool_calls", "functions"];
+
 impl Rule {
     /// Returns `false` if the rule is about messages and finds nothing to change in these, and `None` if it is about other
     /// fields.
@@ -108,6 +112,44 @@ impl Rule {
             _ => return None,
         };
         Some(finds || messages.is_rich)
+    }
+
+    /// Returns the outermost fields without which a rule about fields changes nothing, unless messages have calls.
+    pub(super) fn keys(&self) -> KeyFilter {
+        match *self {
+            Self::AllowedTools
+            | Self::ToolNames(_)
+            | Self::UniqueTools
+            | Self::Alternatives
+            | Self::Parameters
+            | Self::Items(_)
+            | Self::ToolFields => KeyFilter::of(&TOOL_FIELDS),
+            Self::Field(path, _) => KeyFilter::of(&[path.split_once('.').map_or(path, |(outer, _)| outer)]),
+            Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => KeyFilter::of(names),
+            Self::Rename(name, _) | Self::Needs(name, _) => KeyFilter::of(&[name]),
+            Self::Levels => KeyFilter::of(&["reasoning_effort"]),
+            Self::Sampling => KeyFilter::of(&fields::SAMPLING.map(|(name, _)| name)),
+            Self::ThinkingLimit => KeyFilter::of(&["max_tokens"]),
+            Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
+                KeyFilter::of(&["response_format"])
+            }
+            Self::MostStops(_) | Self::Stops { .. } => KeyFilter::of(&["stop"]),
+            Self::PairedResults
+            | Self::Results
+            | Self::Images
+            | Self::TextResults
+            | Self::Arguments
+            | Self::Developer
+            | Self::Order
+            | Self::Calls
+            | Self::Turns
+            | Self::BlankTexts
+            | Self::Content
+            | Self::MessageFields(_)
+            | Self::Prefill(_)
+            | Self::CallIds { .. }
+            | Self::Participants(_) => KeyFilter::default(),
+        }
     }
 
     /// Returns `false` if the rule does not change a request for this model that has no tools.

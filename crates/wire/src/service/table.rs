@@ -5,6 +5,8 @@ use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
 use std::fmt::Write;
 use std::sync::LazyLock;
+use valvehouse_core::chat::MessageTraits;
+use valvehouse_json::KeyFilter;
 
 /// A row of the table.
 #[derive(Debug)]
@@ -350,15 +352,32 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// The rows of each kind of service, in the order of the kinds.
-static ROWS_OF: LazyLock<Vec<Vec<&'static Row>>> = LazyLock::new(|| {
-    let rows = |kind| ROWS.iter().filter(|row| row.services.contains(kind)).collect();
-    ServiceKind::ALL.iter().map(|(_, kind)| rows(kind)).collect()
+/// A rule of a service, with the fields that it is about.
+pub(super) struct ServiceRule {
+    pub(super) rule: Rule,
+    keys: KeyFilter,
+}
+
+impl ServiceRule {
+    /// Returns `false` if the rule finds nothing to change in a request with these messages and fields.
+    pub(super) fn may_apply(&self, messages: &MessageTraits, fields: KeyFilter) -> bool {
+        let is_about_fields = || messages.is_rich || fields.may_have_any(self.keys);
+        self.rule.finds_in(messages).unwrap_or_else(is_about_fields)
+    }
+}
+
+/// The rules of each kind of service, in the order of the kinds.
+static RULES_OF: LazyLock<Vec<Vec<ServiceRule>>> = LazyLock::new(|| {
+    let rules = |kind| {
+        let rows = ROWS.iter().filter(|row| row.services.contains(kind));
+        rows.map(|row| ServiceRule { rule: row.rule, keys: row.rule.keys() }).collect()
+    };
+    ServiceKind::ALL.iter().map(|(_, kind)| rules(kind)).collect()
 });
 
-/// Returns the rows of a service, in order.
-pub(super) fn rows_of(kind: ServiceKind) -> impl Iterator<Item = &'static Row> {
-    ROWS_OF[kind as usize].iter().copied()
+/// Returns the rules of a service, in order.
+pub(super) fn rules_of(kind: ServiceKind) -> &'static [ServiceRule] {
+    &RULES_OF[kind as usize]
 }
 
 /// Returns the rows of a service, or all: what is demanded, by whom, the repair, and the source.

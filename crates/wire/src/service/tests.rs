@@ -3,7 +3,7 @@
 use super::formats::{is_accepted, is_strict, names_json};
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
-use super::table::rows_of;
+use super::table::rules_of;
 use super::{ServiceKind, adapt, may_apply};
 use futures_util::StreamExt;
 use proptest::prelude::*;
@@ -229,7 +229,7 @@ fn request() -> impl Strategy<Value = Json> {
 
 /// Returns the rules of a service that a request breaks, each checked on its own.
 fn faults(kind: ServiceKind, body: &Json) -> Vec<String> {
-    let rows = rows_of(kind).filter(|row| !is_kept(&row.rule, body));
+    let rows = rules_of(kind).iter().filter(|row| !is_kept(&row.rule, body));
     rows.map(|row| row.rule.demand()).collect()
 }
 
