@@ -14,31 +14,7 @@ use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// The words that mark a header as a credential if its name contains one of them, such as `x-goog-api-key`.
-/// Scripts cannot read these headers.
-const CREDENTIALS: [&str; 20] = [
-    "authorization",
-    "authentication",
-    "auth",
-    "token",
-    "accesstoken",
-    "key",
-    "apikey",
-    "secret",
-    "password",
-    "passwd",
-    "cookie",
-    "cookie2",
-    "credential",
-    "credentials",
-    "jwt",
-    "assertion",
-    "signature",
-    "csrf",
-    "xsrf",
-    "otp",
-];
-/// Headers that contain one of the `CREDENTIALS` words but are not a credential.
+/// Headers with a word of credentials that are not a credential.
 const HARMLESS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "sec-websocket-key"];
 /// The prefixes, in lower case, that mark the value of any header as a credential.
 const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
@@ -330,9 +306,7 @@ fn request(parts: &Parts) -> Json {
         .headers
         .iter()
         .filter(|(name, value)| !is_credential(name, value))
-        .map(|(name, value)| {
-            (name.as_str().into(), String::from_utf8_lossy(value.as_bytes()).into_owned().into())
-        })
+        .map(|(name, value)| (name.as_str().into(), (&*String::from_utf8_lossy(value.as_bytes())).into()))
         .collect();
     Json::from([
         ("method", parts.method.as_str().into()),
@@ -342,11 +316,39 @@ fn request(parts: &Parts) -> Json {
     ])
 }
 
+/// Returns `true` for a word that marks a header as a credential if its name contains it, such as `x-goog-api-key`.
+/// Scripts cannot read these headers.
+fn is_of_credentials(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"authorization"
+            | b"authentication"
+            | b"auth"
+            | b"token"
+            | b"accesstoken"
+            | b"key"
+            | b"apikey"
+            | b"secret"
+            | b"password"
+            | b"passwd"
+            | b"cookie"
+            | b"cookie2"
+            | b"credential"
+            | b"credentials"
+            | b"jwt"
+            | b"assertion"
+            | b"signature"
+            | b"csrf"
+            | b"xsrf"
+            | b"otp"
+    )
+}
+
 /// Returns `true` if a header contains a credential, judged by its name and its value.
 fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
     let name = name.as_str();
-    let is_named =
-        !HARMLESS.contains(&name) && name.split(['-', '_', '.']).any(|word| CREDENTIALS.contains(&word));
+    let mut words = name.as_bytes().split(|byte| matches!(byte, b'-' | b'_' | b'.'));
+    let is_named = words.any(is_of_credentials) && !HARMLESS.contains(&name);
     let begins = |scheme: &&str| {
         let beginning = value.as_bytes().get(..scheme.len());
         beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(scheme.as_bytes()))
