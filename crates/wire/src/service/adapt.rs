@@ -3,8 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::names::Names;
-use super::rule::TOOL_FIELDS;
-use super::table::{ServiceRule, rules_of};
+use super::table::rules_of;
 use valvehouse_core::chat::Outline;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
@@ -38,10 +37,5 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 
 /// Returns `false` if no rule changes a request for this model, whose bytes are sent unread.
 pub fn may_apply(kind: ServiceKind, outline: &Outline<'_>, model: &str) -> bool {
-    let applies = |row: &ServiceRule| {
-        row.may_apply(&outline.messages, outline.keys) && row.rule.may_change(outline, model)
-    };
-    outline.messages.is_rich
-        || TOOL_FIELDS.iter().any(|name| outline.any(name, |_| true))
-        || rules_of(kind).iter().any(applies)
+    outline.messages.is_rich || rules_of(kind).iter().any(|row| row.may_change(outline, model))
 }

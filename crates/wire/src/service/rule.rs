@@ -7,7 +7,6 @@ use super::{fields, formats, history, ids, pairs, results, schema, tools, turns}
 use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
-use valvehouse_json::KeyFilter;
 
 /// A rule of services, with its data.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,9 +87,6 @@ pub(super) enum Rule {
     Stops { blank: bool },
 }
 
-/// The fields about tools. Most rules are about them.
-pub(super) const TOOL_FIELDS: [&str; 4] = ["tools", "tool_choice", "parallel_tool_calls", "functions"];
-
 impl Rule {
     /// Returns `false` if the rule is about messages and finds nothing to change in these, and `None` if it is about other
     /// fields.
@@ -114,77 +110,41 @@ impl Rule {
         Some(finds || messages.is_rich)
     }
 
-    /// Returns the outermost fields without which a rule about fields changes nothing, unless messages have calls.
-    pub(super) fn keys(&self) -> KeyFilter {
+    /// Returns the outermost fields without which a rule that is not about messages changes nothing, unless messages have
+    /// calls.
+    pub(super) fn fields(&self) -> Vec<&'static str> {
         match *self {
-            Self::AllowedTools
-            | Self::ToolNames(_)
-            | Self::UniqueTools
-            | Self::Alternatives
-            | Self::Parameters
-            | Self::Items(_)
-            | Self::ToolFields => KeyFilter::of(&TOOL_FIELDS),
-            Self::Field(path, _) => KeyFilter::of(&[path.split_once('.').map_or(path, |(outer, _)| outer)]),
-            Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => KeyFilter::of(names),
-            Self::Rename(name, _) | Self::Needs(name, _) => KeyFilter::of(&[name]),
-            Self::Levels => KeyFilter::of(&["reasoning_effort"]),
-            Self::Sampling => KeyFilter::of(&fields::SAMPLING.map(|(name, _)| name)),
-            Self::ThinkingLimit => KeyFilter::of(&["max_tokens"]),
+            Self::Field(path, _) => vec![path.split_once('.').map_or(path, |(outer, _)| outer)],
+            Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => names.to_vec(),
+            Self::Rename(name, _) | Self::Needs(name, _) => vec![name],
+            Self::Levels => vec!["reasoning_effort"],
+            Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
+            Self::ThinkingLimit => vec!["max_tokens"],
             Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
-                KeyFilter::of(&["response_format"])
+                vec!["response_format"]
             }
-            Self::MostStops(_) | Self::Stops { .. } => KeyFilter::of(&["stop"]),
-            Self::PairedResults
-            | Self::Results
-            | Self::Images
-            | Self::TextResults
-            | Self::Arguments
-            | Self::Developer
-            | Self::Order
-            | Self::Calls
-            | Self::Turns
-            | Self::BlankTexts
-            | Self::Content
-            | Self::MessageFields(_)
-            | Self::Prefill(_)
-            | Self::CallIds { .. }
-            | Self::Participants(_) => KeyFilter::default(),
+            Self::MostStops(_) | Self::Stops { .. } => vec!["stop"],
+            _ => vec!["tools", "tool_choice", "parallel_tool_calls", "functions"],
         }
     }
 
-    /// Returns `false` if the rule does not change a request for this model that has no tools.
-    pub(super) fn may_change(&self, outline: &Outline<'_>, model: &str) -> bool {
-        if let Some(finds) = self.finds_in(&outline.messages) {
-            return finds;
-        }
-        let is_present = |names: &[&str]| names.iter().any(|name| outline.has(name));
-        let any_of =
-            |names: &[&str], test: fn(&str) -> bool| names.iter().any(|name| outline.any(name, test));
+    /// Returns `false` if a rule about these fields, which a request has, does not change it for this model.
+    pub(super) fn may_change(&self, fields: &[&str], outline: &Outline<'_>, model: &str) -> bool {
+        let any = |test: &dyn Fn(&str) -> bool| fields.iter().any(|name| outline.any(name, test));
         match *self {
-            Self::Field(path, limit) => match path.split_once('.') {
-                Some((outer, _)) => outline.has(outer),
-                None => outline.any(path, |text| !is_within(&limit, text)),
-            },
-            Self::Least(names, least) => names.iter().any(|name| {
-                outline.any(name, |number| number.parse::<f64>().is_ok_and(|number| number < least as f64))
-            }),
-            Self::Foreign(names) => is_present(names),
-            Self::Rename(name, _) | Self::Needs(name, _) => outline.has(name),
-            Self::Levels => {
-                outline.any("reasoning_effort", |level| level == "\"max\"" || least_effort(model).is_none())
+            Self::Field(path, limit) if !path.contains('.') => any(&|text| !is_within(&limit, text)),
+            Self::Least(_, least) => {
+                any(&|number| number.parse::<f64>().is_ok_and(|number| number < least as f64))
             }
-            Self::Sampling => {
-                fields::SAMPLING.iter().any(|(name, _)| outline.has(name)) && always_thinks(model)
-            }
-            Self::ThinkingLimit => outline.has("max_tokens") && is_thinking(model),
+            Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
+            Self::Sampling => always_thinks(model),
+            Self::ThinkingLimit => is_thinking(model),
             Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
-                any_of(&["response_format"], |format| format.contains("json"))
+                any(&|format| format.contains("json"))
             }
-            Self::MostStops(_) => any_of(&["stop"], |stop| stop.starts_with('[')),
-            Self::Stops { .. } => outline.has("stop"),
-            Self::Whole(names) => any_of(names, |number| number.contains(['.', 'e', 'E'])),
-            // Rules of messages and of tools.
-            _ => false,
+            Self::MostStops(_) => any(&|stop| stop.starts_with('[')),
+            Self::Whole(_) => any(&|number| number.contains(['.', 'e', 'E'])),
+            _ => true,
         }
     }
 

@@ -5,7 +5,7 @@ use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
 use std::fmt::Write;
 use std::sync::LazyLock;
-use valvehouse_core::chat::MessageTraits;
+use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_json::KeyFilter;
 
 /// A row of the table.
@@ -355,6 +355,7 @@ pub(super) const ROWS: &[Row] = &[
 /// A rule of a service, with the fields that it is about.
 pub(super) struct ServiceRule {
     pub(super) rule: Rule,
+    fields: Vec<&'static str>,
     keys: KeyFilter,
 }
 
@@ -364,13 +365,26 @@ impl ServiceRule {
         let is_about_fields = || messages.is_rich || fields.may_have_any(self.keys);
         self.rule.finds_in(messages).unwrap_or_else(is_about_fields)
     }
+
+    /// Returns `false` if the rule does not change a request for this model.
+    pub(super) fn may_change(&self, outline: &Outline<'_>, model: &str) -> bool {
+        self.may_apply(&outline.messages, outline.keys)
+            && self.rule.finds_in(&outline.messages).unwrap_or_else(|| {
+                self.fields.iter().any(|name| outline.has(name))
+                    && self.rule.may_change(&self.fields, outline, model)
+            })
+    }
 }
 
 /// The rules of each kind of service, in the order of the kinds.
 static RULES_OF: LazyLock<Vec<Vec<ServiceRule>>> = LazyLock::new(|| {
     let rules = |kind| {
         let rows = ROWS.iter().filter(|row| row.services.contains(kind));
-        rows.map(|row| ServiceRule { rule: row.rule, keys: row.rule.keys() }).collect()
+        rows.map(|row| {
+            let fields = row.rule.fields();
+            ServiceRule { rule: row.rule, keys: KeyFilter::of(&fields), fields }
+        })
+        .collect()
     };
     ServiceKind::ALL.iter().map(|(_, kind)| rules(kind)).collect()
 });
