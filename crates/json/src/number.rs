@@ -30,7 +30,9 @@ impl Number {
             }
         }
         match text.parse::<f64>() {
-            Ok(value) if value.is_finite() && float_text(value) == text => Self::Float(value),
+            Ok(value) if value.is_finite() && (is_shortest(text, value) || float_text(value) == text) => {
+                Self::Float(value)
+            }
             _ => Self::Raw(text.into()),
         }
     }
@@ -67,6 +69,15 @@ impl Number {
     }
 }
 
+/// Returns `true` if the text of a float is certainly its shortest one, as [`float_text`] writes it. No two texts of up to
+/// 15 digits are the same float.
+fn is_shortest(text: &str, value: f64) -> bool {
+    let Some((_, fraction)) = text.split_once('.') else { return false };
+    let is_usual = value == 0.0 || (1e-3..1e15).contains(&value.abs());
+    let ends = fraction == "0" || !fraction.ends_with('0');
+    is_usual && ends && text.len() <= 16 && fraction.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns a float as JSON, always with a fraction or an exponent.
 pub(super) fn float_text(value: f64) -> String {
     // `{:?}` writes the shortest text that parses to the same float, and it is valid JSON.
@@ -80,6 +91,27 @@ impl PartialEq for Number {
             (Self::Unsigned(a), Self::Unsigned(b)) => a == b,
             (Self::Raw(a), Self::Raw(b)) if a == b => true,
             _ => self.as_f64() == other.as_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_text_taken_for_the_shortest_is_written_back(text in r"-?(0|[1-9][0-9]{0,15})\.(0{0,5}[0-9]{1,16}|0)") {
+            let value: f64 = text.parse().unwrap();
+            prop_assert!(!is_shortest(&text, value) || float_text(value) == text, "{text}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn usual_floats_are_taken_for_the_shortest() {
+        for text in ["0.7", "1.0", "-0.0", "0.001", "12345.678"] {
+            assert!(is_shortest(text, text.parse().unwrap()), "{text}");
         }
     }
 }

@@ -57,7 +57,7 @@ impl Json {
 
 /// Splits a path after its first key.
 fn first_step(path: &str) -> Option<(&str, &str)> {
-    let path = path.trim_start_matches('.');
+    let path = if path.starts_with('.') { path.trim_start_matches('.') } else { path };
     let end = path.bytes().position(|byte| byte == b'.').unwrap_or(path.len());
     (!path.is_empty()).then(|| path.split_at(end))
 }

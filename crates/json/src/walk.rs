@@ -15,7 +15,7 @@ const MAX_VALUES: usize = 10_000;
 /// The number of values that can be visited again faster than their container can be looked up.
 const QUICK: usize = 16;
 /// The number of addresses that are compared faster than a table of them is made.
-const QUICK_REPEATS: usize = 8;
+const QUICK_REPEATS: usize = 32;
 
 impl Json {
     /// Returns a deep copy, which shares nothing with this value. A container that occurs in several places of
