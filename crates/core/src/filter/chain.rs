@@ -297,6 +297,16 @@ fn settled(
         // The result is discarded: the step runs again once the question is answered.
         return Err(Error::Paused).into();
     }
+    let verdict = match verdict {
+        // Nearly all calls: their result is moved once.
+        Ok((Verdict::Continue, value)) if wrong_events(hook, &Verdict::Continue, &value).is_none() => {
+            if let Some(breaker) = &filter.breaker {
+                breaker.record(admission, None, || turn.facts().client_digest());
+            }
+            return Ok(ChainOutcome::Done(value)).into();
+        }
+        other => other,
+    };
     let verdict = verdict.and_then(|(verdict, value)| match wrong_events(hook, &verdict, &value) {
         Some(wrong) => Err(PluginError::new(wrong)),
         None => Ok((verdict, value)),
