@@ -256,6 +256,24 @@ impl Json {
         self.text_or_empty(key).into()
     }
 
+    /// Returns `true` if the value of a key is this string.
+    pub fn is_text(&self, key: &str, text: &str) -> bool {
+        match self {
+            Self::Object(object) => {
+                object.with(key, |value| matches!(value, Some(Self::Text(own)) if own.as_str() == text))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the integer at a key; `None` for any other value or one out of range.
+    pub fn integer(&self, key: &str) -> Option<i64> {
+        match self {
+            Self::Object(object) => object.with(key, |value| value.and_then(Self::as_i64)),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if the value of a key is `true`.
     pub fn is_true(&self, key: &str) -> bool {
         match self {

@@ -86,7 +86,7 @@ impl Provider for CustomTools {
 }
 
 fn is_custom(value: &Json) -> bool {
-    value.text("type").is_some_and(|kind| kind == "custom")
+    value.is_text("type", "custom")
 }
 
 /// Returns the names of the custom tools of a request.
@@ -262,13 +262,13 @@ fn look(chunk: StreamChunk, custom: &HashSet<String>, calls: &mut Vec<OpenCall>)
     let mut out = Vec::new();
     let mut is_changed = false;
     for choice in chunk.event.list("choices") {
-        let at = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
+        let at = choice.integer("index").unwrap_or(0);
         let delta = choice.field("delta");
         let given = delta.list("tool_calls");
         let count = given.len();
         let mut left = Vec::new();
         for call in given {
-            let index = call.get("index").and_then(|index| index.as_i64());
+            let index = call.integer("index");
             let is_own = |own: &OpenCall| own.choice == at && (index.is_none() || own.index == index);
             let known = calls.iter().rposition(is_own);
             let known = known.filter(|known| continues_call(&call, &calls[*known].id, &calls[*known].name));

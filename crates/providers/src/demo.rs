@@ -175,7 +175,7 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
 
 /// Returns the names of the tools that the model may call.
 fn offered(body: &Json) -> Vec<String> {
-    if body.text("tool_choice").is_some_and(|choice| choice == "none") {
+    if body.is_text("tool_choice", "none") {
         return Vec::new();
     }
     let names = body.list("tools").into_iter().filter_map(|tool| tool.get("function")?.text("name"));

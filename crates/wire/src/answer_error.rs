@@ -37,10 +37,9 @@ pub(crate) fn check_name(tool: &Json) -> Result<(), BadCall> {
 /// Returns `true` for an error instead of an answer or of a chunk.
 pub fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
-    let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);
     object.with("error", |error| error.is_some_and(|error| !error.is_empty()))
-        || is("object", "error")
-        || is("type", "error")
+        || event.is_text("object", "error")
+        || event.is_text("type", "error")
         || (object.contains("detail") && !object.contains("choices"))
 }
 

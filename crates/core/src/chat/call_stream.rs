@@ -102,7 +102,7 @@ impl CallStream {
     pub fn correct(&mut self, event: &Json) -> Result<bool, BadCall> {
         let mut changed = false;
         for (place, choice) in event.list("choices").iter().enumerate() {
-            let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+            let index = choice.integer("index").unwrap_or(place as i64);
             let delta = choice.field("delta");
             let given = delta.list("tool_calls");
             let is_last = delta::is_last(choice);
@@ -217,7 +217,7 @@ impl Part {
             None | Some(Json::Null) => CompactString::default(),
             Some(value) => value.to_string().into(),
         };
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         Ok(Self { index, id: chunk.text_or_empty("id"), name: name_of(chunk)?, input })
     }
 }
@@ -292,7 +292,7 @@ impl Call {
 
 /// Removes from the continuation of a call what only its first delta may have. Returns `true` if it was changed.
 fn go_on(chunk: &Json, number: usize, is_new_name: bool) -> bool {
-    let index = chunk.get("index").and_then(|index| index.as_i64());
+    let index = chunk.integer("index");
     let mut changed = index != i64::try_from(number).ok() && chunk.set("index", number).is_ok();
     changed |= chunk.remove("id").is_some();
     let (kind, input) = keys_of(chunk);

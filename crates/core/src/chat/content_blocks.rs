@@ -34,7 +34,7 @@ pub fn thinking_in(content: &Json) -> String {
 }
 
 fn is(item: &Json, kind: &str) -> bool {
-    item.text("type").is_some_and(|own| own == kind)
+    item.is_text("type", kind)
 }
 
 /// The text or the thinking of a message, split into the texts of its remembered blocks.
@@ -203,7 +203,7 @@ impl Seal {
 
 /// Returns the length in an item's seal, in characters.
 pub fn length_on(item: &Json) -> usize {
-    let length = item.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
+    let length = item.integer("length").unwrap_or(0);
     usize::try_from(length).unwrap_or(0)
 }
 

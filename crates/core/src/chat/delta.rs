@@ -105,7 +105,7 @@ impl Fold {
     }
 
     fn push_choice(&mut self, place: usize, choice: &Json) {
-        let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+        let index = choice.integer("index").unwrap_or(place as i64);
         let at = match self.choices.iter().position(|known| known.index == index) {
             Some(at) => at,
             None => {
@@ -230,7 +230,7 @@ impl Choice {
     fn push_call(&mut self, chunk: &Json) -> usize {
         let Json::Object(fields) = chunk else { return 0 };
         let mut added = 0;
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         let at = match self.calls.iter().rposition(|call| index.is_none() || call.index == index) {
             Some(at) if self.calls[at].goes_on_with(chunk) => at,
             _ => {

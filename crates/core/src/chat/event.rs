@@ -468,7 +468,7 @@ fn collect(value: &Json, kind: Kind, way: &mut Vec<Step>, found: &mut dyn FnMut(
     match value {
         Json::Array(array) => {
             for (at, item) in array.items().iter().enumerate() {
-                way.push(Step::Item(at, item.get("index").and_then(|index| index.as_i64())));
+                way.push(Step::Item(at, item.integer("index")));
                 let kind = match kind {
                     Kind::Names | Kind::Words if !is_name(item) => Kind::Other,
                     kind => kind,

@@ -18,14 +18,14 @@ pub fn block(item: Json, calls: usize) -> Json {
 
 /// Returns the item in a block; `None` for other blocks.
 pub fn of_block(block: &Json) -> Option<Json> {
-    let is_item = block.text("type").is_some_and(|kind| kind == ITEM);
+    let is_item = block.is_text("type", ITEM);
     block.get("item").filter(|item| is_item && item.as_object().is_some())
 }
 
 /// Returns the items of a message, each with the number of tool calls before it.
 pub fn of(message: &Json) -> Vec<(usize, Json)> {
     let of = |block: &Json| {
-        let calls = block.get("calls").and_then(|calls| calls.as_i64());
+        let calls = block.integer("calls");
         let calls = calls.and_then(|calls| usize::try_from(calls).ok()).unwrap_or(0);
         Some((calls, of_block(block)?))
     };

@@ -141,7 +141,7 @@ impl Marks {
         let entries = fields.entries().into_iter().filter(|(key, _)| !goes(key));
         let content = |key: &str, value: Json| if key == "content" { self.off_parts(value) } else { value };
         let plain: Object = entries.map(|(key, value)| (key.clone(), content(&key, value))).collect();
-        let is_assistant = message.text("role").is_some_and(|role| role == "assistant");
+        let is_assistant = message.is_text("role", "assistant");
         let says_nothing = plain.with("content", |content| content.is_none_or(Json::is_null));
         if is_assistant && says_nothing && !plain.contains("tool_calls") {
             // The message had only thinking. It was created above, so the write cannot fail.
@@ -155,7 +155,7 @@ impl Marks {
         let Json::Array(parts) = &content else { return content };
         let parts: Vec<Json> = parts.items().iter().map(|part| self.off(part)).collect();
         match parts.as_slice() {
-            [only] if only.text("type").is_some_and(|kind| kind == "text") => only.field("text"),
+            [only] if only.is_text("type", "text") => only.field("text"),
             _ => parts.into(),
         }
     }
@@ -176,7 +176,7 @@ fn is_hosted(tool: &Json) -> bool {
 
 /// Converts a part for other providers: a text document and a search result become text, and a file gets a name.
 pub(crate) fn part(part: &Json) -> Json {
-    let is = |kind: &str| part.text("type").is_some_and(|own| own == kind);
+    let is = |kind: &str| part.is_text("type", kind);
     if is("search_result") {
         let head = ["title", "source"].into_iter().filter_map(|key| part.text(key));
         let texts = part.list("content").into_iter().filter_map(|block| block.text("text"));

@@ -132,9 +132,8 @@ pub fn message_of(completion: &Json) -> Json {
 /// its position.
 pub fn first_choice(of: &Json) -> Option<Json> {
     let mut choices = of.list("choices").into_iter().enumerate();
-    let first = choices.find(|(place, choice)| {
-        choice.get("index").and_then(|index| index.as_i64()).map_or(*place == 0, |index| index == 0)
-    });
+    let first =
+        choices.find(|(place, choice)| choice.integer("index").map_or(*place == 0, |index| index == 0));
     first.map(|(_, choice)| choice)
 }
 

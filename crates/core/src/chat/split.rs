@@ -35,7 +35,7 @@ pub fn split_texts(completion: &Json, texts: TextChunks, with_usage: bool) -> Ve
     let head = Head {
         id: completion.text_or_empty("id"),
         model: completion.text_or_empty("model"),
-        created: completion.get("created").and_then(|time| time.as_i64()).unwrap_or(0).unsigned_abs(),
+        created: completion.integer("created").unwrap_or(0).unsigned_abs(),
     };
     let mut chunks = Vec::new();
     for (place, choice) in completion.list("choices").iter().enumerate() {
@@ -103,7 +103,7 @@ fn laid_out(message: &Json, blocks: &[Json], chunks: TextChunks) -> Vec<Json> {
     for block in blocks {
         let kind = block.text_or_empty("type");
         if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
-            let length = block.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
+            let length = block.integer("length").unwrap_or(0);
             let length = usize::try_from(length).unwrap_or(0);
             let begin = content_blocks::begin_of(block, &rest[place]);
             let own = &rest[place][begin..];

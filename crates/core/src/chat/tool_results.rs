@@ -37,11 +37,11 @@ fn joined(parts: &[Json]) -> String {
 }
 
 fn is_tool(message: &Json) -> bool {
-    message.text("role").is_some_and(|role| role == "tool")
+    message.is_text("role", "tool")
 }
 
 fn is_text(part: &Json) -> bool {
-    part.as_str().is_some() || part.text("type").is_some_and(|kind| kind == "text")
+    part.as_str().is_some() || part.is_text("type", "text")
 }
 
 /// Returns `true` for `detail: "original"`, which the Responses API has and the chat API does not.

@@ -502,7 +502,7 @@ mod tests {
         }
         let kept = events.take();
         assert_eq!(kept.len(), MAX_KEPT);
-        assert_eq!(kept[MAX_KEPT - 1].0.get("number").and_then(|number| number.as_i64()), Some(1_999));
+        assert_eq!(kept[MAX_KEPT - 1].0.integer("number"), Some(1_999));
     }
 
     #[tokio::test]

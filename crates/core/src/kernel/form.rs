@@ -41,7 +41,7 @@ impl Form {
     /// Converts an event whose choices have no delta, because filters look for text in deltas.
     pub(super) fn as_deltas(&mut self, chunk: &mut StreamChunk) {
         for (place, choice) in chunk.event.list("choices").iter().enumerate() {
-            let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+            let index = choice.integer("index").unwrap_or(place as i64);
             let message = choice.get("message").filter(|message| message.as_object().is_some());
             let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());
             let (false, Some(message)) = (has_delta, message) else {
@@ -76,14 +76,16 @@ impl Form {
     pub(super) fn normalize(&mut self, chunk: &mut StreamChunk) {
         let event = &chunk.event;
         let Some(Json::Array(choices)) = event.get("choices") else { return };
-        let is_other = event.get("object").is_some_and(|object| object.as_str() != Some(CHUNK));
+        let is_other = !event.is_text("object", CHUNK) && event.get("object").is_some();
         let mut changed = is_other && set(event, "object", CHUNK);
         if self.has_id() || !choices.is_empty() || event.text("id").is_some_and(|id| !id.is_empty()) {
             changed |= self.one_id(event);
         }
-        for (place, choice) in choices.items().iter().enumerate() {
-            changed |= self.normalize_choice(place, choice);
-        }
+        choices.with(|choices| {
+            for (place, choice) in choices.iter().enumerate() {
+                changed |= self.normalize_choice(place, choice);
+            }
+        });
         if changed {
             chunk.changed();
         }
@@ -130,7 +132,7 @@ impl Form {
 
     fn normalize_choice(&mut self, place: usize, choice: &Json) -> bool {
         let Json::Object(fields) = choice else { return false };
-        let given = choice.get("index").and_then(|index| index.as_i64());
+        let given = choice.integer("index");
         let index = given.unwrap_or(place as i64);
         let mut changed = given.is_none() && set(choice, "index", index);
         // A provider that repeats the complete message beside the delta would reveal text that filters removed.
@@ -188,7 +190,7 @@ fn begins(chunk: &Json) -> bool {
 impl Choice {
     /// Returns the call that a delta continues.
     fn call_of(&self, chunk: &Json) -> Option<usize> {
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         let last = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
         last.filter(|at| delta::continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name))
     }
@@ -197,7 +199,7 @@ impl Choice {
         if chunk.as_object().is_none() {
             return false;
         }
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         let known = self.call_of(chunk);
         let at = known.unwrap_or(self.calls.len());
         let called = chunk.get(call::keys_of(chunk).0).filter(|called| called.as_object().is_some());

@@ -222,8 +222,8 @@ impl AnswerStream {
 
     async fn deliver(&mut self, chunk: StreamChunk) -> Result<(), Error> {
         for (index, delta) in deltas(&chunk.event) {
-            let thinking =
-                REASONING.into_iter().find(|key| delta.text(key).is_some_and(|text| !text.is_empty()));
+            let has_text = |key: &&str| delta.as_object().is_some_and(|delta| delta.has_text(key));
+            let thinking = REASONING.into_iter().find(has_text);
             if let Some(key) = thinking {
                 self.sent(index).thinks = true;
                 if std::mem::take(&mut self.sent(index).has_thinking) {
@@ -446,7 +446,7 @@ fn end_once(
         .collect();
     let mut changed = ends.len() < all.len() && chunk.event.set("choices", ends.clone()).is_ok();
     for choice in &ends {
-        let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
+        let index = choice.integer("index").unwrap_or(0);
         let reason =
             reasons.get(&index).filter(|reason| choice.text("finish_reason").as_ref() != Some(*reason));
         changed |= reason.is_some_and(|reason| choice.set("finish_reason", reason.clone()).is_ok());
@@ -467,7 +467,7 @@ pub(super) fn reasons(of: &Json) -> impl Iterator<Item = (i64, CompactString)> {
 pub(super) fn choices(of: &Json) -> impl Iterator<Item = (i64, Json)> {
     let choices = of.list("choices");
     choices.into_iter().enumerate().map(|(place, choice)| {
-        let index = choice.get("index").and_then(|index| index.as_i64());
+        let index = choice.integer("index");
         (index.unwrap_or(place as i64), choice)
     })
 }

@@ -62,7 +62,7 @@ impl Handler for FindTools {
                 ))
                 .answer());
             }
-            let limit = args.get("limit").and_then(|limit| limit.as_i64());
+            let limit = args.integer("limit");
             let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(FOUND).min(MAX_FOUND);
             let kernel = Kernel::of_turn(&turn).ok_or("cannot call tools outside of a turn")?;
             // Thousands of descriptions take longer than a task may.

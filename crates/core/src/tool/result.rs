@@ -50,7 +50,7 @@ impl ToolResult {
         let is = |name: &str| json.is_true(name);
         let content = json.given("content").map(|content| content.deep_clone());
         if let Some(message) = json.text("error") {
-            let status = json.get("status").and_then(|status| status.as_i64());
+            let status = json.integer("status");
             let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(500);
             let message = message.into();
             let (fatal, is_answer) = (is("fatal"), is("is_answer"));

@@ -21,8 +21,7 @@ pub(super) fn body(error: &Error) -> Json {
     if let Error::Answered { body, .. } = error {
         let own = error_code::message_of(body);
         let text = (error.code() == Some(ErrorCode::ContextLength)).then(|| anthropic_context_text(body));
-        let is_own = body.at_path("error.type").as_str().is_some()
-            && body.text("type").is_some_and(|kind| kind == "error");
+        let is_own = body.at_path("error.type").as_str().is_some() && body.is_text("type", "error");
         // The provider's error is passed on with all its fields, whatever its type.
         if is_own && (text.is_none() || text == own) {
             return body.clone();

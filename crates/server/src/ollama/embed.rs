@@ -124,7 +124,7 @@ fn as_request(mut parts: Parts, body: &Json) -> Result<Request, Error> {
 /// Returns an error if the answer contains no lists of numbers.
 fn embedded(answer: &Json, model: &Json, form: Form, began: Instant) -> Result<Json, Error> {
     let mut data = answer.list("data");
-    data.sort_by_key(|one| one.get("index").and_then(|index| index.as_i64()));
+    data.sort_by_key(|one| one.integer("index"));
     let vectors: Vec<Json> = data.iter().map(|one| one.field("embedding")).collect();
     if vectors.iter().any(|vector| vector.as_array().is_none()) {
         return Err(unreadable("it contains no lists of numbers"));

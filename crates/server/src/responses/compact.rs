@@ -87,8 +87,7 @@ fn tools_of<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<Json> {
 }
 
 fn is_of_user(item: &Json) -> bool {
-    item.text("type").is_some_and(|kind| kind == "message")
-        && item.text("role").is_some_and(|role| role == "user")
+    item.is_text("type", "message") && item.is_text("role", "user")
 }
 
 /// Writes the compacted conversation.

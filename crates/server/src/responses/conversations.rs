@@ -237,7 +237,7 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Error> {
         ));
     }
     for (at, item) in items.iter().enumerate() {
-        let is_message = item.text("type").is_some_and(|kind| kind == "message");
+        let is_message = item.is_text("type", "message");
         if is_message && (item.text("role").is_none() || item.get("content").is_none()) {
             return Err(Error::invalid(
                 format!("invalid items[{at}]: a message needs role and content"),

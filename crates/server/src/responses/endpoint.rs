@@ -150,7 +150,7 @@ fn without_events(response: &Json, rendered: &RenderedText) -> Json {
         return response.clone();
     }
     let stored = response.deep_clone();
-    let is_text = |part: &Json| part.text("type").is_some_and(|kind| kind == "output_text");
+    let is_text = |part: &Json| part.is_text("type", "output_text");
     let output = stored.list("output");
     let parts: Vec<Json> = output.iter().flat_map(|item| item.list("content")).filter(is_text).collect();
     let texts: Vec<String> = parts.iter().map(|part| part.string("text")).collect();

@@ -76,7 +76,7 @@ impl Keeper {
 
     /// Returns the items of the conversation, followed by those of a response.
     fn items_with(&self, response: &Json) -> Vec<Json> {
-        let has_failed = response.text("status").is_some_and(|status| status == "failed");
+        let has_failed = response.is_text("status", "failed");
         let output = response.list("output").into_iter();
         // A conversation cannot continue after an incomplete call.
         let output = output
@@ -244,7 +244,7 @@ pub(super) async fn resolve(
     sent: &Json,
     before: &[Json],
 ) -> Result<(), Error> {
-    let is_reference = |item: &Json| item.text("type").is_some_and(|kind| kind == "item_reference");
+    let is_reference = |item: &Json| item.is_text("type", "item_reference");
     let input = sent.list("input");
     if !input.iter().any(is_reference) {
         return Ok(());

@@ -124,7 +124,7 @@ impl EventText {
             && let Some(id) = chunk.event.text("id")
         {
             let head = Head::with_id(id.as_str(), chunk.event.text_or_empty("model"));
-            let created = chunk.event.get("created").and_then(|created| created.as_i64());
+            let created = chunk.event.integer("created");
             let created = created.and_then(|created| u64::try_from(created).ok()).unwrap_or(head.created);
             self.head = Some(Head { created, ..head });
         }

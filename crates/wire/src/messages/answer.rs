@@ -60,7 +60,7 @@ fn cite(message: &Json, blocks: &[Json]) {
     message.list(CONTENT_BLOCKS).iter().for_each(|item| citations.remember(item));
     citations.add(message);
     let new = citations.take();
-    let is_text = |block: &&Json| block.text("type").is_some_and(|kind| kind == "text");
+    let is_text = |block: &&Json| block.is_text("type", "text");
     if let (false, Some(text)) = (new.is_empty(), blocks.iter().rfind(is_text)) {
         let all: Vec<Json> = text.list("citations").into_iter().chain(new).collect();
         // The block was created above, so the write cannot fail.

@@ -36,7 +36,7 @@ pub fn signed_blocks(message: &Json) -> usize {
 
 /// Checks the name of the tool in a block that calls one.
 pub(super) fn check_call(block: &Json) -> Result<(), BadCall> {
-    if block.text("type").is_some_and(|kind| kind == "tool_use") { check_name(block) } else { Ok(()) }
+    if block.is_text("type", "tool_use") { check_name(block) } else { Ok(()) }
 }
 
 /// Returns a block without a text of its own, as the provider sent it.

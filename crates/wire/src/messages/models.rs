@@ -25,7 +25,7 @@ pub fn read(model: &Json) -> Json {
 /// Writes a model for a client.
 pub fn write(model: &Json) -> Json {
     let id = model.field("id");
-    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
+    let created = model.integer("created").unwrap_or(0);
     let created = jiff::Timestamp::from_second(created).unwrap_or_default();
     Json::from([
         ("type", "model".into()),

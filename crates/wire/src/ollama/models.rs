@@ -24,7 +24,7 @@ pub fn read(known: &Json) -> Option<Json> {
 /// Writes a model for a client. Unknown fields are empty.
 pub fn write(model: &Json) -> Json {
     let id = model.field("id");
-    let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
+    let created = model.integer("created").unwrap_or(0);
     Json::from([
         ("name", id.clone()),
         ("model", id),

@@ -89,7 +89,7 @@ impl Choices {
         let Some(Json::Array(choices)) = event.get("choices") else { return };
         choices.with(|choices| {
             for (place, choice) in choices.iter().enumerate() {
-                let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
+                let index = choice.integer("index").unwrap_or(place as i64);
                 *self.0.entry(index).or_default() |= delta::is_last(choice);
             }
         });

@@ -54,7 +54,7 @@ pub(super) fn to_response(tool: &Json) -> Json {
         // The value fits into a new object.
         flat.edit("format", Json::from(format));
     }
-    if flat.text("type").is_some_and(|kind| kind == "function") && flat.get("strict").is_none() {
+    if flat.is_text("type", "function") && flat.get("strict").is_none() {
         // In this API, functions are strict by default; in chats, they are not.
         flat.edit("strict", false);
     }
@@ -91,7 +91,7 @@ impl<'a> AdditionalTools<'a> {
 
     fn tool(&mut self, tool: &Json, space: Option<&str>) -> Option<Json> {
         let name = tool.string("name");
-        if space.is_none() && tool.text("type").is_some_and(|kind| kind == "namespace") {
+        if space.is_none() && tool.is_text("type", "namespace") {
             let tools: Vec<Json> =
                 tool.list("tools").iter().filter_map(|tool| self.tool(tool, Some(&name))).collect();
             return (!tools.is_empty()).then(|| with_tools(tool, tools));

@@ -40,9 +40,6 @@ pub fn write(chat: &Json) -> Json {
         ("input_tokens_details", cached),
         ("output_tokens", output.into()),
         ("output_tokens_details", Json::from([("reasoning_tokens", reasoning.into())])),
-        (
-            "total_tokens",
-            chat.get("total_tokens").and_then(|all| all.as_i64()).unwrap_or(input + output).into(),
-        ),
+        ("total_tokens", chat.integer("total_tokens").unwrap_or(input + output).into()),
     ])
 }

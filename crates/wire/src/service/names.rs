@@ -63,7 +63,7 @@ impl Names {
     fn look(&self, event: &Json, starts: &mut Starts) -> bool {
         let mut is_changed = false;
         for choice in event.list("choices") {
-            let number = |of: &Json| of.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
+            let number = |of: &Json| of.integer("index").unwrap_or(0);
             for call in choice.field("delta").list("tool_calls") {
                 let place = (number(&choice), number(&call));
                 let (given, start) = (call_name(&call), starts.remove(&place));

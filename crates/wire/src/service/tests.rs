@@ -258,7 +258,7 @@ fn text_parts(message: &Json) -> Option<String> {
 }
 
 fn has_image(message: &Json) -> bool {
-    message.list("content").iter().any(|part| part.text("type").is_some_and(|kind| kind == "image_url"))
+    message.list("content").iter().any(|part| part.is_text("type", "image_url"))
 }
 
 fn schemas(of: &Json, visit: &mut dyn FnMut(&Json)) {

@@ -27,7 +27,7 @@ fn calls(deltas: &[&str]) -> Vec<String> {
     let events = corrected(deltas).unwrap();
     let (mut begun, mut ids) = (0, Vec::new());
     for part in events.iter().flat_map(|event| event.at_path("choices.0.delta.tool_calls").items()) {
-        let index = part.get("index").and_then(|index| index.as_i64()).unwrap();
+        let index = part.integer("index").unwrap();
         let given = |key: &str| part.at_path(key).as_str().map(str::to_owned);
         if index == begun {
             begun += 1;

@@ -137,7 +137,7 @@ impl Calls {
 
     /// Returns the position of the call that a delta continues or begins.
     fn place_of(&mut self, chunk: &Json) -> usize {
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         let name = call_name(chunk);
         let known = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
         let known = known.filter(|at| continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name));
@@ -205,7 +205,7 @@ impl Calls {
 impl Call {
     fn load(stored: &Json, longest: usize) -> Self {
         Self {
-            index: stored.get("index").and_then(|index| index.as_i64()),
+            index: stored.integer("index"),
             id: stored.text_or_empty("id"),
             name: stored.text_or_empty("name"),
             progress: Progress::load(&stored.field("progress")),

@@ -113,7 +113,7 @@ pub(super) fn signed(message: &Json) -> usize {
     if message.get(CONTENT_BLOCKS).is_none() {
         return 0;
     }
-    let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
+    let is_reasoning = |item: &Json| item.is_text("type", "reasoning");
     let items = items::of(message);
     messages::signed_blocks(message) + items.iter().filter(|(_, item)| is_reasoning(item)).count()
 }

@@ -98,7 +98,7 @@ fn check(request: &Json) -> Result<(), Error> {
     if request.text("model").is_none_or(|model| model.is_empty()) {
         return wrong("model", "expected the name of a model");
     }
-    if request.get("max_tokens").and_then(|most| most.as_i64()).is_none_or(|most| most < 1) {
+    if request.integer("max_tokens").is_none_or(|most| most < 1) {
         return wrong("max_tokens", "expected a number of tokens, at least 1");
     }
     match request.get("messages") {
@@ -179,7 +179,7 @@ fn message(role: &str, content: Json) -> Json {
 /// Converts a user message: each tool result becomes a message, followed by the other content.
 fn user(content: &Json) -> Vec<Json> {
     let Json::Array(blocks) = content else { return vec![message("user", content.clone())] };
-    let is_result = |block: &Json| block.text("type").is_some_and(|kind| kind == "tool_result");
+    let is_result = |block: &Json| block.is_text("type", "tool_result");
     let (results, others): (Vec<Json>, Vec<Json>) = blocks.items().into_iter().partition(is_result);
     let mut out: Vec<Json> = results.iter().map(result).collect();
     if !others.is_empty() || out.is_empty() {
@@ -204,10 +204,7 @@ fn content(content: &Json) -> Json {
     let Json::Array(blocks) = content else { return content.clone() };
     let parts: Vec<Json> = blocks.items().iter().map(part::part).collect();
     match parts.as_slice() {
-        [only]
-            if only.text("type").is_some_and(|kind| kind == "text")
-                && others(only, &["type", "text"]).is_empty() =>
-        {
+        [only] if only.is_text("type", "text") && others(only, &["type", "text"]).is_empty() => {
             only.field("text")
         }
         _ => parts.into(),

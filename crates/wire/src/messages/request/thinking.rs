@@ -106,7 +106,7 @@ fn wish(request: &Json) -> Option<Wish> {
         Some(true) => return Some(Wish::On(None)),
         None => {}
     }
-    if let Some(tokens) = reasoning.get("max_tokens").and_then(|tokens| tokens.as_i64()) {
+    if let Some(tokens) = reasoning.integer("max_tokens") {
         return Some(Wish::On(Some(Effort::of_budget(tokens))));
     }
     let shows = reasoning.text("summary").is_some_and(|summary| summary != "none");
@@ -161,7 +161,7 @@ pub(super) fn set(body: &Json, request: &Json, is_anthropics: bool) -> bool {
             // Newer models show no thinking unless asked.
             Some(Json::from([("type", "adaptive".into()), ("display", "summarized".into())]))
         }
-        Form::Budget => enabled(level(effort).budget, body.get("max_tokens").and_then(|most| most.as_i64())),
+        Form::Budget => enabled(level(effort).budget, body.integer("max_tokens")),
         Form::Never => None,
     };
     body.remove("thinking");
@@ -190,7 +190,7 @@ fn may_think(body: &Json) -> bool {
         |key: &str, fits: fn(f64) -> bool| body.get(key).and_then(|value| value.as_f64()).is_none_or(fits);
     let choice = body.at_path("tool_choice.type");
     let last = body.get("messages").and_then(|messages| messages.at(-1));
-    let is_prefill = last.is_some_and(|last| last.text("role").is_some_and(|role| role == "assistant"));
+    let is_prefill = last.is_some_and(|last| last.is_text("role", "assistant"));
     !matches!(choice.as_str(), Some("any" | "tool"))
         && is_number("temperature", |value| value == 1.0)
         && is_number("top_p", |value| (0.95..=1.0).contains(&value))

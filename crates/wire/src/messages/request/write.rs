@@ -340,7 +340,7 @@ impl Talk {
         }
         let Some(last) = self.sides.last_mut() else { return };
         for block in blocks {
-            let is_result = block.text("type").is_some_and(|kind| kind == "tool_result");
+            let is_result = block.is_text("type", "tool_result");
             if is_result { &mut last.results } else { &mut last.others }.push(block);
         }
     }
@@ -400,13 +400,13 @@ fn has_forgotten_thoughts(messages: &[Json]) -> bool {
 fn assistant(message: &Json, place: &str) -> Result<Vec<Json>, Error> {
     let content = message.field("content");
     let has_signature = |block: &Json| block.text("signature").is_some_and(|signature| !signature.is_empty());
-    let is_thinking = |block: &Json| block.text("type").is_some_and(|kind| kind == "thinking");
+    let is_thinking = |block: &Json| block.is_text("type", "thinking");
     let mut all = blocks::of_message(message);
     if let Json::Array(_) = content {
         // Parts have fields that the joined text lacks.
         let parts = part::blocks(&content, place)?;
-        let is_text = |block: &Json| block.text("type").is_some_and(|kind| kind == "text");
-        let is_call = |block: &Json| block.text("type").is_some_and(|kind| kind == "tool_use");
+        let is_text = |block: &Json| block.is_text("type", "text");
+        let is_call = |block: &Json| block.is_text("type", "tool_use");
         let at = all.iter().position(|block| is_text(block) || is_call(block)).unwrap_or(all.len());
         all.retain(|block| !is_text(block));
         all.splice(at..at, parts.into_iter().filter(|part| !is_thinking(part) || has_signature(part)));

@@ -148,7 +148,7 @@ impl Calls {
         let at = self.find(chunk).unwrap_or_else(|| {
             let id = chunk.text("id").filter(|id| !id.is_empty());
             self.0.push(Calling {
-                index: chunk.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64),
+                index: chunk.integer("index").unwrap_or(place as i64),
                 id: id.unwrap_or_else(|| format!("toolu_{}", uuid::Uuid::new_v4().simple()).into()),
                 name: call_name(chunk),
                 beside: others(chunk, &["index", "id", "type", "function", "custom"]),
@@ -165,7 +165,7 @@ impl Calls {
     /// Returns the call that a delta continues: the last one with its index, unless the delta begins another
     /// call. Without an index, a name begins the next call.
     fn find(&self, chunk: &Json) -> Option<usize> {
-        let index = chunk.get("index").and_then(|index| index.as_i64());
+        let index = chunk.integer("index");
         let id = chunk.text_or_empty("id");
         let name = call_name(chunk);
         let at = self.0.iter().rposition(|call| index.is_none_or(|index| index == call.index))?;

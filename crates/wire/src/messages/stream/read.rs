@@ -60,7 +60,7 @@ impl MessagesReader {
     /// Returns the chunks for an event, an empty list for events without content.
     pub fn read(&mut self, event: &Json) -> Vec<Json> {
         let kind = event.text_or_empty("type");
-        let index = event.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
+        let index = event.integer("index").unwrap_or(0);
         let part = |key: &str| event.field(key);
         match &*kind {
             "message_start" => self.start(&part("message")),
@@ -169,7 +169,7 @@ impl StreamReader for MessagesReader {
         if name.as_deref() == Some("error") || is_error(&json) {
             return Err(AnswerError::Sent(json));
         }
-        self.stopped |= json.text("type").is_some_and(|kind| kind == "message_stop");
+        self.stopped |= json.is_text("type", "message_stop");
         check_call(&json.field("content_block"))?;
         out.extend(self.read(&json).into_iter().map(StreamChunk::new));
         Ok(())

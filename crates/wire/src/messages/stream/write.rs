@@ -325,7 +325,7 @@ impl MessagesWriter {
             _ => {}
         }
         self.close();
-        let is_such = |item: &Json| item.text("type").is_some_and(|own| own == kind);
+        let is_such = |item: &Json| item.is_text("type", kind);
         let planned = self.plan.iter().position(is_such).and_then(|at| self.plan.remove(at));
         let left = planned.as_ref().map(length_on);
         match planned {

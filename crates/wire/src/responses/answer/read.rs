@@ -153,7 +153,7 @@ pub(in crate::responses) fn name_of(item: &Json) -> Json {
 
 /// Converts a call to the format of chats.
 fn call(item: &Json) -> Json {
-    let is_custom = item.text("type").is_some_and(|kind| kind == "custom_tool_call");
+    let is_custom = item.is_text("type", "custom_tool_call");
     let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
     let called = Json::from([("name", name_of(item)), (key, item.field(key))]);
     Json::from([("id", item.field("call_id")), ("type", kind.into()), (kind, called)])

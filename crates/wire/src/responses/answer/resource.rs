@@ -125,7 +125,7 @@ impl Resource {
 /// Returns a tool in the form of a response: a function has all of its fields.
 fn tool(tool: &Json) -> Json {
     let tool = tool.deep_clone();
-    if tool.text("type").is_some_and(|kind| kind == "function") {
+    if tool.is_text("type", "function") {
         let absent =
             ["description", "parameters", "strict"].into_iter().filter(|key| tool.get(key).is_none());
         absent.for_each(|key| tool.put(key, Json::Null));

@@ -46,7 +46,7 @@ fn whole(item: &Json) -> Json {
         let prefix = if kind == "message" { "msg" } else { "item" };
         fields.push(("id".into(), new_id(prefix).into()));
     }
-    let is_assistant = item.text("role").is_some_and(|role| role == "assistant");
+    let is_assistant = item.is_text("role", "assistant");
     for (key, value) in item.entries() {
         match (key.as_str(), &value) {
             ("type", _) => {}
@@ -72,7 +72,7 @@ pub(super) fn instructions(sent: &Json) -> Vec<Json> {
 
 /// Returns `true` for reasoning that its provider encrypted.
 fn is_encrypted(item: &Json) -> bool {
-    let is_reasoning = item.text("type").is_some_and(|kind| kind == "reasoning");
+    let is_reasoning = item.is_text("type", "reasoning");
     is_reasoning
         && item.text("encrypted_content").is_some_and(|text| !text.is_empty() && !text.starts_with(OWN))
 }
@@ -218,8 +218,7 @@ impl Turn {
             Some(space) => joined(&space, &name),
             None => name.into(),
         };
-        let is_custom =
-            tools.is_custom(&name) || item.text("type").is_some_and(|kind| kind == "custom_tool_call");
+        let is_custom = tools.is_custom(&name) || item.is_text("type", "custom_tool_call");
         let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
         let given = match item.get(key).unwrap_or_else(|| item.field("arguments")) {
             Json::Text(text) => text.into(),
@@ -283,7 +282,7 @@ fn content(content: &Json) -> Json {
     let Json::Array(parts) = content else { return content.clone() };
     let parts: Vec<Json> = parts.items().iter().map(part).collect();
     match parts.as_slice() {
-        [only] if only.text("type").is_some_and(|kind| kind == "text") => only.field("text"),
+        [only] if only.is_text("type", "text") => only.field("text"),
         _ => parts.into(),
     }
 }

@@ -30,7 +30,7 @@ impl Tools {
         for (index, tool) in sent.list("tools").iter().enumerate() {
             tools.add(tool, &format!("tools[{index}]"), None)?;
         }
-        let is_such = |item: &&Json| item.text("type").is_some_and(|kind| kind == ADDITIONAL_TOOLS);
+        let is_such = |item: &&Json| item.is_text("type", ADDITIONAL_TOOLS);
         for tool in conversation.iter().filter(is_such).flat_map(|item| item.list("tools")) {
             tools.add(&tool, ADDITIONAL_TOOLS, None)?;
         }

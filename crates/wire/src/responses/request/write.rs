@@ -123,7 +123,7 @@ fn own_items(messages: &[Json], additional: &mut AdditionalTools<'_>) -> Vec<Vec
 /// Converts a choice of tools.
 fn choice_of(choice: &Json) -> Json {
     let choice = flat(choice);
-    if choice.text("type").is_some_and(|kind| kind == "allowed_tools") {
+    if choice.is_text("type", "allowed_tools") {
         let tools: Vec<Json> = choice.list("tools").iter().map(flat).collect();
         // `flat` returned a new object.
         choice.edit("tools", tools);
@@ -211,8 +211,7 @@ fn assistant_items(
     custom: &mut HashSet<CompactString>,
     out: &mut Vec<Json>,
 ) {
-    let has_reasoning =
-        blocks.iter().any(|(_, item)| item.text("type").is_some_and(|kind| kind == "reasoning"));
+    let has_reasoning = blocks.iter().any(|(_, item)| item.is_text("type", "reasoning"));
     let thoughts = REASONING.iter().find_map(|key| message.text(key)).filter(|text| !text.is_empty());
     if let Some(thoughts) = thoughts.filter(|_| !has_reasoning) {
         let part = Json::from([("type", "reasoning_text".into()), ("text", thoughts.into())]);

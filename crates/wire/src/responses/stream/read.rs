@@ -81,7 +81,7 @@ impl ResponsesReader {
     }
 
     fn read(&mut self, kind: &str, event: &Json) {
-        let place = event.get("output_index").and_then(|place| place.as_i64()).unwrap_or(0);
+        let place = event.integer("output_index").unwrap_or(0);
         let delta = || event.field("delta");
         match kind {
             "response.created" => {

@@ -170,7 +170,7 @@ impl ResponsesWriter {
     /// first reasoning item.
     fn expect_thoughts(&mut self, choice: &Json) {
         let message = choice.field("message");
-        let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
+        let is_reasoning = |item: &Json| item.is_text("type", "reasoning");
         if items::of(&message).iter().any(|(_, item)| is_reasoning(item)) {
             self.has_thoughts = true;
             self.thoughts = REASONING.iter().find_map(|key| message.text(key)).map(String::from);
@@ -324,7 +324,7 @@ impl ResponsesWriter {
 
     /// Writes an item of a provider that is called over the Responses API itself.
     fn foreign(&mut self, item: Json, events: &mut Vec<Json>) {
-        if item.text("type").is_some_and(|kind| kind == "reasoning") {
+        if item.is_text("type", "reasoning") {
             if let Some(thoughts) = self.thoughts.take().filter(|text| !text.is_empty()) {
                 self.think(&thoughts, events);
             }
@@ -467,7 +467,7 @@ impl ResponsesWriter {
     }
 
     fn call(&mut self, place: usize, chunk: &Json, events: &mut Vec<Json>) {
-        let given = chunk.get("index").and_then(|index| index.as_i64());
+        let given = chunk.integer("index");
         let index = given.unwrap_or_else(|| i64::try_from(place).unwrap_or(0));
         let custom = chunk.get("custom").filter(|custom| !custom.is_null());
         let is_own = |item: &Item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index);
