@@ -180,9 +180,13 @@ impl Array {
 }
 
 impl Object {
-    /// Creates an object of these entries. For a repeated key, the last value counts.
+    /// Creates an object of these entries. For a repeated key, the last value counts, and the object is changed: it does
+    /// not equal its document any more.
     pub fn new(entries: Vec<(CompactString, Json)>) -> Self {
-        Self(Arc::new(Mutex::new(Slots { items: Fields::of(entries), state: State::Read })))
+        let count = entries.len();
+        let mut items = Fields::of(entries);
+        let state = if items.len() == count { State::Read } else { State::Changed };
+        Self(Arc::new(Mutex::new(Slots { items, state })))
     }
 
     /// Returns the number of keys.

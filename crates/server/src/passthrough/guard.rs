@@ -122,7 +122,7 @@ pub(super) async fn run(
     let edited: Vec<String> = edited.iter().map(|edit| message::text_of(edit).to_string()).collect();
     // The model has been selected, and the other texts are messages.
     let is_fixed = |key: &str| matches!(key, "model" | "messages") || text_fields(field).contains(&key);
-    let is_ambiguous = sent.form == Form::Json && repeats_keys(&sent.begun, &request);
+    let is_ambiguous = request.is_changed();
     let mut is_changed = edited != texts || is_ambiguous;
     for (key, value) in others.iter().filter(|(key, _)| !is_fixed(key)) {
         match body.get(key) {
@@ -135,32 +135,6 @@ pub(super) async fn run(
         is_changed = true;
     }
     if is_changed { places.write(sent, &request, edited) } else { Ok(()) }
-}
-
-/// Returns `true` if an object of a parsed document has a key twice: the document has more members than its value.
-fn repeats_keys(document: &[u8], value: &Json) -> bool {
-    fn members(value: &Json) -> usize {
-        match value {
-            Json::Array(list) => list.with(|items| items.iter().map(members).sum()),
-            Json::Object(object) => {
-                let mut count = 0;
-                object.for_each(|_, value| count += 1 + members(value));
-                count
-            }
-            _ => 0,
-        }
-    }
-    let (mut colons, mut is_text, mut is_escaped) = (0, false, false);
-    for byte in document {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = is_text,
-            b'"' => is_text = !is_text,
-            b':' if !is_text => colons += 1,
-            _ => {}
-        }
-    }
-    colons != members(value)
 }
 
 fn put(object: &Json, key: &str, value: Json) -> Result<(), Error> {
