@@ -242,3 +242,31 @@ async fn a_matched_stop_text_is_the_stop_sequence_of_a_message() {
         }
     }
 }
+
+/// Some services send the last text together with the end of its choice.
+#[tokio::test]
+async fn a_text_with_the_end_of_its_choice_survives_a_break_right_after_it() {
+    let window = "fn stream(event, state) { stream::window(event, state, 8, |text| text); }";
+    for filter in ["fn stream(event) { event }", window, "fn inlet(body) { body }"] {
+        let host = TestHost::new().filter("looks", filter).start().await;
+        for (broken, more) in [
+            (true, String::new()),
+            (true, chunk(&json!({}), Some("stop"))),
+            (false, "data: {\"error\":{\"message\":\"no\"}}\n\n".to_owned()),
+            (false, "data: [1]\n\n".to_owned()),
+        ] {
+            for endpoint in ENDPOINTS {
+                let events = [
+                    chunk(&json!({"content": "all "}), None),
+                    chunk(&json!({"content": "of it"}), Some("stop")),
+                    more.clone(),
+                ];
+                let reply = Reply::raw("text/event-stream", events.concat());
+                host.upstream.reply(if broken { reply.then_cut() } else { reply });
+                let answer = ask(&host, endpoint, "hi", true).await;
+                let text = answer.body();
+                assert!(text.contains("of it"), "{filter} {endpoint} {more}: {text}");
+            }
+        }
+    }
+}

@@ -249,6 +249,12 @@ async fn streamed(
         let mut chunk = match chunk.and_then(stream::checked) {
             Ok(chunk) => chunk,
             Err(error) => {
+                // A text that came with an end was not judged yet.
+                for late in &mut late.events {
+                    if late.parts().content {
+                        filter(kernel, without_end(late), &mut collected, turn, outgoing).await?;
+                    }
+                }
                 for chunk in stream::rest(kernel, head, turn).await {
                     pass(chunk, &mut collected, turn, outgoing).await?;
                 }
