@@ -20,8 +20,6 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// The size from which a body counts toward the memory of the host, in bytes.
 const COUNTED: usize = 16 << 10;
-/// The maximum size of a small body, in bytes.
-pub(crate) const SMALL: usize = 256 << 10;
 /// The number of copies of a body that the host holds at most: as received, and as JSON.
 const COPIES: usize = 2;
 
@@ -122,10 +120,7 @@ impl ReceivedBytes {
         self.bytes += bytes;
         if self.bytes > self.threshold {
             let more = COUNTED.max(bytes);
-            match self.bytes <= SMALL {
-                true => self.held.grow_small(COPIES * more)?,
-                false => self.held.grow(COPIES * more)?,
-            }
+            self.held.grow(COPIES * more)?;
             self.threshold += more;
         }
         Ok(())

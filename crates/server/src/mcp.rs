@@ -98,6 +98,9 @@ async fn answer(
     }
 }
 
+/// The size from which the values of a message are counted, in bytes.
+const COUNTED: usize = 256 << 10;
+
 /// Reads a message completely, and counts its values toward the memory of the host. The library reports a message
 /// that is not JSON.
 ///
@@ -106,7 +109,7 @@ async fn answer(
 /// host hold too much memory.
 async fn counted(app: &App, body: Body, memory: &HeldMemory) -> Result<Body, Error> {
     let bytes = body::read(body, &BodyLimits::of(app)).await?;
-    if bytes.len() > body::SMALL {
+    if bytes.len() > COUNTED {
         // The texts that the library copies, and its values.
         memory.grow(bytes.len())?;
         if let Err(

@@ -196,7 +196,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "server.max_memory_mb",
                 Form::Whole(0, 1_048_576),
                 "0",
-                "The maximum memory of the bodies and answers of all running requests together, in megabytes; 0 is half of the memory of the machine or its container. Bodies and complete responses of services of more than 16 KiB count twice, the values of bodies 128 bytes each, collected streams of more than 64 KiB four times their size, and stored conversations that a request continues twice. Requests that exceed it are rejected with 503; bodies of up to 256 KiB may exceed it by a quarter, so that small requests are answered beside large ones.",
+                "The maximum memory of the bodies and answers of all running requests together, in megabytes; 0 is half of the memory of the machine or its container. Bodies and complete responses of services of more than 16 KiB count twice, the values of bodies 128 bytes each, collected streams of more than 64 KiB four times their size, and stored conversations that a request continues twice. Requests that exceed it are rejected with 503; requests that hold up to 512 KiB may exceed it by a quarter, so that small ones are answered beside large ones.",
                 "4096",
             ),
             it(

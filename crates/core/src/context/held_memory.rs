@@ -8,6 +8,10 @@ use std::time::Duration;
 /// The time after which a refused client should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The memory up to which a request is small, in bytes. All requests together may exceed their limit by a quarter for
+/// small ones, so that these are answered while large ones are refused.
+const SMALL: usize = 512 << 10;
+
 /// The limit of the memory that the bodies and answers of all running requests hold together. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryLimit(Option<Arc<Total>>);
@@ -53,21 +57,9 @@ impl HeldMemory {
     /// # Errors
     /// Returns an error if all requests together would exceed their limit; these bytes are not counted then.
     pub fn grow(&self, bytes: usize) -> Result<(), Error> {
-        self.grow_up_to(bytes, |most| most)
-    }
-
-    /// Counts more bytes of a small request. All requests together may exceed their limit by a quarter for these, so
-    /// that small requests are answered while large ones are refused.
-    ///
-    /// # Errors
-    /// Returns the error of [`HeldMemory::grow`].
-    pub fn grow_small(&self, bytes: usize) -> Result<(), Error> {
-        self.grow_up_to(bytes, |most| most.saturating_add(most / 4))
-    }
-
-    fn grow_up_to(&self, bytes: usize, limit: fn(usize) -> usize) -> Result<(), Error> {
         let Some(total) = &self.limit.0 else { return Ok(()) };
-        let most = limit(total.most);
+        let is_small = self.own.load(Relaxed).saturating_add(bytes) <= SMALL;
+        let most = total.most.saturating_add(if is_small { total.most / 4 } else { 0 });
         let add = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         if total.held.fetch_update(Relaxed, Relaxed, add).is_err() {
             return Err(Error::TooBusy {
@@ -97,19 +89,25 @@ mod tests {
 
     #[test]
     fn requests_share_the_limit_and_release_what_they_held() {
-        let limit = MemoryLimit::new(10);
+        const MB: usize = 1 << 20;
+        let limit = MemoryLimit::new(10 * MB);
         let (first, second) = (limit.share(), limit.share());
-        first.grow(6).unwrap();
-        let refused = second.grow(5).unwrap_err();
+        first.grow(6 * MB).unwrap();
+        let refused = second.grow(5 * MB).unwrap_err();
         assert!(matches!(refused, Error::TooBusy { .. }) && refused.is_retryable(), "{refused}");
-        second.grow(4).unwrap();
+        second.grow(4 * MB).unwrap();
         assert!(second.grow(usize::MAX).is_err());
-        assert_eq!(limit.held(), 10);
-        drop(first);
-        assert_eq!(limit.held(), 4);
-        second.grow(6).unwrap();
-        assert!(second.grow(1).is_err() && second.grow_small(3).is_err());
-        second.grow_small(2).unwrap();
+        assert_eq!(limit.held(), 10 * MB);
+        // Large requests leave a reserve to small ones.
+        let small: Vec<_> = (0..5).map(|_| limit.share()).collect();
+        for small in &small {
+            assert!(second.grow(1).is_err() && small.grow(SMALL + 1).is_err());
+            small.grow(SMALL).unwrap();
+            assert!(small.grow(1).is_err());
+        }
+        assert!(limit.share().grow(1).is_err());
+        drop((first, small));
+        assert_eq!(limit.held(), 4 * MB);
         drop(second);
         assert_eq!(limit.held(), 0);
     }
