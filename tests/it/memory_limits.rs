@@ -1,12 +1,15 @@
 //! The memory of requests is limited: that of one answer, and that of all requests together.
 
 use crate::as_clients_expect::zstd;
-use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 const LOOKS: &str = "fn stream(event) { event }\nfn outlet(body) { body }";
 const HOLDS: &str = "/*\nhold: true\n*/\nfn outlet(body) { body }";
@@ -406,4 +409,98 @@ async fn no_route_keeps_a_body_that_is_not_counted() {
     }
     assert!(routes > 100, "{routes}");
     releases_all(&host).await;
+}
+
+/// Sends the head of a chat and a part of its body.
+async fn unfinished(host: &TestHost, announced: usize, sent: usize) -> TcpStream {
+    let address = host.url("").strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {announced}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let body = chat_body(MODEL, &"y".repeat(sent)).to_string();
+    // The host may refuse the rest.
+    let _ = stream.write_all(&body.as_bytes()[..sent]).await;
+    stream
+}
+
+#[tokio::test]
+async fn unfinished_bodies_lock_out_no_small_request() {
+    let config = "[server]\nmax_memory_mb = 64\nbody_timeout_ms = 3000";
+    let host = TestHost::new().config(config).filter("looks", LOOKS).start().await;
+    host.upstream.script(|request| Reply::fitting(request, &"small ".repeat(4 << 10)));
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(unfinished(&host, 20 << 20, 7 << 20).await);
+    }
+    until("the bodies fill the memory", || async { held(&host).await.parse::<usize>().unwrap() > 50 << 20 })
+        .await;
+    // Requests and answers of up to some 100 KiB.
+    for text in ["hi".to_owned(), "x".repeat(100 << 10)] {
+        for body in [chat_body(MODEL, &text), streaming(MODEL, &text)] {
+            let answer = host.chat(&body).await;
+            assert_eq!(answer.status, 200, "{}", answer.body());
+            assert!(answer.text().contains("small"), "{}", answer.body());
+        }
+    }
+    // The bodies never end, and are refused.
+    for mut stream in open {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(answer.is_empty() || answer.contains(" 408 ") || answer.contains(" 503 "), "{answer}");
+    }
+    releases_all(&host).await;
+}
+
+#[tokio::test]
+async fn a_body_that_arrives_too_slowly_is_refused_at_every_endpoint() {
+    let host = TestHost::new().config("[server]\nbody_timeout_ms = 500").start().await;
+    host.upstream.script(|request| Reply::fitting(request, "fine"));
+    let body = |path: &str| {
+        match path {
+        "/v1/audio/transcriptions" => "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nabc".repeat(40),
+        _ => json!({"model": MODEL, "input": "hi", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]})
+            .to_string(),
+    }
+    };
+    let paths = [
+        "/v1/chat/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/api/chat",
+        "/v1/embeddings",
+        "/v1/audio/transcriptions",
+        "/v1/files",
+        "/chat/completions",
+    ];
+    let drops = paths.map(|path| {
+        let text = body(path);
+        let pieces = futures::stream::iter(text.into_bytes()).then(|byte| async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok::<_, std::io::Error>(vec![byte])
+        });
+        let kind =
+            if path.contains("audio") { "multipart/form-data; boundary=x" } else { "application/json" };
+        let request = host.request("POST", path).header("content-type", kind);
+        async move {
+            let begun = Instant::now();
+            let answer = request.body(reqwest::Body::wrap_stream(pieces)).send().await;
+            assert!(begun.elapsed() < Duration::from_secs(5), "{path}: {:?}", begun.elapsed());
+            if let Ok(answer) = answer {
+                assert_eq!(answer.status(), 408, "{path}: {}", answer.text().await.unwrap());
+            }
+        }
+    });
+    futures::future::join_all(drops).await;
+    releases_all(&host).await;
+    // One that is slow but keeps the rate.
+    let text = chat_body(MODEL, &"z".repeat(4 << 10)).to_string();
+    let pieces: Vec<Vec<u8>> = text.as_bytes().chunks(256).map(<[u8]>::to_vec).collect();
+    let pieces = futures::stream::iter(pieces).then(|piece| async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok::<_, std::io::Error>(piece)
+    });
+    let request = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
+    assert_eq!(Answer::of(request.body(reqwest::Body::wrap_stream(pieces))).await.text(), "fine");
 }

@@ -5,6 +5,7 @@ use crate::memory_limits::held;
 use crate::upstream::{Gate, Reply};
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -218,6 +219,34 @@ async fn unfinished_messages_count_toward_the_memory_of_the_host() {
     assert_eq!(client.next().await, None, "the connection is closed");
     drop(client);
     until("the memory is released", || async { held(&host).await == "0" }).await;
+}
+
+#[tokio::test]
+async fn an_unfinished_message_that_pings_keep_alive_is_closed() {
+    let host = TestHost::new().config("[server]\nbody_timeout_ms = 500").config(KEYS).start().await;
+    let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
+    let part = Frame::message(vec![b'x'; 1 << 20], OpCode::Data(Data::Text), false);
+    client.0.send(Message::Frame(part)).await.unwrap();
+    let begun = std::time::Instant::now();
+    let ended = loop {
+        tokio::select! {
+            message = client.0.next() => match message {
+                Some(Ok(Message::Pong(_))) => {}
+                other => break other,
+            },
+            () = tokio::time::sleep(Duration::from_millis(50)) => {
+                let _ = client.0.send(Message::Ping("p".into())).await;
+            }
+        }
+    };
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(format!("{ended:?}").contains("too slowly"), "{ended:?}");
+    until("the memory is released", || async { held(&host).await == "0" }).await;
+    // A connection without an unfinished message stays open.
+    let mut idle = Client::open(&host, "ann-secret-0001").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    idle.0.send(Message::Ping("p".into())).await.unwrap();
+    assert!(matches!(idle.0.next().await, Some(Ok(Message::Pong(_)))));
 }
 
 #[tokio::test]

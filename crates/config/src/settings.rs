@@ -95,6 +95,7 @@ impl Config {
             ("server.max_sockets_each", now.max_sockets_each != next.max_sockets_each),
             ("server.max_stored_mb_each", now.max_stored_mb_each != next.max_stored_mb_each),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
+            ("server.body_timeout_ms", now.body_timeout_ms != next.body_timeout_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
             ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
             ("oauth", self.oauth != other.oauth),
@@ -159,6 +160,8 @@ pub struct Server {
     pub max_stored_mb_each: u64,
     /// After so many milliseconds of silence a stream says that it is still there; 0: never.
     pub keep_alive_ms: u64,
+    /// The milliseconds for which a body or message may arrive slower than 1 KiB per second; 0: no limit.
+    pub body_timeout_ms: u64,
     /// Other names than the listen address and this machine's own under which clients find us; with none, any
     /// name where there are keys.
     pub hosts: Vec<String>,

@@ -370,6 +370,8 @@ pub enum RequestErrorKind {
     Method,
     /// A request that exceeds a size limit.
     TooLarge,
+    /// A body that arrived too slowly.
+    Timeout,
     /// A conflict with the current state.
     Conflict,
     /// A well-formed request that cannot be processed.
@@ -385,6 +387,7 @@ impl RequestErrorKind {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::Method => 405,
+            Self::Timeout => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::Unusable => 422,

@@ -1,5 +1,6 @@
 //! The body of a request: read completely, limited in size, and parsed.
 
+use crate::arrival::TooSlow;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -132,9 +133,19 @@ impl ReceivedBytes {
     }
 }
 
-fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
-    let source = std::error::Error::source(error);
-    if source.is_some_and(|source| source.to_string().contains("length limit")) {
+/// Returns the error of a body that cannot be read to its end.
+pub(crate) fn unreadable(error: &axum::Error, max_mb: u64) -> Error {
+    // Layers wrap the error of the connection.
+    let mut sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    if sources.any(|source| source.is::<TooSlow>()) {
+        return Error::Request {
+            message: format!("cannot read the request body: {error}"),
+            param: None,
+            code: Some("request_timeout"),
+            kind: RequestErrorKind::Timeout,
+        };
+    }
+    if error.to_string().contains("length limit") {
         return too_large(max_mb);
     }
     Error::invalid(format!("cannot read the request body: {error}"), None)

@@ -5,6 +5,7 @@ mod actions;
 mod address;
 mod agents;
 mod api;
+mod arrival;
 mod auth;
 mod body;
 mod credentials;

@@ -1,6 +1,7 @@
 //! Accepts connections, closes those without requests, and finishes open ones at a shutdown.
 
 use crate::address::Peer;
+use crate::arrival::TimedBody;
 use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt as _;
@@ -29,11 +30,12 @@ const PULSE: Duration = Duration::from_secs(30);
 /// The pause after a system error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until `shutdown` completes, then finishes the requests in progress.
+/// Serves until `shutdown` completes, then finishes the requests in progress. Bodies may be late by `body_timeout`.
 pub(super) async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     shutdown: impl Future<Output = ()>,
+    body_timeout: Duration,
 ) -> io::Result<()>
 where
     F: Future<Output = Response> + Send + 'static,
@@ -48,7 +50,11 @@ where
         };
         match accepted {
             Ok((stream, client)) => {
-                tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer.clone()));
+                let answer = answer.clone();
+                let answer = move |request: Request<Incoming>| {
+                    answer(request.map(|body| Body::new(TimedBody::new(body, body_timeout))))
+                };
+                tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer));
             }
             Err(error) if is_of_one(&error) => tracing::debug!("a client disconnected at once: {error}"),
             Err(error) => {
@@ -75,7 +81,7 @@ async fn connection<F>(
     watcher: Watcher,
     stream: TcpStream,
     client: SocketAddr,
-    answer: impl Fn(Request<Body>) -> F,
+    answer: impl Fn(Request<Incoming>) -> F,
 ) where
     F: Future<Output = Response> + Send + 'static,
 {
@@ -87,7 +93,7 @@ async fn connection<F>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request_flag.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer.clone());
-        answer(request.map(Body::new)).map(Ok::<_, Infallible>)
+        answer(request).map(Ok::<_, Infallible>)
     });
     let connection = watcher
         .watch(builder.serve_connection_with_upgrades(YieldingStream::new(TokioIo::new(stream)), service));
@@ -118,7 +124,12 @@ mod tests {
     async fn connections_without_a_complete_head_are_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, |_| std::future::ready(Response::default()), std::future::pending()));
+        tokio::spawn(serve(
+            listener,
+            |_| std::future::ready(Response::default()),
+            std::future::pending(),
+            HEAD,
+        ));
         for begun in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost: loc", "GET / HTTP/1.1\r\n\r\n"]
         {
             let mut stream = TcpStream::connect(address).await.unwrap();

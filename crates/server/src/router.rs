@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 use valvehouse_core::error::{Error, RequestErrorKind};
@@ -130,7 +131,8 @@ fn serve_until(
         shutdown.await;
         stopping.stop().await;
     };
-    let served = listen::serve(listener, answer, until);
+    let body_timeout = Duration::from_millis(app.config.server.body_timeout_ms);
+    let served = listen::serve(listener, answer, until, body_timeout);
     #[cfg(feature = "mcp")]
     let served = async move {
         // MCP servers stay mounted while the host serves.

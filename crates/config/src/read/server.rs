@@ -41,6 +41,7 @@ pub(super) fn server(it: &mut Reader<'_>, project: &Path) -> Server {
         max_memory_mb: it.whole("max_memory_mb"),
         max_text_mb: it.whole("max_text_mb"),
         keep_alive_ms: it.whole("keep_alive_ms"),
+        body_timeout_ms: it.whole("body_timeout_ms"),
         hosts: hosts(it),
         origins: origins(it),
         mcp_tools: it.texts("mcp_tools"),

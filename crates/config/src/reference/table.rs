@@ -214,6 +214,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "5000",
             ),
             it(
+                "server.body_timeout_ms",
+                Form::Whole(0, 3_600_000),
+                "60000",
+                "The maximum time for which the host waits for the body of a request or the rest of a WebSocket message, in milliseconds; 0 disables it. Each KiB that arrives extends it by a second, up to this time again, so that slow clients with at least 1 KiB per second finish. Others receive 408, and their connection is closed.",
+                "20000",
+            ),
+            it(
                 "server.hosts",
                 Form::Texts("list of names"),
                 "[]",

@@ -1,7 +1,7 @@
 //! The body of a passthrough request: read until its model is known, then streamed.
 
 use super::multipart::{self, Field, Scan};
-use crate::body::{BodyLimits, ReceivedBytes, counted, drain, parsed, read, too_large};
+use crate::body::{BodyLimits, ReceivedBytes, counted, drain, parsed, read, too_large, unreadable};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -268,8 +268,7 @@ fn limited(
 ) -> BoxStream<'static, Result<Bytes, Error>> {
     let (limit, mut read) = (max_mb.saturating_mul(1024 * 1024), 0_u64);
     let pieces = body.into_data_stream().map(move |piece| {
-        let piece =
-            piece.map_err(|error| Error::invalid(format!("cannot read the request body: {error}"), None))?;
+        let piece = piece.map_err(|error| unreadable(&error, max_mb))?;
         read += piece.len() as u64;
         if read > limit {
             is_too_large.store(true, Relaxed);

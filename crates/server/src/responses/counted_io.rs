@@ -2,6 +2,7 @@
 //! complete, and which passes long frames on in parts: its reader reserves memory for a whole frame as soon as its
 //! head has arrived.
 
+use crate::arrival::Arrival;
 use crate::body::ReceivedBytes;
 use std::io;
 use std::pin::Pin;
@@ -34,6 +35,11 @@ pub(super) struct CountedIo<S> {
     /// The number of bytes of the current part that have not arrived, and that of the parts after it.
     part: u64,
     rest: u64,
+    /// Set while frames of the message are missing, and for a frame that is not part of one.
+    is_continued: bool,
+    is_control: bool,
+    /// The wait for the rest of a message.
+    arrival: Arrival,
 }
 
 /// Returns the length of the head of a frame that begins with these bytes, as far as they tell it.
@@ -48,7 +54,7 @@ fn head_length(head: &[u8]) -> usize {
 }
 
 impl<S> CountedIo<S> {
-    pub(super) fn new(inner: S, memory: MemoryLimit, max_frame: u64) -> Self {
+    pub(super) fn new(inner: S, memory: MemoryLimit, max_frame: u64, arrival: Arrival) -> Self {
         let received = ReceivedBytes::new(&memory);
         Self {
             inner,
@@ -59,6 +65,9 @@ impl<S> CountedIo<S> {
             next: Vec::with_capacity(MAX_HEAD),
             part: 0,
             rest: 0,
+            is_continued: false,
+            is_control: false,
+            arrival,
         }
     }
 
@@ -70,7 +79,11 @@ impl<S> CountedIo<S> {
             (length, _) => u64::from(length),
         };
         self.rest = length;
-        if length <= PART || length > self.max_frame || self.head[0] & CONTROL != 0 {
+        self.is_control = self.head[0] & CONTROL != 0;
+        if !self.is_control {
+            self.is_continued = self.head[0] & FIN == 0;
+        }
+        if length <= PART || length > self.max_frame || self.is_control {
             (self.part, self.rest) = (length, 0);
             self.next.append(&mut self.head);
         } else {
@@ -96,6 +109,7 @@ impl<S> CountedIo<S> {
 
     /// Returns the memory of the current message, and starts the next one.
     pub(super) fn complete(&mut self) -> ReceivedBytes {
+        self.arrival.reset();
         std::mem::replace(&mut self.received, ReceivedBytes::new(&self.memory))
     }
 }
@@ -110,8 +124,17 @@ impl<S: AsyncRead + Unpin> CountedIo<S> {
     ) -> Poll<io::Result<usize>> {
         let most = most.min(buffer.remaining());
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
-        ready!(Pin::new(&mut self.inner).poll_read(context, &mut part))?;
+        if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(context, &mut part) {
+            read?;
+        } else if self.is_continued || self.part > 0 || !self.head.is_empty() {
+            let slow = ready!(self.arrival.poll_late(context));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, slow)));
+        } else {
+            return Poll::Pending;
+        }
         let count = part.filled().len();
+        // Pings extend no message.
+        self.arrival.receive(if self.is_control { 0 } else { count });
         buffer.advance(count);
         match self.received.add(count) {
             Ok(()) => Poll::Ready(Ok(count)),
@@ -179,6 +202,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedIo<S> {
 mod tests {
     use super::*;
     use futures::{SinkExt as _, StreamExt as _};
+    use std::time::Duration;
     use tokio_tungstenite::WebSocketStream;
     use tokio_tungstenite::tungstenite::Error;
     use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
@@ -191,7 +215,7 @@ mod tests {
         let config = WebSocketConfig::default().max_message_size(Some(MAX)).max_frame_size(Some(MAX));
         let open = |io, role, config| {
             WebSocketStream::from_raw_socket(
-                CountedIo::new(io, memory.clone(), MAX as u64),
+                CountedIo::new(io, memory.clone(), MAX as u64, Arrival::new(Duration::ZERO)),
                 role,
                 Some(config),
             )
@@ -235,6 +259,47 @@ mod tests {
         assert!(matches!(received, Err(Error::Capacity(_))), "{received:?}");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn pings_extend_no_unfinished_message() {
+        use tokio::io::AsyncWriteExt as _;
+        const PING: &[u8] = &[0x89, 0x80, 0, 0, 0, 0];
+        const OPEN: &[u8] = &[0x01, 0x81, 0, 0, 0, 0, b'x'];
+        const CUT: &[u8] = &[0x81, 0x82, 0, 0, 0, 0, b'x'];
+        for (begun, sends_pings, is_closed) in
+            [(OPEN, true, true), (&OPEN[..5], false, true), (CUT, false, true), (PING, true, false)]
+        {
+            let (mut client, server) = tokio::io::duplex(1 << 10);
+            let limit = Arrival::new(Duration::from_secs(60));
+            let io = CountedIo::new(server, MemoryLimit::new(64 << 20), MAX as u64, limit);
+            let mut server = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
+            client.write_all(begun).await.unwrap();
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    // A ping within a frame would be part of it.
+                    if sends_pings && client.write_all(PING).await.is_err() {
+                        break;
+                    }
+                }
+            });
+            let ended = async {
+                loop {
+                    match server.next().await {
+                        Some(Ok(message)) if message.is_ping() => {}
+                        other => break other,
+                    }
+                }
+            };
+            match tokio::time::timeout(Duration::from_secs(130), ended).await {
+                Ok(Some(Err(Error::Io(error)))) if is_closed => {
+                    assert_eq!(error.kind(), io::ErrorKind::TimedOut)
+                }
+                Err(_) if !is_closed => {}
+                other => panic!("{begun:?}: {other:?}"),
+            }
+        }
+    }
+
     /// Each of these reserves as much as it announces otherwise.
     #[tokio::test]
     async fn an_announced_frame_reserves_no_memory() {
@@ -242,7 +307,8 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1 << 10);
         let head = [&[0x81, 0xff][..], &(1_u64 << 20).to_be_bytes(), &[0; 4]].concat();
         client.write_all(&head).await.unwrap();
-        let mut server = CountedIo::new(server, MemoryLimit::new(64 << 20), 1 << 20);
+        let mut server =
+            CountedIo::new(server, MemoryLimit::new(64 << 20), 1 << 20, Arrival::new(Duration::ZERO));
         let mut bytes = [0; 64];
         let read = tokio::io::AsyncReadExt::read(&mut server, &mut bytes).await.unwrap();
         let expected = [&[0x01, 0xff][..], &PART.to_be_bytes(), &[0; 4]].concat();

@@ -3,6 +3,7 @@
 use super::counted_io::CountedIo;
 use super::endpoint::Local;
 use super::endpoint::warmed_up;
+use crate::arrival::Arrival;
 use crate::auth;
 use crate::body::ReceivedBytes;
 use crate::middleware::checks;
@@ -96,7 +97,8 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
                     .max_frame_size(Some(max))
                     .read_buffer_size(BUFFER)
                     .write_buffer_size(BUFFER);
-                let stream = CountedIo::new(TokioIo::new(stream), app.memory.clone(), max_bytes);
+                let arrival = Arrival::new(Duration::from_millis(app.config.server.body_timeout_ms));
+                let stream = CountedIo::new(TokioIo::new(stream), app.memory.clone(), max_bytes, arrival);
                 let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
                 let local = Local::new(app.memory.clone());
                 let socket =
@@ -203,6 +205,9 @@ impl Socket {
                         Some(Err(SocketError::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
                             let _ = self.refuse(too_much(&error)).await;
                             return self.close(CloseCode::Again, "the host is too busy").await;
+                        }
+                        Some(Err(SocketError::Io(error))) if error.kind() == io::ErrorKind::TimedOut => {
+                            return self.close(CloseCode::Policy, "the message arrived too slowly").await;
                         }
                         _ => return,
                     },
