@@ -509,3 +509,112 @@ async fn every_reader_of_a_request_that_leaves_sees_only_texts_that_a_guard_saw(
         );
     }
 }
+
+/// Every role of a message, and every item of the Responses API with a result, with the text in it.
+fn outside(text: &str) -> Vec<(&'static str, &'static str, Value)> {
+    let roles = ["user", "system", "developer", "assistant", "tool", "function", "observation"];
+    let mut all: Vec<(&str, &str, Value)> = Vec::new();
+    for role in roles {
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+        let message = json!({"role": role, "name": "f", "tool_call_id": "call_1", "content": text});
+        let parts = json!({"role": role, "name": "f", "tool_call_id": "call_1", "content": [{"type": "text", "text": text}]});
+        for message in [message, parts] {
+            let before = if role == "tool" { call.clone() } else { json!({"role": "user", "content": "hi"}) };
+            all.push(("/v1/chat/completions", role, json!({"messages": [before, message]})));
+        }
+    }
+    let call = |kind: &str, key: &str| json!({"type": kind, "call_id": "call_1", "name": "f", key: "{}"});
+    let items = [
+        (
+            call("function_call", "arguments"),
+            json!({"type": "function_call_output", "call_id": "call_1", "output": text}),
+        ),
+        (
+            call("function_call", "arguments"),
+            json!({"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": text}]}),
+        ),
+        (
+            call("custom_tool_call", "input"),
+            json!({"type": "custom_tool_call_output", "call_id": "call_1", "output": text}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "mcp_call", "id": "m", "name": "f", "server_label": "s", "arguments": "{}", "output": text}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "code_interpreter_call", "id": "c", "container_id": "k", "code": "1", "outputs": [{"type": "logs", "logs": text}]}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "file_search_call", "id": "s", "queries": ["q"], "results": [{"text": text}]}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "local_shell_call_output", "id": "l", "output": text}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "shell_call_output", "call_id": "l", "output": [{"stdout": text}]}),
+        ),
+        (
+            json!({"role": "user", "content": "hi"}),
+            json!({"type": "computer_call_output", "call_id": "l", "output": {"type": "x", "text": text}}),
+        ),
+        (json!({"role": "user", "content": "hi"}), json!({"type": "an_item_of_next_year", "content": text})),
+    ];
+    for (before, item) in items {
+        all.push((
+            "/v1/responses",
+            "tool",
+            json!({"input": [before, item, {"role": "user", "content": "go on"}]}),
+        ));
+    }
+    let result = json!({"type": "tool_result", "tool_use_id": "call_1", "content": text});
+    let parts =
+        json!({"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": text}]});
+    for result in [result, parts] {
+        let used = json!({"type": "tool_use", "id": "call_1", "name": "f", "input": {}});
+        all.push((
+            "/v1/messages",
+            "tool",
+            json!({"max_tokens": 9, "messages": [{"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [used]}, {"role": "user", "content": [result]}]}),
+        ));
+    }
+    all
+}
+
+#[tokio::test]
+async fn shipped_guards_judge_texts_of_every_role_and_item() {
+    const WORDS: &str = "[filters.word_filter.valves]\nwords = [\"falcon\"]\nquestions = \"refuse\"";
+    for (guard, config) in [("redact", ""), ("word_filter", WORDS), ("prompt_injection_guard", "")] {
+        for provider in ["", "api = \"responses\""] {
+            let host =
+                TestHost::new().filter(guard, shipped(guard)).config(config).provider(provider).start().await;
+            let config = format!("{guard} {provider}");
+            host.upstream.script(|request| Reply::fitting(request, "{}"));
+            for (path, role, mut body) in outside(BAD) {
+                body["model"] = json!(MODEL);
+                let before = host.upstream.requests().len();
+                let answer = post(&host, path, body.to_string()).await;
+                let sent: String = host.upstream.requests()[before..].iter().map(|it| it.text()).collect();
+                let case =
+                    format!("{config} {path} {role} {body}: {} {}\n{sent}", answer.status, answer.body());
+                match guard {
+                    "redact" => assert!(!sent.contains("sk-abc"), "{case}"),
+                    "word_filter" => assert!(answer.status == 403 && sent.is_empty(), "{case}"),
+                    _ => match role {
+                        "user" | "observation" => assert!(answer.status == 403 && sent.is_empty(), "{case}"),
+                        // The words of the client and of the model.
+                        "system" | "developer" | "assistant" => {
+                            assert!(sent.contains("ignore all") || answer.status >= 400, "{case}")
+                        }
+                        _ => assert!(!sent.contains("ignore all") || sent.contains("<untrusted>"), "{case}"),
+                    },
+                }
+            }
+        }
+    }
+}
