@@ -492,3 +492,13 @@ async fn no_text_passes_the_filters_of_a_route_beside_its_fields() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_key_with_escapes_is_named_as_the_problem() {
+    let host = TestHost::new().start().await;
+    for path in ["images/generations", "embeddings", "completions", "moderations", "rerank", "audio/speech"] {
+        let request = host.request("POST", &format!("/v1/{path}")).header("content-type", "application/json");
+        let answer = Answer::of(request.body(r#"{"mod\u0065l":"mock-1","prompt":"x","input":"x"}"#)).await;
+        answer.refused(400, "a key of the request body contains an escape");
+    }
+}

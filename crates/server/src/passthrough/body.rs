@@ -311,8 +311,13 @@ pub(super) fn with_model(body: &Bytes, own: Option<Range<usize>>, model: &str) -
 fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Error> {
     let object = std::str::from_utf8(body).ok().and_then(|_| find_model(body));
     let Some((found, count)) = object else {
-        let json = parsed(body)?;
-        let message = format!("the request body must be a JSON object, not {}", json.kind());
+        let message = match parsed(body)? {
+            // Services may read these keys, which are not searched here.
+            Json::Object(_) => {
+                "a key of the request body contains an escape; send the keys without escapes".into()
+            }
+            json => format!("the request body must be a JSON object, not {}", json.kind()),
+        };
         return Err(Error::invalid(message, None));
     };
     let value = found.clone().map(|at: Range<usize>| body[at].trim_ascii());
