@@ -173,20 +173,44 @@ pub fn folded(name: &str) -> String {
         // Some languages read these as the letter with the dot.
         'ı' => Some('i'),
         '\u{307}' => None,
-        // Invisible characters.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{180b}'..='\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}'
-        | '\u{e0000}'..='\u{e0fff}' => None,
-        letter if letter.is_control() || letter.is_whitespace() => None,
+        letter if is_invisible(letter) || letter.is_whitespace() => None,
         letter => Some(letter),
     });
     letters.collect()
+}
+
+/// Returns `true` for a character that is not visible and not a space: those of the Unicode categories Cc, Cf, Zl and
+/// Zp, and those with the property `Default_Ignorable_Code_Point`.
+pub fn is_invisible(letter: char) -> bool {
+    matches!(letter,
+        '\0'..='\x1f'
+        | '\x7f'..='\u{9f}'
+        | '\u{ad}'
+        | '\u{34f}'
+        | '\u{600}'..='\u{605}'
+        | '\u{61c}'
+        | '\u{6dd}'
+        | '\u{70f}'
+        | '\u{890}'..='\u{891}'
+        | '\u{8e2}'
+        | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{110bd}'
+        | '\u{110cd}'
+        | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 #[cfg(test)]
@@ -230,6 +254,21 @@ mod tests {
             r#"{"messages":[],"input":"","prompt":null,"system":[]}"#,
         ] {
             assert_eq!(problem(body), "fine");
+        }
+    }
+
+    #[test]
+    fn no_invisible_character_makes_another_name() {
+        let of_unicode =
+            regex::Regex::new(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]").unwrap();
+        for letter in '\0'..=char::MAX {
+            let expected = of_unicode.is_match(letter.encode_utf8(&mut [0; 4]));
+            assert_eq!(is_invisible(letter), expected, "{letter:?}");
+            if expected {
+                for name in [format!("{letter}input"), format!("in{letter}put"), format!("input{letter}")] {
+                    assert_eq!(folded(&name), "input", "{letter:?}");
+                }
+            }
         }
     }
 
