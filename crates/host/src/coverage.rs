@@ -60,12 +60,12 @@ impl Snapshot {
         }
     }
 
-    /// Returns the guards of a model's chats that do not run at another endpoint; without a model, those of
-    /// all models.
-    pub fn blind_guards(&self, endpoint: &str, model: Option<&str>) -> Vec<String> {
+    /// Returns the guards of a model's chats, and of further guards, that do not run at another endpoint; without a
+    /// model, those of all models.
+    pub fn blind_guards(&self, endpoint: &str, model: Option<(&str, &[String])>) -> Vec<String> {
         let is_blind = |id: &str| self.is_guard(id, |plugin| !plugin.covers(endpoint));
         let chains: Vec<Chain> = match model {
-            Some(name) => vec![self.select_for(name, &[]).chain],
+            Some((name, more)) => vec![self.covering(CHAT, name, more)],
             None => {
                 let all = self.plan().models.iter().map(Some).chain([None]);
                 all.map(|plan| self.select(plan, &[]).chain).collect()
@@ -81,8 +81,9 @@ impl Snapshot {
     }
 
     /// Returns the chain of an endpoint other than chats for a model.
-    pub fn covering(&self, endpoint: &str, model: &str) -> Chain {
-        self.select_named_at(endpoint, model, &[]).chain
+    /// `more` are the ids of further guards.
+    pub fn covering(&self, endpoint: &str, model: &str, more: &[String]) -> Chain {
+        self.select_named_at(endpoint, model, &[], more).chain
     }
 
     /// Returns the chain of an endpoint other than chats for a request to a provider that names no model.

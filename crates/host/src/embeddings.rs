@@ -48,7 +48,7 @@ pub(crate) async fn embed(
         ..facts
     };
     let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
-    let chain = snapshot.covering(EMBEDDINGS, &model);
+    let chain = snapshot.covering(EMBEDDINGS, &model, &[]);
     let filters =
         chain.filters().iter().filter(|filter| !callers.iter().any(|caller| caller == filter.name()));
     let chain = Chain::new(filters.cloned().collect());

@@ -19,6 +19,7 @@ mod host;
 mod temporary_files;
 mod model_list;
 mod models;
+mod named_models;
 mod offers;
 #[cfg(feature = "otlp")]
 pub mod otlp;

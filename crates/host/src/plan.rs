@@ -324,10 +324,13 @@ impl Plan {
         if !same.is_empty() {
             return same;
         }
-        // This server has one model, which answers to any name.
-        let is_only = kind == "llamacpp";
+        // The server of llama.cpp has one model, which answers to any name; OpenRouter chooses one itself for others.
+        let is_any = kind == "llamacpp"
+            || name.starts_with("openrouter/")
+            || name.starts_with('~')
+            || name.contains("@preset/");
         all(&|own| {
-            is_only || contains(&name, own) || own.strip_suffix(&name).is_some_and(|rest| rest.ends_with('/'))
+            is_any || contains(&name, own) || own.strip_suffix(&name).is_some_and(|rest| rest.ends_with('/'))
         })
     }
 

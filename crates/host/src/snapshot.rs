@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
+use valvehouse_core::chat::keys::is_invisible;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{Chain, FilterEntry};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, find_tools};
@@ -40,6 +41,8 @@ pub struct Snapshot {
     held: Vec<Arc<Plugin>>,
     /// `true` if any model lists a guard that is not global.
     lists_guards: bool,
+    /// `true` if the fields of requests may select models with other guards, or models that a provider refuses.
+    checks_fields: bool,
     /// `true` if there is a plugin that requests may enable.
     has_toggles: bool,
     /// The selection for names that are not configured.
@@ -105,6 +108,7 @@ impl Snapshot {
             everywhere: everywhere.cloned().collect(),
             held: plugins.values().filter(|plugin| !plugin.held_for.is_empty()).cloned().collect(),
             lists_guards: false,
+            checks_fields: false,
             has_toggles: plugins.values().any(|plugin| plugin.is_toggle()),
             plugins,
             problems,
@@ -121,6 +125,8 @@ impl Snapshot {
         let mut models = snapshot.plan().models.iter();
         let lists_guards = models.any(|model| snapshot.guards_of(model).next().is_some());
         snapshot.lists_guards = lists_guards;
+        let refuses = snapshot.plan().providers.iter().any(|plan| plan.refuses_unlisted);
+        snapshot.checks_fields = lists_guards || refuses;
         let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
@@ -212,7 +218,7 @@ impl Snapshot {
     }
 
     /// Returns the ids of the guards of any of these models.
-    fn guards_of_all<'a>(&'a self, models: impl Iterator<Item = &'a ModelPlan>) -> Vec<String> {
+    pub(crate) fn guards_of_all<'a>(&'a self, models: impl Iterator<Item = &'a ModelPlan>) -> Vec<String> {
         let mut guards: Vec<String> =
             models.flat_map(|model| self.guards_of(model)).map(str::to_owned).collect();
         guards.sort();
@@ -260,21 +266,21 @@ impl Snapshot {
 
     /// Returns the selection for a model name.
     pub(crate) fn select_for(&self, name: &str, filter_ids: &[String]) -> ModelSelection {
-        self.select_named_at(CHAT, name, filter_ids)
+        self.select_named_at(CHAT, name, filter_ids, &[])
     }
 
     /// Returns the selection for a model name at an endpoint. Guards of a configured model also apply to the
-    /// name that the model has at its provider.
+    /// name that the model has at its provider. `more` are the ids of further guards.
     pub(crate) fn select_named_at(
         &self,
         endpoint: &str,
         name: &str,
         filter_ids: &[String],
+        more: &[String],
     ) -> ModelSelection {
-        match self.plan().models.iter().find(|model| model.name == name) {
-            Some(model) => self.select_at(endpoint, Some(model), filter_ids),
-            None => self.select_listed(endpoint, None, &self.listed_for(name), filter_ids),
-        }
+        let model = self.plan().models.iter().find(|model| model.name == name);
+        let listed = model.map_or_else(|| self.listed_for(name), |model| model.filters.clone());
+        self.select_listed(endpoint, model, &[&listed[..], more].concat(), filter_ids)
     }
 
     pub(crate) fn select(&self, model: Option<&ModelPlan>, filter_ids: &[String]) -> ModelSelection {
@@ -391,13 +397,20 @@ impl Snapshot {
         })
     }
 
-    /// Returns a requested model with the selected filters, which must exist.
+    /// Returns `true` if the fields of requests beside `model` are checked for models: see
+    /// [`Snapshot::guards_beside`].
+    pub fn checks_fields(&self) -> bool {
+        self.checks_fields
+    }
+
+    /// Returns the model of a request with the selected filters, which must exist, and with the guards of the models
+    /// that its body selects in other fields.
     ///
     /// # Errors
-    /// Returns the error of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
-    pub fn ready_for(&self, name: &str, filter_ids: &[String]) -> Result<Ready, Error> {
+    /// Returns the error of [`Snapshot::check_filter_ids`], [`Snapshot::guards_beside`] or [`Snapshot::ready`].
+    pub fn ready_for(&self, name: &str, filter_ids: &[String], body: &Json) -> Result<Ready, Error> {
         self.check_filter_ids(filter_ids)?;
-        self.ready(name, filter_ids)
+        self.ready_with(name, filter_ids, self.guards_beside(name, body)?)
     }
 
     /// Returns a requested model with the selected filters.
@@ -405,13 +418,29 @@ impl Snapshot {
     /// # Errors
     /// Returns a request error for an unknown model.
     pub fn ready(&self, name: &str, filter_ids: &[String]) -> Result<Ready, Error> {
+        self.ready_with(name, filter_ids, Vec::new())
+    }
+
+    /// Returns a requested model with the selected filters and more guards.
+    fn ready_with(&self, name: &str, filter_ids: &[String], more: Vec<String>) -> Result<Ready, Error> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;
-            let selected = self.models.get(name);
-            return Ok(self.assemble(selected, Some(model), filter_ids, provider, None, model.facts.clone()));
+            let facts = model.facts.clone();
+            if more.is_empty() {
+                let selected = self.models.get(name);
+                return Ok(self.assemble(selected, Some(model), filter_ids, provider, None, facts));
+            }
+            let listed = [&model.filters[..], &more].concat();
+            let selected = self.select_listed(CHAT, Some(model), &listed, filter_ids);
+            return Ok(self.assemble(Some(&selected), Some(model), &[], provider, None, facts));
         }
         let (provider, upstream) = self.served.passes(name).ok_or_else(|| self.unknown(name))?;
-        let guards = self.guards_of_passed(provider.name(), upstream);
+        // Services may ignore these characters, or end the name there.
+        if self.lists_guards && name.chars().any(is_invisible) {
+            let message = "invalid model name: it contains characters that are not visible";
+            return Err(Error::invalid(message, Some("model")));
+        }
+        let guards = [self.guards_of_passed(provider.name(), upstream), more].concat();
         let guarded = (!guards.is_empty()).then(|| self.select_listed(CHAT, None, &guards, filter_ids));
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());

@@ -8,6 +8,7 @@ mod canary;
 mod clients;
 mod guards;
 mod mutations;
+mod named_models;
 mod rights;
 mod shapes;
 mod shared_secrets;

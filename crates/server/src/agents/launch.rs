@@ -75,7 +75,7 @@ impl Endpoint for Runs {
     }
 
     fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
-        agent(call.snapshot, &self.agent, &facts::requested_filters(chat.body())?)
+        agent(call.snapshot, &self.agent, chat.body())
     }
 
     fn context(&self, call: &Call<'_>, chat: &ChatRequest, _: &mut Ready, facts: &mut TurnFacts) -> Context {

@@ -2,6 +2,7 @@
 
 use super::shapes::{List, PendingAction, Run, RunState};
 use crate::api::{ApiError, JsonOf, Path, Query, Reply};
+use crate::facts;
 use crate::reply::list as as_list;
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -61,9 +62,9 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
     Ok(Reply(Agents { object: "list", data: agents }))
 }
 
-/// Returns the agent with this name, ready to run.
-pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Error> {
-    let ready = snapshot.ready_for(id, filter_ids)?;
+/// Returns the agent with this name, ready to run a request.
+pub(super) fn agent(snapshot: &Snapshot, id: &str, body: &Json) -> Result<Ready, Error> {
+    let ready = snapshot.ready_for(id, &facts::requested_filters(body)?, body)?;
     if ready.memory {
         return Ok(ready);
     }
@@ -103,7 +104,7 @@ pub(super) async fn list(
     Path(AgentPath { agent: id }): Path<AgentPath>,
     Query(query): Query<RunsQuery>,
 ) -> Result<JsonOf<List<Run>>, ApiError> {
-    agent(&app.host.snapshot(), &id, &[])?;
+    agent(&app.host.snapshot(), &id, &Json::Null)?;
     let query = RunQuery {
         agent: Some(id),
         conversation: query.chat_id,

@@ -51,7 +51,8 @@ async fn answer(app: Arc<App>, request: Request, kind: OllamaRoute) -> Response 
         let chat_request = request::read(&call.parse(&bytes)?, kind)?;
         if chat_request.is_empty {
             let model = chat_request.body.text_or_empty("model");
-            snapshot.ready_for(&model, &facts::requested_filters(&chat_request.body)?)?;
+            let body = &chat_request.body;
+            snapshot.ready_for(&model, &facts::requested_filters(body)?, body)?;
             return Ok(json_response(StatusCode::OK, &OllamaWriter::new(kind, model).loaded()));
         }
         let endpoint = Ollama { chat: chat_request.body, kind };

@@ -117,7 +117,11 @@ fn nobody_looks<'a>(snapshot: &Snapshot, outline: &Outline<'a>) -> Option<(Ready
             key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
         }
     }
-    if !(is_plain && has_messages) {
+    // Only a parsed body shows the models that other fields select.
+    let selects = |(key, value): (&str, &str)| {
+        !matches!(key, "model" | "messages") && value.starts_with(['"', '[', '{'])
+    };
+    if !(is_plain && has_messages) || (snapshot.checks_fields() && outline.fields().any(selects)) {
         return None;
     }
     // A name with escapes requires a parser.

@@ -105,7 +105,7 @@ pub(super) async fn show(
         .map(str::to_owned)
         .collect();
     // An unknown model would have an empty chain.
-    snapshot.ready_for(&model, &toggles)?;
+    snapshot.ready_for(&model, &toggles, &Json::Null)?;
     let user = query.user;
     let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
     let own = snapshot.host_parts(&model, &toggles);

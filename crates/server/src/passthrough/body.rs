@@ -192,6 +192,24 @@ impl RequestBody {
         }
     }
 
+    /// Returns the fields of the body as JSON, and those of a query and of a form that was read completely in `others`.
+    pub(super) fn fields_with(&self, query: &str) -> Result<Json, Error> {
+        let of_form = self.fields().into_iter().filter(|field| field.name != "model");
+        let of_form = of_form.map(|field| {
+            let value = &self.begun[field.value];
+            // Some services read such a field as JSON.
+            (field.name, Json::parse(value).unwrap_or_else(|_| (&*String::from_utf8_lossy(value)).into()))
+        });
+        let of_query = url::form_urlencoded::parse(query.as_bytes()).into_owned();
+        let of_query = of_query.map(|(key, value)| (key, value.into()));
+        let others: Vec<Json> = of_form.chain(of_query).map(|field| Json::from_fields([field])).collect();
+        let json = self.json()?;
+        if !others.is_empty() {
+            json.edit("others", others);
+        }
+        Ok(json)
+    }
+
     /// Replaces ranges of a completely read form with texts, in their order.
     pub(super) fn replace_texts(&mut self, edits: impl IntoIterator<Item = (Range<usize>, String)>) {
         self.length = None;

@@ -98,8 +98,15 @@ async fn answer(
     let mut sent = RequestBody::read(&parts.headers, body, &BodyLimits::of(&app), reading).await?;
     let model = model.or_else(|| sent.model());
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
+    let more = match &model {
+        Some(model) if snapshot.checks_fields() => {
+            snapshot.guards_beside(model, &sent.fields_with(parts.uri.query().unwrap_or(""))?)?
+        }
+        _ => Vec::new(),
+    };
     if parts.method == Method::POST {
-        guard::check_no_way_around(snapshot, &path, model.as_deref(), target.is_listed)?;
+        let named = model.as_deref().map(|model| (model, &more[..]));
+        guard::check_no_way_around(snapshot, &path, named, target.is_listed)?;
     }
     if let Some(model) = &model
         && (*model != target.model || sent.model().is_none())
@@ -119,7 +126,7 @@ async fn answer(
     let relayed = async {
         if let Some(at) = covered {
             let chain = match &model {
-                Some(model) => snapshot.covering(at.0, model),
+                Some(model) => snapshot.covering(at.0, model, &more),
                 None => snapshot.covering_unnamed(at.0, target.provider.name()),
             };
             if !chain.filters().is_empty() {

@@ -32,7 +32,7 @@ pub(super) fn endpoint_of(path: &str) -> Option<(&'static str, &'static str)> {
 pub(super) fn check_no_way_around(
     snapshot: &Snapshot,
     path: &str,
-    model: Option<&str>,
+    model: Option<(&str, &[String])>,
     is_listed: bool,
 ) -> Result<(), Error> {
     let (blind, how) = match path.split('/').next() {

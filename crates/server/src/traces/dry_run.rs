@@ -101,7 +101,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error>
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
     let model = chat.model();
-    let ready = snapshot.ready_for(&model, &facts::requested_filters(&body)?)?;
+    let ready = snapshot.ready_for(&model, &facts::requested_filters(&body)?, &body)?;
     let stream = chat.is_streamed();
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready, Arc::new(app.memory.share()));
     let context = facts::context(app, &facts, &body);

@@ -87,7 +87,7 @@ pub(crate) trait Endpoint: Sync {
     /// # Errors
     /// Returns a request error if the model or a filter that the request names is unknown.
     fn ready(&self, call: &Call<'_>, chat: &ChatRequest) -> Result<Ready, Error> {
-        call.snapshot.ready_for(&chat.model(), &facts::requested_filters(chat.body())?)
+        call.snapshot.ready_for(&chat.model(), &facts::requested_filters(chat.body())?, chat.body())
     }
 
     /// Returns the variables and the metadata at the start of the turn.
