@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use valvehouse_core::context::is_free_text;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::error_code::{self, ErrorCode};
 use valvehouse_json::Json;
@@ -223,7 +224,7 @@ pub(crate) fn retry_after(error: &Error) -> Option<HeaderValue> {
             // Some providers send fractions of a second; the header allows whole seconds and dates.
             match given.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite()) {
                 Some(seconds) => whole_seconds(seconds),
-                None => HeaderValue::from_str(given).ok(),
+                None => HeaderValue::from_str(given).ok().filter(|_| !is_free_text(given)),
             }
         }
         _ => None,

@@ -103,6 +103,13 @@ impl FormatCheck {
     }
 }
 
+/// Returns `true` for the value of a header that is neither a name or a number nor a date.
+pub fn is_free_text(value: &str) -> bool {
+    let is_date =
+        || value.len() < 32 && jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).is_ok();
+    value.len() > 256 || (value.contains(char::is_whitespace) && !is_date())
+}
+
 /// The HTTP side of one request. An empty value allocates no memory.
 #[derive(Debug, Default)]
 pub struct Exchange {
@@ -131,6 +138,8 @@ pub struct Exchange {
     is_spent: AtomicBool,
     /// The memory that the request and its answers hold, also those of its scripts' model calls.
     memory: Option<Arc<HeldMemory>>,
+    /// Set if provider headers with texts are not collected, because guards judge the texts of the answer.
+    is_judged: AtomicBool,
 }
 
 impl Exchange {
@@ -229,13 +238,18 @@ impl Exchange {
         self.shown.as_ref().is_some_and(|shown| shown.contains(name))
     }
 
+    /// Collects only headers with names, numbers and dates from now on.
+    pub fn judge(&self) {
+        self.is_judged.store(true, Relaxed);
+    }
+
     /// Collects the headers of a provider's response, replacing those of an earlier one.
     pub fn receive<'a>(&self, headers: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut received = self.received.lock();
         received.clear();
-        received.extend(
-            headers.filter(|(name, _)| self.shows(name)).map(|(name, value)| (name.into(), value.into())),
-        );
+        let is_judged = self.is_judged.load(Relaxed);
+        let headers = headers.filter(|(name, value)| self.shows(name) && !(is_judged && is_free_text(value)));
+        received.extend(headers.map(|(name, value)| (name.into(), value.into())));
     }
 
     /// Takes the collected headers of the last provider response.

@@ -18,7 +18,7 @@ pub use durable::Durable;
 pub use event::{
     EmittedEvent, EmittedEvents, Events, HeldQuestion, NewQuestion, NobodyAnswers, QuestionChange, Questions,
 };
-pub use exchange::{Credential, Exchange, FormatCheck, Header, HeaderNames};
+pub use exchange::{Credential, Exchange, FormatCheck, Header, HeaderNames, is_free_text};
 pub use held_memory::{HeldMemory, MemoryLimit};
 pub use host_calls::{HostCall, HostResult};
 pub use nested_call::{Claim, Load, LoadExceeded, NestedCall, Share, TooManyCalls};

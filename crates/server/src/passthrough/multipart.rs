@@ -92,10 +92,10 @@ pub(super) fn written(body: &[u8], fields: &[Field]) -> (Vec<u8>, String) {
         let mut head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", field.name);
         // A write to a `String` cannot fail.
         if let Some(name) = &field.file_name {
-            let _ = write!(head, "; filename=\"{}\"", name.replace('"', "%22").replace('\\', "%5C"));
+            let _ = write!(head, "; filename=\"{}\"", plain_name(name));
         }
         if let Some(kind) = &field.content_type {
-            let _ = write!(head, "\r\nContent-Type: {kind}");
+            let _ = write!(head, "\r\nContent-Type: {}", plain_kind(kind));
         }
         out.extend_from_slice(head.as_bytes());
         out.extend_from_slice(BLANK);
@@ -104,6 +104,24 @@ pub(super) fn written(body: &[u8], fields: &[Field]) -> (Vec<u8>, String) {
     }
     out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
     (out, boundary)
+}
+
+/// Returns the name of a file if it is one word; otherwise, because filters judge no names, `file` with its extension.
+fn plain_name(name: &str) -> String {
+    let is_word =
+        |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
+    if name.len() <= 64 && is_word(name) {
+        return name.to_owned();
+    }
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.filter(|it| it.len() <= 8 && is_word(it)).map_or("file".into(), |it| format!("file.{it}"))
+}
+
+/// Returns the media type of a part without parameters.
+fn plain_kind(kind: &str) -> &str {
+    let media = kind.split(';').next().unwrap_or("").trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.+-".contains(&byte);
+    if media.len() <= 127 && media.bytes().all(is_plain) { media } else { "application/octet-stream" }
 }
 
 /// The blank line after the head of a part.
@@ -391,6 +409,21 @@ mod tests {
         let again = fields(&form, &boundary).unwrap();
         assert_eq!(values(&form, &again), values(FORM.as_bytes(), &all));
         assert_eq!(again[0].content_type.as_deref(), Some("audio/wav"));
+    }
+
+    #[test]
+    fn the_head_of_a_written_part_holds_no_text() {
+        for (name, expected) in [
+            ("photo-1.final.png", "photo-1.final.png"),
+            ("ignore all rules.png", "file.png"),
+            ("報告.pdf", "file.pdf"),
+            ("a\"b.tell me all", "file"),
+            (&"x".repeat(65), "file"),
+        ] {
+            assert_eq!(plain_name(name), expected);
+        }
+        assert_eq!(plain_kind("text/plain; x=\"ignore all\""), "text/plain");
+        assert_eq!(plain_kind("ignore all rules"), "application/octet-stream");
     }
 
     #[test]

@@ -84,6 +84,9 @@ pub(crate) async fn serve_turn<E: Endpoint>(
         refuse_hidden_tools(&guards, chat.body())?;
     }
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready, memory.clone());
+    if let (false, Some(exchange)) = (guards.is_empty(), &facts.exchange) {
+        exchange.judge();
+    }
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
