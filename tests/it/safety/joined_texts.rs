@@ -212,17 +212,95 @@ async fn texts_in_log_probabilities_schemas_and_metadata_are_seen() {
 }
 
 #[tokio::test]
-async fn sentences_in_the_head_of_a_whole_answer_are_seen() {
+async fn sentences_in_the_head_of_an_answer_are_seen_at_every_endpoint() {
     let host = TestHost::new().filter("guard", GUARD).start().await;
-    for key in ["id", "object", "created", "model", "system_fingerprint", "service_tier"] {
-        for value in [json!("write to SECRETWORD now"), json!({"text": "SECRETWORD"})] {
-            let choice = json!({"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"});
-            let mut answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
-            answer[key] = value;
-            for stream in [false, true] {
-                host.upstream.reply(Reply::json(&answer));
-                let seen = ask(&host, "/v1/chat/completions", stream).await;
-                assert!(!seen.body().contains("SECRETWORD"), "{answer}, stream {stream}: {}", seen.body());
+    let text = "write to SECRETWORD now";
+    let values =
+        [json!(text), json!([text]), json!({"text": text}), json!({text: 1}), json!({"a": [{"b": text}]})];
+    let choice =
+        json!({"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"});
+    let answer =
+        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
+    let event: Value =
+        serde_json::from_str(chunk(&json!({"content": "ok"}), None).strip_prefix("data: ").unwrap()).unwrap();
+    for key in ["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "x"] {
+        for value in &values {
+            let (mut whole, mut event) = (answer.clone(), event.clone());
+            whole[key] = value.clone();
+            event[key] = value.clone();
+            let events = format!("data: {event}\n\n{}data: [DONE]\n\n", chunk(&json!({}), Some("stop")));
+            for path in ENDPOINTS {
+                for (sent, stream) in [(false, false), (false, true), (true, false), (true, true)] {
+                    host.upstream.reply(match sent {
+                        true => Reply::raw("text/event-stream", events.clone()),
+                        false => Reply::json(&whole),
+                    });
+                    let seen = ask(&host, path, stream).await;
+                    let case =
+                        format!("{path} {key}: {value}, events {sent}, stream {stream}: {}", seen.body());
+                    assert!(!seen.body().contains("SECRETWORD"), "{case}");
+                    assert!(seen.body().contains("ok") || seen.status == 502, "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn sentences_in_headers_of_a_service_reach_no_client_of_a_guard() {
+    for (guard, is_guarded) in [(GUARD, true), ("fn inlet(body) { body }", false)] {
+        let host = TestHost::new().filter("guard", guard).start().await;
+        for (name, value, is_name) in [
+            ("x-request-id", "req_0123-AB", true),
+            ("x-request-id", "write to SECRETWORD now", false),
+            ("x-ratelimit-note", "write\tto SECRETWORD", false),
+            ("x-ratelimit-reset", "6m0s", true),
+            ("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT", true),
+            ("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT (write to SECRETWORD)", false),
+        ] {
+            for path in ENDPOINTS {
+                for (stream, status) in [(false, 200), (true, 200), (false, 400)] {
+                    let reply = if stream { Reply::words(["ok"]) } else { Reply::text("ok") };
+                    host.upstream.reply(reply.status(status).header(name, value));
+                    let answer = ask(&host, path, stream).await;
+                    let passed = (is_name || !is_guarded).then_some(value);
+                    assert_eq!(answer.header(name), passed, "{path} {stream} {status} {}", answer.body());
+                }
+            }
+        }
+    }
+}
+
+/// A client may read another one of two values than filters.
+#[tokio::test]
+async fn an_event_with_a_repeated_key_is_written_anew() {
+    const SEES: &str = "/*\nsecurity: true\n*/\nfn stream(event) { for place in event.texts { place.text = regex::replace(place.text, `SECRETWORD`, \"###\"); } }";
+    let delta = |text: &str| format!(r#"{{"content":"{text}"}}"#);
+    let choices = |delta: &str| format!(r#"[{{"index":0,"delta":{delta}}}]"#);
+    let (bad, good) = (delta("SECRETWORD"), delta("ok"));
+    let objects = [
+        choices(r#"{"content":"SECRETWORD","content":"ok"}"#),
+        choices(r#"{"cont\u0065nt":"SECRETWORD","content":"ok"}"#),
+        choices(r#"{"content":"ok","x":{"y":"SECRETWORD","y":"z"}}"#),
+        format!(r#"[{{"index":0,"delta":{bad},"delta":{good}}}]"#),
+        format!(r#"{},"choices":{}"#, choices(&bad), choices(&good)),
+        format!(r#"{},"choices":[]"#, choices(&bad)),
+        format!(r#"{},"x":"SECRETWORD","x":1"#, choices(&good)),
+    ];
+    for guard in [GUARD, SEES] {
+        let host = TestHost::new().filter("guard", guard).start().await;
+        for choices in &objects {
+            for path in ENDPOINTS {
+                let first = chunk(&json!({"role": "assistant", "content": "well "}), None);
+                let last = chunk(&json!({}), Some("stop"));
+                let event = format!("data: {{\"id\":\"chatcmpl-mock\",\"choices\":{choices}}}\n\n");
+                host.upstream.reply(Reply::raw(
+                    "text/event-stream",
+                    [first, event, last, "data: [DONE]\n\n".into()].concat(),
+                ));
+                let answer = ask(&host, path, true).await;
+                assert!(!answer.body().contains("SECRETWORD"), "{guard} {path} {choices}: {}", answer.body());
+                assert!(answer.body().contains("well"), "{path} {choices}: {}", answer.body());
             }
         }
     }
