@@ -255,7 +255,7 @@ impl Rewrite<'_> {
             }
             Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
                 self.expression(&mut pair.lhs);
-                // The rest of a chain is no expression of its own.
+                // The rest of a chain is not an expression of its own.
                 match &mut pair.rhs {
                     rest @ (Expr::Dot(..) | Expr::Index(..)) => {
                         self.has_changed |= chains::detach(rest);

@@ -257,6 +257,18 @@ fn a_part_of_a_list_is_a_range() {
         ("let f = |t| t[1..3]; f.call(\"hello\")", r#""el""#),
         ("body.list = [1, 2, 3]; let l = body.list; l[1..3]", "[2,3]"),
         ("let n = 10; n[1..=2]", "1"),
+        (
+            "let t = \"hello\"; let f = |t| [t[-2..], t[-4..-1], t[1..-1], t[-9..2], t[4..2]]; f.call(t)",
+            r#"["lo","ell","ell","he",""]"#,
+        ),
+        (
+            "let l = text::words(\"a b c d\"); [l[-2..], l[1..-1], l[-9..1], l[9..], l[-2..=-1]]",
+            r#"[["c","d"],["b","c"],["a"],[],["c","d"]]"#,
+        ),
+        (
+            "body.text = \"hello\"; let t = body.text; [t[-2..], body.text[-2..], t[0..=1]]",
+            r#"["lo","lo","he"]"#,
+        ),
     ] {
         let text = format!("fn inlet(body) {{ body.out = made(body); body }} fn made(body) {{ {code} }}");
         assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
