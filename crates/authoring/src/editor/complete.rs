@@ -295,7 +295,7 @@ impl Sketch {
     }
 
     /// Returns the keys of a map that is an argument of a function of the host, or is thrown.
-    fn options_of(&self, map: usize) -> Option<reference::Options> {
+    fn options_of(&self, map: usize) -> Option<reference::FunctionOptions> {
         let before = map.checked_sub(1)?;
         if self.word(map) != "#{" {
             return None;

@@ -152,6 +152,7 @@ fn outlet(body) {
             "ceiling",
             "sqrt",
             "parse_int",
+            "int",
         ],
         example: r#"
 fn inlet(body) {

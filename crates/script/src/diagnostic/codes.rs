@@ -201,7 +201,7 @@ codes! {
     TryAsValue = "V614",
     /// A comparison of values of two kinds.
     ForeignKinds = "V615",
-    /// An operand of `&&` or `||` that is no boolean.
+    /// An operand of `&&` or `||` that is not a boolean.
     NoCondition = "V616",
     /// A call without effect whose value is discarded.
     LostResult = "V617",

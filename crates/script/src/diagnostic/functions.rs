@@ -60,7 +60,9 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
             "write `throw \"why\"`; in a hook, `deny(\"why\", 403)` refuses the request"
         }
         "any" => "write `list.some(|x| …)`",
-        "reversed" => "write `let back = list.copy(); back.reverse();`",
+        "reversed" => {
+            "write `let back = list.copy(); back.reverse();`; of a text, `let back = text.to_chars();`"
+        }
         "list" => "write an array as `[a, b]`; `map.keys()` and `text.split(\",\")` return arrays",
         "dict" => "write a map as `#{ key: value }`",
         "bool" => "compare it: `x != ()`, `x != \"\"`, `!empty(x)`",
@@ -70,8 +72,9 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "sleep" => "write time::sleep(milliseconds)",
         "gather" => "write parallel([|| …, || …])",
         "create_task" => "write parallel([|| …, || …]) for calls that wait at the same time",
-        "int" | "to_int" => "write `parse_int(text)`",
-        "float" | "to_float" => "write `parse_float(text)`",
+        "int" | "to_int" => "write `parse_int(text)`; of a number, `x.to_int()`",
+        "float" | "to_float" => "write `parse_float(text)`; of a number, `x.to_float()`",
+        "rsplit" => "write `let parts = text.split(\":\");`, whose last part is `parts.pop()`",
         _ => return None,
     })
 }

@@ -1,9 +1,10 @@
 //! Infers the kinds that expressions always have from their syntax.
 
-use super::truths::is_boolean_call;
+use crate::reference::{self, Type};
 use crate::value::dynamic_of;
 use rhai::{ASTFlags, Dynamic, Expr, FnCallExpr, ScriptFuncDef, Stmt, StmtBlock};
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
@@ -247,6 +248,31 @@ impl<'a> Kinds<'a> {
             _ => Guess::Unknown,
         }
     }
+}
+
+/// Operators that return a boolean for any values.
+const COMPARING: [&str; 7] = ["<", "<=", ">", ">=", "==", "!=", "!"];
+
+/// Returns `true` if a call always returns a boolean, unless the script has a function of this name.
+pub(super) fn is_boolean_call(call: &FnCallExpr) -> bool {
+    static ALL: OnceLock<HashSet<(&str, &str)>> = OnceLock::new();
+    if call.op_token.is_some() {
+        // `in` is a call of `contains`.
+        return COMPARING.contains(&&*call.name) || call.name == "contains";
+    }
+    let module = match call.namespace.path.as_slice() {
+        [] => "",
+        [module] => module.name.as_str(),
+        _ => return false,
+    };
+    let all = ALL.get_or_init(|| {
+        let named =
+            |function: &'static reference::Function| (function.module.as_str(), function.name.as_str());
+        let others = reference::functions().iter().filter(|function| function.returns != Type::Boolean);
+        let others: HashSet<_> = others.map(named).collect();
+        reference::functions().iter().map(named).filter(|name| !others.contains(name)).collect()
+    });
+    all.contains(&(module, call.name.as_str()))
 }
 
 /// Returns the two sides of `a.b`.

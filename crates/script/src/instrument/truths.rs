@@ -4,38 +4,11 @@
 //! Rhai's `if`, `while`, `&&`, `||` and `!` only accept booleans. Where the syntax does not prove one, a step converts
 //! the value.
 
-use super::kinds::{Kinds, ValueKind};
+use super::kinds::{Kinds, ValueKind, is_boolean_call};
 use crate::package::is_empty;
-use crate::reference::{self, Type};
 use crate::{budget, standard};
 use rhai::{Dynamic, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, ImmutableString, Stmt};
 use std::collections::HashSet;
-use std::sync::OnceLock;
-
-/// Operators that return a boolean for any values.
-const COMPARING: [&str; 7] = ["<", "<=", ">", ">=", "==", "!=", "!"];
-
-/// Returns `true` if a call always returns a boolean, unless the script has a function of this name.
-pub(super) fn is_boolean_call(call: &FnCallExpr) -> bool {
-    static ALL: OnceLock<HashSet<(&str, &str)>> = OnceLock::new();
-    if call.op_token.is_some() {
-        // `in` is a call of `contains`.
-        return COMPARING.contains(&&*call.name) || call.name == "contains";
-    }
-    let module = match call.namespace.path.as_slice() {
-        [] => "",
-        [module] => module.name.as_str(),
-        _ => return false,
-    };
-    let all = ALL.get_or_init(|| {
-        let named =
-            |function: &'static reference::Function| (function.module.as_str(), function.name.as_str());
-        let others = reference::functions().iter().filter(|function| function.returns != Type::Boolean);
-        let others: HashSet<_> = others.map(named).collect();
-        reference::functions().iter().map(named).filter(|name| !others.contains(name)).collect()
-    });
-    all.contains(&(module, call.name.as_str()))
-}
 
 /// Returns `true` for `!x`.
 pub(super) fn is_not(call: &FnCallExpr) -> bool {

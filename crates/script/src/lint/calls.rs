@@ -6,7 +6,7 @@ use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
-use crate::reference::{self, Options};
+use crate::reference;
 use crate::source::{Kind, SourceFile};
 use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
@@ -182,7 +182,7 @@ fn unknown_options(view: &View<'_>, call: &FnCallExpr) -> Vec<Diagnostic> {
         return Vec::new();
     }
     let function = if module.is_empty() { call.name.to_string() } else { format!("{module}::{}", call.name) };
-    let options = reference::options_of(&function).filter(|options: &Options| options.is_closed);
+    let options = reference::options_of(&function).filter(|options| options.is_closed);
     let Some((options, Some(Expr::Map(map, _)))) =
         options.map(|options| (options, call.args.get(options.at)))
     else {

@@ -230,6 +230,10 @@ fn method_of_others(view: &View<'_>, kinds: &Kinds<'_>, chain: &Expr) -> Option<
     {
         return None;
     }
+    // A part of a text is taken like that of a list.
+    if kind == ValueKind::Text && call.name == "extract" {
+        return None;
+    }
     let named = reference::functions().iter().filter(|one| one.module.is_empty() && one.name == *call.name);
     let receivers: Vec<Type> = named.filter_map(|one| Some(one.params.first()?.kind)).collect();
     let takes = |of: &Type| match of {

@@ -12,6 +12,7 @@ use valvehouse_json::Json;
 const CHANGING: [&str; 8] = ["push", "insert", "append", "remove", "set", "mixin", "clear", "retain"];
 /// Functions and methods that return whole numbers.
 const COUNTING: [&str; 5] = ["len", "count", "parse_int", "to_int", "unix"];
+const ROUNDING: [&str; 3] = ["round", "floor", "ceiling"];
 /// Properties that are whole numbers.
 const COUNTS: [&str; 3] = ["prompt_tokens", "completion_tokens", "total_tokens"];
 
@@ -26,6 +27,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         let wholes = Wholes::of(function, valves);
         tree::each(&function.statements, &mut |node, _| {
             problems.extend(lost_in_call(view, &kinds, node));
+            problems.extend(shown_with_fraction(view, node));
             problems.extend(wholes.lost_fraction(node).map(|position| {
                 let message = "`/` of two whole numbers drops the fraction: `3 / 2` is 1";
                 let problem = view.problem(Code::LostFraction, position, message);
@@ -59,6 +61,23 @@ fn lost_in_call(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Di
         format!("`{}` changes its own copy of `{name}`: lists and maps are passed by value", call.name);
     let help = format!("return it: end the function with `{param}`, and write `{name} = {}(…);`", call.name);
     Some(view.problem(Code::LostAssignment, position, message).help(help))
+}
+
+/// Reports `${round(x)}`, which shows `3.0`.
+fn shown_with_fraction(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let Node::Expr(Expr::InterpolatedString(parts, _)) = node else { return None };
+    let rounds = |part: &&Expr| {
+        let (root, links) = tree::chain(part);
+        match (root, links.last()) {
+            (_, Some(Link::Call(call))) => ROUNDING.contains(&&*call.name) && call.args.is_empty(),
+            (Expr::FnCall(call, _), None) => ROUNDING.contains(&&*call.name) && call.args.len() == 1,
+            _ => false,
+        }
+    };
+    let part = parts.iter().find(rounds)?;
+    let message = "a rounded float is shown with a fraction: `3.0`";
+    let problem = view.problem(Code::ForeignKinds, tree::chain(part).0.position(), message);
+    Some(problem.help("write `x.round().to_int()`, or `text::fixed(x, 0)`"))
 }
 
 /// Returns `true` if a function changes the list or map in this parameter.
@@ -165,10 +184,13 @@ impl<'a> Wholes<'a> {
     fn lost_fraction(&self, node: Node<'_>) -> Option<Position> {
         if let Node::Expr(chain @ Expr::Dot(..)) = node {
             let (root, links) = tree::chain(chain);
-            let rounds = matches!(&links[..], [Link::Call(call), ..] if ["round", "floor", "ceiling"].contains(&&*call.name));
+            let rounds = matches!(&links[..], [Link::Call(call), ..] if ROUNDING.contains(&&*call.name));
             return self.quotient(root).filter(|_| rounds);
         }
         let (call, false, _) = tree::call(node)? else { return None };
+        if let [only] = &call.args[..] {
+            return self.quotient(only).filter(|_| ROUNDING.contains(&&*call.name));
+        }
         let is_fixed = |call: &FnCallExpr| call.name == "fixed" && tree::module_of(call) == "text";
         let [first, _] = &call.args[..] else { return None };
         let is_meant = is_fixed(call) || call.op_token.is_some() && call.name == "*";

@@ -65,8 +65,8 @@ pub(super) mod functions {
     }
 
     /// Returns the number of a digit, an element of a text.
-    #[rhai_fn(global, return_raw)]
-    pub fn parse_int(digit: char) -> RhaiResultOf<INT> {
+    #[rhai_fn(global, name = "parse_int", name = "int", return_raw)]
+    pub fn parse_digit(digit: char) -> RhaiResultOf<INT> {
         digit.to_digit(10).map(INT::from).ok_or_else(|| error(format!("parse_int: `{digit}` is not a digit")))
     }
 

@@ -18,7 +18,7 @@ pub use function::{
     Function, FunctionOrigin, Param, Registration, functions, registered_with, registrations,
 };
 pub use handle::{Form, Handle, Word, handle, handles, members};
-pub use options::{Options, options_of};
+pub use options::{FunctionOptions, options_of};
 pub use script::{
     CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
     VALVE_KEYS, entries, entry, frontmatter,

@@ -5,7 +5,7 @@ use crate::value::Type;
 
 /// The option map of a function.
 #[derive(Clone, Copy)]
-pub struct Options {
+pub struct FunctionOptions {
     /// The index of the argument that is the map.
     pub at: usize,
     keys: &'static [&'static [KeyDoc]],
@@ -13,7 +13,7 @@ pub struct Options {
     pub is_closed: bool,
 }
 
-impl Options {
+impl FunctionOptions {
     /// Returns the keys that the map may have.
     pub fn keys(self) -> Vec<&'static KeyDoc> {
         self.keys.iter().copied().flatten().collect()
@@ -29,31 +29,31 @@ impl Options {
 }
 
 /// Returns the options of a function, such as `http::get`, or of `throw`; `None` if the function takes none.
-pub fn options_of(function: &str) -> Option<Options> {
+pub fn options_of(function: &str) -> Option<FunctionOptions> {
     let (module, name) = function.rsplit_once("::").unwrap_or(("", function));
     let module = module.split("::").next().unwrap_or(module);
     Some(match (module, name) {
-        ("chats", "list") => Options::closed(0, &[CHATS]),
-        ("chats", "read") => Options::closed(1, &[MESSAGES]),
-        ("chats", "search") => Options::closed(1, &[FOUND]),
-        ("csv", "parse") => Options::closed(1, &[CSV_PARSE]),
-        ("csv", "write") => Options::closed(1, &[CSV_WRITE]),
-        ("files", "write") => Options::closed(2, &[FILE_WRITE]),
-        ("http", "get" | "post" | "put" | "patch" | "delete" | "head") => Options::closed(1, &[HTTP]),
-        ("http", "request") => Options::closed(2, &[HTTP]),
-        ("http", "stream") => Options::closed(1, &[HTTP, HTTP_STREAM]),
-        ("http" | "llm" | "tools", "all") | ("", "parallel") => Options::closed(1, &[PARALLEL]),
-        ("jwt", "sign") => Options::closed(2, &[JWT_SIGN]),
-        ("jwt", "verify") => Options::closed(2, &[JWT_VERIFY]),
-        ("llm", "chat" | "stream") => Options::open(0, &[CHAT]),
-        ("llm", "embed") => Options::closed(1, &[EMBED]),
-        ("memories", "search") | ("vectors", "nearest") => Options::closed(2, &[SIMILAR]),
-        ("shell", "run") => Options::closed(1, &[SHELL]),
-        ("xlsx", "write") => Options::closed(1, &[XLSX]),
-        ("", "retry") => Options::closed(0, &[RETRY]),
-        ("", "poll") => Options::closed(0, &[POLL]),
-        ("", "throw" | "error" | "deny") => Options::open(0, &[REJECTION]),
-        ("", "emit" | "ask" | "__event_emitter__" | "__event_call__") => Options::open(0, &[EVENT]),
+        ("chats", "list") => FunctionOptions::closed(0, &[CHATS]),
+        ("chats", "read") => FunctionOptions::closed(1, &[MESSAGES]),
+        ("chats", "search") => FunctionOptions::closed(1, &[FOUND]),
+        ("csv", "parse") => FunctionOptions::closed(1, &[CSV_PARSE]),
+        ("csv", "write") => FunctionOptions::closed(1, &[CSV_WRITE]),
+        ("files", "write") => FunctionOptions::closed(2, &[FILE_WRITE]),
+        ("http", "get" | "post" | "put" | "patch" | "delete" | "head") => FunctionOptions::closed(1, &[HTTP]),
+        ("http", "request") => FunctionOptions::closed(2, &[HTTP]),
+        ("http", "stream") => FunctionOptions::closed(1, &[HTTP, HTTP_STREAM]),
+        ("http" | "llm" | "tools", "all") | ("", "parallel") => FunctionOptions::closed(1, &[PARALLEL]),
+        ("jwt", "sign") => FunctionOptions::closed(2, &[JWT_SIGN]),
+        ("jwt", "verify") => FunctionOptions::closed(2, &[JWT_VERIFY]),
+        ("llm", "chat" | "stream") => FunctionOptions::open(0, &[CHAT]),
+        ("llm", "embed") => FunctionOptions::closed(1, &[EMBED]),
+        ("memories", "search") | ("vectors", "nearest") => FunctionOptions::closed(2, &[SIMILAR]),
+        ("shell", "run") => FunctionOptions::closed(1, &[SHELL]),
+        ("xlsx", "write") => FunctionOptions::closed(1, &[XLSX]),
+        ("", "retry") => FunctionOptions::closed(0, &[RETRY]),
+        ("", "poll") => FunctionOptions::closed(0, &[POLL]),
+        ("", "throw" | "error" | "deny") => FunctionOptions::open(0, &[REJECTION]),
+        ("", "emit" | "ask" | "__event_emitter__" | "__event_call__") => FunctionOptions::open(0, &[EVENT]),
         _ => return None,
     })
 }

@@ -49,7 +49,10 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 
 /// The functions that the contract promises.
 const PROMISED: &[(&str, &str)] = &[
-    ("", "uuid empty json parallel retry poll range sum max min sorted round floor ceiling sqrt parse_int"),
+    (
+        "",
+        "uuid empty json parallel retry poll range sum max min sorted round floor ceiling sqrt parse_int int",
+    ),
     ("json", "parse stringify"),
     ("csv", "parse write"),
     ("xlsx", "write"),
