@@ -1,7 +1,7 @@
 //! Adds steps to a script's functions: where the interpreter would process a value without a check of its size,
 //! where variables become shared, where Rhai silently accepts operands of different kinds, where it sorts the keys
-//! of a map literal, where it ignores an assignment, where a condition may not be a boolean, where it fails because a closure uses the variable that its
-//! chain starts with, and, for coverage, before each statement.
+//! of a map literal, where it ignores an assignment, where a condition may not be a boolean, where it fails because a
+//! closure uses the variable that its chain starts with, and, for coverage, before each statement.
 //!
 //! Rhai does not allow a parsed function's body to be changed. A function that needs a step is replaced by one that
 //! runs a changed copy of its body, which is stored separately; all other functions are unchanged.

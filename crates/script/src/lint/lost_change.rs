@@ -4,7 +4,7 @@
 use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{Kinds, ValueKind};
-use rhai::{Expr, FnCallExpr, Position, Stmt};
+use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
@@ -191,9 +191,13 @@ impl<'a> Wholes<'a> {
         if let [only] = &call.args[..] {
             return self.quotient(only).filter(|_| ROUNDING.contains(&&*call.name));
         }
-        let is_fixed = |call: &FnCallExpr| call.name == "fixed" && tree::module_of(call) == "text";
-        let [first, _] = &call.args[..] else { return None };
-        let is_meant = is_fixed(call) || call.op_token.is_some() && call.name == "*";
+        let [first, second] = &call.args[..] else { return None };
+        // `n / 10 * 10` rounds down to tens.
+        let is_percent = matches!(second, Expr::IntegerConstant(100, _) | Expr::FloatConstant(..));
+        let is_meant = match call.op_token {
+            Some(_) => call.name == "*" && is_percent,
+            None => call.name == "fixed" && tree::module_of(call) == "text",
+        };
         self.quotient(first).filter(|_| is_meant)
     }
 }

@@ -18,6 +18,9 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 pub(super) const COPY: &[&str] = &["value: &mut any", "any"];
 pub(super) const COPIES: &str = "Returns an independent copy: changes to it do not affect the original.";
+const ENSURE: &[&str] = &["map: &mut map", "path: &str", "default", "any"];
+const ENSURES: &str = "Returns the value at a path of keys; a missing value is set to the default first: \
+                       `body.ensure(\"metadata.features\", #{})`.";
 pub(super) const AT: &[&str] = &["value: &mut any", "path: &str", "any"];
 pub(super) const FINDS: &str = "Returns the value at a path of keys and indexes, \
                                 `body.at(\"messages.0.content\")`; `()` if there is none.";
@@ -209,16 +212,13 @@ pub(super) fn register(module: &mut Module) {
         .set_into_module(module, |map: &mut Map| copied(&map.json()).map(|copy| live(&copy, map.shape)));
     method("at", AT, FINDS)
         .set_into_module(module, |map: &mut Map, path: &str| live(&map.json().at_path(path), Shape::Plain));
-    method(
-        "ensure",
-        &["map: &mut map", "path: &str", "default", "any"],
-        "Returns the value at a path of keys; a missing value is set to the default first: \
-         `body.ensure(\"metadata.features\", #{})`.",
-    )
-    .set_into_module(module, |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
-        let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
-        Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
-    });
+    method("ensure", ENSURE, ENSURES).set_into_module(
+        module,
+        |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
+            let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
+            Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
+        },
+    );
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
         pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
     }
@@ -241,28 +241,26 @@ pub(super) fn register(module: &mut Module) {
         |args| Ok(args.first().map_or(Dynamic::UNIT, |map| map.flatten_clone())),
     );
     method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
-    method(
-        "ensure",
-        &["map: &mut map", "path: &str", "default", "any"],
-        "Returns the value at a path of keys, like that of live maps; lists and maps at the path become live.",
-    )
-    .set_into_module(module, |map: &mut rhai::Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
-        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-        let place = map.entry(first.into()).or_insert(Dynamic::UNIT);
-        let there = match (place.is_unit(), rest) {
-            (true, Some(_)) => Json::object(),
-            (true, None) => json_of(&default)?,
-            (false, _) => json_of(place)?,
-        };
-        *place = live(&there, Shape::Plain);
-        match rest {
-            Some(rest) => {
-                let there = there.ensure_path(rest, json_of(&default)?).map_err(misplaced)?;
-                Ok(live(&there, Shape::Plain))
+    method("ensure", ENSURE, ENSURES)
+        // Lists and maps at the path become live, so that a change of the returned one is a change of the map.
+        .set_into_module(module, |map: &mut rhai::Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
+            let (first, rest) =
+                path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+            let place = map.entry(first.into()).or_insert(Dynamic::UNIT);
+            let there = match (place.is_unit(), rest) {
+                (true, Some(_)) => Json::object(),
+                (true, None) => json_of(&default)?,
+                (false, _) => json_of(place)?,
+            };
+            *place = live(&there, Shape::Plain);
+            match rest {
+                Some(rest) => {
+                    let there = there.ensure_path(rest, json_of(&default)?).map_err(misplaced)?;
+                    Ok(live(&there, Shape::Plain))
+                }
+                None => Ok(place.clone()),
             }
-            None => Ok(place.clone()),
-        }
-    });
+        });
     method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
         Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
     });
