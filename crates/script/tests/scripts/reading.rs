@@ -198,7 +198,7 @@ async fn an_http_stream_is_read_by_lines_events_and_chunks() {
         ),
         ("let s = http::stream(U); `${s.status} ${s.headers[\"x-a\"]} ${s.next()}`", "201 b event: a/stop"),
         ("http::stream(U, #{ read: \"words\" })", "unknown `read`"),
-        ("http::stream(U, #{ methd: \"GET\" })", "unknown option `methd`"),
+        ("let how = #{ methd: \"GET\" }; http::stream(U, how)", "unknown option `methd`"),
     ] {
         let (url, more) = host(PARTS).await;
         more.notify_one();

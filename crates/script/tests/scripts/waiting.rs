@@ -65,7 +65,7 @@ async fn retry_repeats_a_failing_function_and_throws_the_last_error() {
     assert_eq!(run(code).await, "3");
     let last = run("let n = 0; retry(#{ times: 2, delay: 1 }, || { n += 1; throw `no ${n}` });").await;
     assert!(last.contains("no 2"), "{last}");
-    let unknown = run("retry(#{ time: 2 }, || 1);").await;
+    let unknown = run("let how = #{ time: 2 }; retry(how, || 1);").await;
     assert!(unknown.contains("unknown option `time`; did you mean `times`?"), "{unknown}");
     let budget = run("retry(#{ delay: 0 }, || { loop { } });").await;
     assert!(budget.contains("exceeded its"), "{budget}");
