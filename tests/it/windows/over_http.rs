@@ -53,7 +53,12 @@ async fn check(cases: Vec<Case>, wrong: &mut Vec<String>) {
             let request = host.request("POST", path).header("content-type", "application/json");
             let answer = Answer::of(request.body(body.to_string())).await;
             let events = events_of(answer.body());
-            let seen = texts_by_path(events.iter().map(|event| json(&event.to_string())));
+            // The nanoseconds of a time may have the digits of a removed number.
+            let untimed = events.iter().cloned().map(|mut event| {
+                event.as_object_mut().map(|event| event.remove("created_at"));
+                json(&event.to_string())
+            });
+            let seen = texts_by_path(untimed);
             let expected = case.expected();
             let text: String = events.iter().map(content).collect();
             let is_same = case.has_refusal() || text == expected.content();
