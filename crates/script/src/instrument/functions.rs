@@ -11,7 +11,7 @@ use super::rewrite::{Rewrite, is_needed};
 use super::{operators, switches, truths, writes};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
-use crate::value::set_order;
+use crate::value::{after, places, set_order};
 use crate::{budget, call, standard};
 use rhai::{
     AST, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, INT, ImmutableString, Module,
@@ -169,8 +169,7 @@ impl InstrumentedBodies {
     }
 }
 
-/// Returns a part of a list, a text, bytes or the bits of a number. In lists and texts, negative positions count from
-/// the end.
+/// Returns a part of a list, a text, bytes or the bits of a number.
 fn slice(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
     inputs: &[Expression<'_>],
@@ -182,13 +181,13 @@ fn slice(
     let exclusive = range.read_lock::<Range<INT>>().map(|range| (range.start, range.end));
     let inclusive =
         range.read_lock::<RangeInclusive<INT>>().map(|range| (*range.start(), after(*range.end())));
-    if let Some(bounds) = exclusive.or(inclusive) {
+    if let Some((start, end)) = exclusive.or(inclusive) {
         standard::check_size(context.engine(), &value)?;
         if let Ok(array) = value.as_array_ref() {
-            return Ok(array[places(bounds, array.len())].to_vec().into());
+            return Ok(array[places(start, end, array.len())].to_vec().into());
         }
         if let Ok(text) = value.as_immutable_string_ref() {
-            let places = places(bounds, text.chars().count());
+            let places = places(start, end, text.chars().count());
             return Ok(text.chars().skip(places.start).take(places.len()).collect::<String>().into());
         }
     }
@@ -198,21 +197,6 @@ fn slice(
         () => "index$get$",
     };
     context.call_native_fn_raw(function, true, &mut [&mut value, &mut range])
-}
-
-/// Returns the end of a range that includes this position. After the last position, -1, is the end.
-fn after(last: INT) -> INT {
-    if last == -1 { INT::MAX } else { last.saturating_add(1) }
-}
-
-/// Returns the positions of a range in a list of this length.
-fn places((start, end): (INT, INT), length: usize) -> Range<usize> {
-    let place = |index: INT| match usize::try_from(index) {
-        Ok(index) => index.min(length),
-        Err(_) => length.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
-    };
-    let start = place(start);
-    start..place(end).max(start)
 }
 
 fn number(inputs: &[Expression<'_>]) -> usize {

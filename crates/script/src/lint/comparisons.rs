@@ -331,7 +331,7 @@ fn foreign_property(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
     })
 }
 
-/// Reports values of other kinds as operands of `&&` and `||`, which are only converted in conditions: `a || b` is no
+/// Reports values of other kinds as operands of `&&` and `||`, which are only converted in conditions: `a || b` is not a
 /// default.
 fn no_operands<'a>(
     view: &View<'_>,

@@ -284,12 +284,7 @@ impl Options {
                 }
                 "max_bytes" => read.max_bytes = Some(max_bytes(function, &value)?),
                 unknown => {
-                    // The requests of `http::all` have those of one request.
-                    let known = waiting::known_options(if function == "http::all" {
-                        "http::request"
-                    } else {
-                        function
-                    });
+                    let known = waiting::known_options("http::request");
                     return Err(waiting::unknown_option(function, unknown, &known));
                 }
             }

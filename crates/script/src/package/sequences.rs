@@ -40,21 +40,9 @@ pub(super) mod functions {
         extreme(&context, "min", &list, Ordering::Less)
     }
 
-    /// Returns the number itself, as that of a float is rounded.
-    #[rhai_fn(global)]
-    pub fn round(x: INT) -> INT {
-        x
-    }
-
-    /// Returns the number itself, as that of a float is rounded down.
-    #[rhai_fn(global)]
-    pub fn floor(x: INT) -> INT {
-        x
-    }
-
-    /// Returns the number itself, as that of a float is rounded up.
-    #[rhai_fn(global)]
-    pub fn ceiling(x: INT) -> INT {
+    /// Returns a whole number as it is.
+    #[rhai_fn(global, name = "round", name = "floor", name = "ceiling")]
+    pub fn whole(x: INT) -> INT {
         x
     }
 

@@ -10,7 +10,7 @@ use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::executor::Job;
-use valvehouse_core::text::did_you_mean;
+use valvehouse_core::text::{nearest, suggested};
 use valvehouse_json::Json;
 
 /// The maximum pause, in milliseconds.
@@ -188,8 +188,8 @@ pub(super) fn known_options(function: &str) -> Vec<&'static str> {
 
 /// Creates the error of an option that a function does not have.
 pub(super) fn unknown_option(function: &str, name: &str, known: &[&str]) -> Box<EvalAltResult> {
-    let near = did_you_mean(name, known.iter().copied());
-    fail(function, format!("unknown option `{name}`{near}; the options are {}", known.join(", ")))
+    let near = suggested(nearest(name, known.iter().copied()));
+    fail(function, format!("unknown option `{name}`; {near}the options are {}", known.join(", ")))
 }
 
 /// The values of an option map.

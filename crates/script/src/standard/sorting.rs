@@ -1,6 +1,6 @@
 //! Sorting by a function of the script, which ends with the call's budget.
 //!
-//! Rhai's own functions ignore errors of the comparer and results that are no whole numbers: the list would stay as it
+//! Rhai's own functions ignore errors of the comparer and results that are not whole numbers: the list would stay as it
 //! is without an error.
 
 use crate::package::compared;
@@ -15,8 +15,6 @@ pub(super) enum Comparer {
     Function(FnPtr),
     /// The operator `==`.
     Equality,
-    /// The order of numbers, whole or not, and that of texts.
-    Values,
 }
 
 impl Comparer {
@@ -26,7 +24,6 @@ impl Comparer {
         match self {
             Self::Function(function) => function.call_raw(context, None, [a, b]),
             Self::Equality => context.call_native_fn_raw("==", true, &mut [&mut a, &mut b]),
-            Self::Values => Ok((compared(context.fn_name(), &a, &b)? as i64).into()),
         }
     }
 
@@ -57,8 +54,13 @@ pub(super) fn sorted_by(context: &NativeCallContext<'_>, array: Array, comparer:
         Some(keys) => order_of(&keys, &mut |a, b| compared(context.fn_name(), a, b))?,
         None => order_of(&array, &mut |a, b| compare(context, comparer, a, b))?,
     };
+    Ok(arranged(array, &order))
+}
+
+/// Returns the elements in this order of their indexes.
+fn arranged(array: Array, order: &[usize]) -> Array {
     let mut items: Vec<Option<Dynamic>> = array.into_iter().map(Some).collect();
-    Ok(order.into_iter().filter_map(|index| items.get_mut(index)?.take()).collect())
+    order.iter().filter_map(|index| items.get_mut(*index)?.take()).collect()
 }
 
 /// Sorts an array with numbers of both types, which Rhai does not sort; returns `None` for any other.
@@ -67,11 +69,11 @@ pub(super) fn sorted_numbers(context: &NativeCallContext<'_>, array: &Array) -> 
         && array.iter().any(Dynamic::is_float)
         && array.iter().all(|value| value.is_int() || value.is_float());
     is_mixed.then(|| {
-        let mut sorted = sorted_by(context, array.clone(), &Comparer::Values)?;
+        let mut order = order_of(array, &mut |a, b| compared(context.fn_name(), a, b))?;
         if context.fn_name().ends_with("_desc") {
-            sorted.reverse();
+            order.reverse();
         }
-        Ok(sorted)
+        Ok(arranged(array.clone(), &order))
     })
 }
 

@@ -219,8 +219,7 @@ fn called_instead(
 ) -> Option<Answer<Dynamic>> {
     match cost {
         Cost::Sorting => {
-            let array = args.first()?.as_array_ref().ok()?.clone();
-            let sorted = sorting::sorted_numbers(context, &array)?;
+            let sorted = sorting::sorted_numbers(context, &*args.first()?.as_array_ref().ok()?)?;
             Some(sorted.map(|array| match context.fn_name().starts_with("order") {
                 true => Dynamic::from(array),
                 false => {

@@ -25,16 +25,10 @@ impl List {
         self.array.items().iter().map(|item| self.element(item)).collect()
     }
 
-    /// Returns the elements of a range, live. As in Python, a range is truncated to the list, and a negative index
-    /// counts from the end.
+    /// Returns the elements of a range, live.
     fn slice(&self, start: INT, end: INT) -> Self {
         let items = self.array.items();
-        let place = |index: INT| match usize::try_from(index) {
-            Ok(index) => index.min(items.len()),
-            Err(_) => items.len().saturating_sub(index.unsigned_abs() as usize),
-        };
-        let (start, end) = (place(start), place(end));
-        Self::new(self.shape, items[start..end.max(start)].to_vec())
+        Self::new(self.shape, items[places(start, end, items.len())].to_vec())
     }
 
     fn position(&self, index: INT) -> Answer<usize> {
@@ -42,6 +36,22 @@ impl List {
             error(format!("index {index} is out of range: the array has {} elements", self.array.len()))
         })
     }
+}
+
+/// Returns the positions of a range in a list or text of this length. As in Python, a range is truncated to the list,
+/// and a negative index counts from the end.
+pub(crate) fn places(start: INT, end: INT, length: usize) -> Range<usize> {
+    let place = |index: INT| match usize::try_from(index) {
+        Ok(index) => index.min(length),
+        Err(_) => length.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
+    };
+    let start = place(start);
+    start..place(end).max(start)
+}
+
+/// Returns the end of a range that includes this index: `..=-1` ends with the last element.
+pub(crate) fn after(last: INT) -> INT {
+    if last == -1 { INT::MAX } else { last.saturating_add(1) }
 }
 
 pub(super) fn register(module: &mut Module) {
@@ -61,9 +71,7 @@ pub(super) fn register(module: &mut Module) {
     pure("index$get$")
         .set_into_module(module, |list: &mut List, range: Range<INT>| list.slice(range.start, range.end));
     pure("index$get$").set_into_module(module, |list: &mut List, range: RangeInclusive<INT>| {
-        // `..=-1` ends with the last element.
-        let end = if *range.end() == -1 { INT::MAX } else { range.end().saturating_add(1) };
-        list.slice(*range.start(), end)
+        list.slice(*range.start(), after(*range.end()))
     });
     pure("index$set$").set_into_module(module, |list: &mut List, index: INT, value: Dynamic| -> Answer<()> {
         let position = list.position(index)?;

@@ -29,6 +29,7 @@ pub(crate) use delegate::{
 pub use handle::{Bytes, Shape};
 pub(crate) use handle::{KernelHandle, List, Map, is_container};
 pub use kind::Type;
+pub(crate) use list::{after, places};
 pub(crate) use map::{Misspelt, property_accessors};
 pub(crate) use message::{BODY, PROPERTIES};
 pub(crate) use order::{KeyOrders, in_order_of, set as set_order};
