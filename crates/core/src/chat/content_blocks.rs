@@ -61,7 +61,8 @@ impl BlockTexts {
         let mut chunks = VecDeque::with_capacity(own.len());
         let mut rest = text.as_str();
         for item in &own {
-            let (chunk, after) = split_at(&rest[begin_of(item, rest)..], length_on(item));
+            let begin = begin_of(item, rest, rest.len() < text.len());
+            let (chunk, after) = split_at(&rest[begin..], length_on(item));
             if !is_for(item, chunk) {
                 break;
             }
@@ -207,11 +208,11 @@ pub fn length_on(item: &Json) -> usize {
     usize::try_from(length).unwrap_or(0)
 }
 
-/// Returns the position at which the text of a block begins in the rest of a message's text: blocks of thinking are
-/// paragraphs there.
-pub(super) fn begin_of(item: &Json, rest: &str) -> usize {
-    let has_text = |rest: &str| is_for(item, split_at(rest, length_on(item)).0);
-    let after_break = rest.strip_prefix(TEXT_BREAK).filter(|_| is(item, "thinking") && !has_text(rest));
+/// Returns the position at which the text of a block begins in the rest of a message's text, which is not the whole
+/// text if `is_later`: blocks of thinking are paragraphs there.
+pub(super) fn begin_of(item: &Json, rest: &str, is_later: bool) -> usize {
+    let has_text = |rest: &str| length_on(item) > 0 && is_for(item, split_at(rest, length_on(item)).0);
+    let after_break = rest.strip_prefix(TEXT_BREAK).filter(|_| is_later && is(item, "thinking"));
     if after_break.is_some_and(has_text) { TEXT_BREAK.len() } else { 0 }
 }
 

@@ -93,7 +93,8 @@ fn laid_out(message: &Json, blocks: &[Json], chunks: TextChunks) -> Vec<Json> {
         }
     }
     let texts = [("thinking", "reasoning_content"), ("text", "content")];
-    let mut rest = texts.map(|(_, key)| message.text_or_empty(key));
+    let whole = texts.map(|(_, key)| message.text_or_empty(key));
+    let mut rest = whole.clone();
     let mut calls: Vec<(usize, Json)> = message.list("tool_calls").into_iter().enumerate().collect();
     let call = |(index, call): (usize, Json)| {
         let call = call.deep_clone();
@@ -105,7 +106,7 @@ fn laid_out(message: &Json, blocks: &[Json], chunks: TextChunks) -> Vec<Json> {
         if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
             let length = block.integer("length").unwrap_or(0);
             let length = usize::try_from(length).unwrap_or(0);
-            let begin = content_blocks::begin_of(block, &rest[place]);
+            let begin = content_blocks::begin_of(block, &rest[place], rest[place].len() < whole[place].len());
             let own = &rest[place][begin..];
             let end = own.char_indices().nth(length).map_or(own.len(), |(at, _)| at);
             let (text, after) = rest[place].split_at(begin + end);
