@@ -313,6 +313,20 @@ async fn usage_comes_last_and_only_on_request() {
 }
 
 #[tokio::test]
+async fn filters_read_the_usage_of_streams_that_clients_do_not_receive() {
+    let reads = r#"fn outlet(body) { body.messages[-1].content += ` (${body.messages[-1].usage.total_tokens > 0})`; }"#;
+    let wanted = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false}}"#;
+    let unwanted = wanted.replace(r#""include_usage":true,"#, "");
+    for (body, is_sent) in [(wanted, true), (&*unwanted, false)] {
+        let kernel = answering("hello", vec![script("reads", reads)]);
+        let streamed = stream_body(&kernel, body).await;
+        assert_eq!(streamed.text(), "hello (true)|stop");
+        let has_usage = streamed.pieces.iter().any(|piece| piece.event.get("usage").is_some());
+        assert_eq!(has_usage, is_sent);
+    }
+}
+
+#[tokio::test]
 async fn stream_end_adds_text_before_the_end() {
     let closure = FilterEntry::closure("sign", Hook::StreamEnd, |ctx| {
         ctx.value = json(r#"{"text":" - the host"}"#);

@@ -31,6 +31,8 @@ struct FilterOrder {
     by_size: Hooks,
     /// Set if any filter schedules work for the time after the answer.
     leaves: bool,
+    /// Set if any filter reads the usage of answers.
+    reads_usage: bool,
 }
 
 /// The outcome of a chain.
@@ -57,6 +59,7 @@ impl Chain {
             }
         }
         sorted.leaves = filters.iter().any(|filter| filter.leaves);
+        sorted.reads_usage = filters.iter().any(|filter| filter.reads_usage);
         sorted.filters = filters;
         Self(Arc::new(sorted))
     }
@@ -85,6 +88,11 @@ impl Chain {
     /// Returns `true` if any filter schedules work for the time after the answer.
     pub fn leaves_work(&self) -> bool {
         self.0.leaves
+    }
+
+    /// Returns `true` if any filter reads the usage of answers.
+    pub fn reads_usage(&self) -> bool {
+        self.0.reads_usage
     }
 
     /// Lets the filters schedule work for the time after the answer.

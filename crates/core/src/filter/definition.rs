@@ -136,6 +136,8 @@ pub struct FilterEntry {
     pub(super) sees_failures: bool,
     /// Set if the filter schedules work for the time after the answer.
     pub(super) leaves: bool,
+    /// Set if the filter reads the usage of answers.
+    pub(super) reads_usage: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) prompt_cache: Arc<PromptCacheCounter>,
     pub(super) run: Run,
@@ -162,6 +164,7 @@ impl FilterEntry {
             failure_policy: FailurePolicy::FailClosed,
             sees_failures: false,
             leaves: false,
+            reads_usage: false,
             breaker: None,
             prompt_cache: Arc::default(),
             run,
@@ -213,6 +216,14 @@ impl FilterEntry {
     #[must_use]
     pub fn leaving(mut self, leaves: bool) -> Self {
         self.leaves = leaves;
+        self
+    }
+
+    /// Sets whether the filter reads the usage of answers. Services are asked for that of streamed answers then, and
+    /// clients that did not ask do not receive it.
+    #[must_use]
+    pub fn reading_usage(mut self, reads_usage: bool) -> Self {
+        self.reads_usage = reads_usage;
         self
     }
 

@@ -58,6 +58,8 @@ pub(super) fn is_held(turn: &Turn) -> bool {
 pub(super) struct AnswerStream {
     client: Option<Client>,
     with_usage: bool,
+    /// Set if filters read the usage, but the client did not ask for it.
+    hides_usage: bool,
     calls: Calls,
     hold: bool,
     form: Form,
@@ -99,6 +101,7 @@ impl AnswerStream {
         Self {
             client,
             with_usage,
+            hides_usage: false,
             calls,
             hold: false,
             form: Form::default(),
@@ -114,6 +117,11 @@ impl AnswerStream {
     /// Sets whether all events are held back until the complete answer is known.
     pub(super) fn hold(&mut self, hold: bool) {
         self.hold = hold;
+    }
+
+    /// Leaves out the event of the usage, for which the client did not ask.
+    pub(super) fn hide_usage(&mut self) {
+        self.hides_usage = true;
     }
 
     /// Returns `true` if the model is requested to stream its answer.
@@ -170,7 +178,7 @@ impl AnswerStream {
 
     /// Sends an event, or holds it back until the end.
     pub(super) async fn send(&mut self, mut chunk: StreamChunk) -> Result<(), Error> {
-        if !self.is_live() {
+        if !self.is_live() || (self.hides_usage && chunk.parts().is_usage_alone()) {
             return Ok(());
         }
         self.streamed = true;

@@ -6,7 +6,7 @@ use super::outgoing::{AnswerStream, choices};
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
-use crate::chat::{Outline, ending, event, message, plain, response};
+use crate::chat::{Outline, ending, event, message, plain, request, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -157,6 +157,13 @@ async fn ask(
     let wants_stream = outgoing.wants_chunks();
     if !wants_stream {
         request_body.remove("stream_options");
+    } else if kernel.chain().reads_usage() && !request::wants_usage(request_body) {
+        let options = request_body.field("stream_options").deep_clone();
+        let options = if options.is_object() { options } else { Json::object() };
+        // The object is new, so the write cannot fail.
+        options.edit("include_usage", true);
+        request_body.put("stream_options", options);
+        outgoing.hide_usage();
     }
     let provider = provider(kernel)?;
     turn.exchange().begin_call();

@@ -76,6 +76,7 @@ impl Script {
         let hooks: Hooks = self.hooks().chain(ends).collect();
         let (priority, failure_policy) = (self.priority(), self.manifest.failure_policy);
         let sees_failures = self.manifest.on_tool_error;
+        let reads_usage = self.file.text.contains("usage");
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
         let prompt_cache = self.prompt_cache.clone();
@@ -90,6 +91,7 @@ impl Script {
             .failure_policy(failure_policy)
             .seeing_failures(sees_failures)
             .leaving(leaves)
+            .reading_usage(reads_usage)
     }
 }
 
