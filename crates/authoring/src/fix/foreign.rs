@@ -5,23 +5,16 @@ use super::semantics::quoted;
 use valvehouse_script::diagnostic::{Code, Diagnostic, comprehension, signature};
 
 /// Functions of other languages that have another name here.
-const RENAMED: [(&str, &str); 17] = [
-    ("startswith", "starts_with"),
+const RENAMED: [(&str, &str); 10] = [
     ("startsWith", "starts_with"),
-    ("endswith", "ends_with"),
     ("endsWith", "ends_with"),
-    ("lower", "to_lower"),
     ("toLowerCase", "to_lower"),
-    ("upper", "to_upper"),
     ("toUpperCase", "to_upper"),
     ("includes", "contains"),
     ("has_key", "contains"),
     ("length", "len"),
     ("size", "len"),
-    ("update", "mixin"),
     ("toString", "to_string"),
-    ("int", "parse_int"),
-    ("float", "parse_float"),
     ("substr", "sub_string"),
 ];
 
@@ -34,9 +27,6 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
         }
         Code::UnknownFunction => {
             let name = spot.name_at(spot.at)?;
-            if &spot.source[name.clone()] == "enumerate" {
-                return two_variables(spot);
-            }
             let (_, new) = RENAMED.iter().find(|(old, _)| *old == &spot.source[name.clone()])?;
             Some(Fix::replace(name, new))
         }
@@ -357,21 +347,14 @@ fn conditional(spot: &Spot<'_>) -> Option<Fix> {
     })
 }
 
-/// Fixes `for i, m in enumerate(list) {`: in Rhai, the item is the first of the two variables.
+/// Fixes `for k, v in map {`.
 fn two_variables(spot: &Spot<'_>) -> Option<Fix> {
     let code = spot.code_row();
     let names = code.find("for ")? + 4;
     let within = names + code[names..].find(" in ")?;
-    let (first, second) = code[names..within].split_once(',')?;
-    let (first, second) = (first.trim_matches(['(', ' ']), second.trim_matches([')', ' ']));
-    let over = within + 4;
-    let list = code[over..].trim_start().strip_prefix("enumerate(")?;
-    let open = code.len() - list.len();
-    let end = code.rfind('{').unwrap_or(code.len());
-    let close = code[open..end].rfind(')').map(|at| open + at)?;
     let start = spot.line.start;
-    let text = format!("({second}, {first}) in {}", &spot.source[start + open..start + close]);
-    Some(Fix::replace(start + names..start + close + 1, &text))
+    let text = format!("({})", code[names..within].trim());
+    Some(Fix::replace(start + names..start + within, &text))
 }
 
 /// Fixes `{ "key": value }`.

@@ -38,9 +38,6 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
         }
         Code::ChangesInPlace => text_function(help, spot),
         Code::UnfilledText => backticks(spot),
-        Code::ForeignKinds if help.starts_with("write `push(value)`") => {
-            Some(Fix::replace(spot.word("append")?, "push"))
-        }
         Code::LostResult => in_place(help, spot),
         Code::IdleComparison if help.starts_with("assign with a single `=`") => {
             let sign = spot.sign("==")?;

@@ -85,7 +85,7 @@ fn idioms_of_other_languages_are_explained_and_fixed() {
 }
 
 /// The mistakes that authors of Python and Open WebUI make in their first hour: a name, the text that an exact help
-/// contains, the script, and its problems.
+/// contains or `works`, the script, and its problems.
 const MISTAKES: &str = include_str!("mistakes.txt");
 
 #[test]
@@ -100,13 +100,15 @@ fn mistakes_of_the_first_hour_get_the_help_that_mends_them() {
         let source = &rest[..rest.find("---").unwrap()];
         let explained = explained(source, place);
         all += 1;
-        if !explained.contains(exact) {
+        // What authors of Python write may also be right here.
+        let is_exact = if exact == "works" { explained.is_empty() } else { explained.contains(exact) };
+        if !is_exact {
             vague.push(name);
         }
         report.push_str(&format!("=== {head}\n{source}---\n{explained}"));
     }
     println!("{} of {all} mistakes get an exact help; not: {vague:?}", all - vague.len());
-    assert!(all == 138 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
+    assert!(all == 143 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
     expected(&report, MISTAKES, "mistakes.txt");
 }
 
@@ -145,7 +147,7 @@ fn applying_every_offered_fix_leaves_fewer_problems() {
     }
     for code in [
         "V101", "V103", "V104", "V204", "V213", "V301", "V304", "V502", "V601", "V606", "V608", "V612",
-        "V613", "V615", "V617",
+        "V613", "V617",
     ] {
         assert!(codes.contains(code), "no script here has a fix of {code}: {codes:?}");
     }

@@ -132,6 +132,55 @@ fn outlet(body) {
 "#,
     },
     Theme {
+        title: "Functions of Python",
+        about: "The functions and methods that scripts in Python use most, with the same results. Methods return a new \
+                value.",
+        module: "",
+        names: &[
+            "int",
+            "float",
+            "str",
+            "bool",
+            "list",
+            "reversed",
+            "enumerate",
+            "zip",
+            "any",
+            "all",
+            "items",
+            "update",
+            "extend",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "lower",
+            "upper",
+            "capitalize",
+            "title",
+            "startswith",
+            "endswith",
+            "removeprefix",
+            "removesuffix",
+            "splitlines",
+            "isdigit",
+            "count",
+            "find",
+            "join",
+        ],
+        example: r#"
+fn inlet(body) {
+    let words = body.text.lower().split();
+    for (key, value) in body.metadata ?? #{} {
+        log::info(`${key}: ${value}`);
+    }
+    if any(words.map(|word| word.startswith("http"))) {
+        log::info(", ".join(words));
+    }
+    body
+}
+"#,
+    },
+    Theme {
         title: "Values",
         about: "For lists and maps, both live values of a hook and values of the script.",
         module: "",
@@ -152,7 +201,6 @@ fn outlet(body) {
             "ceiling",
             "sqrt",
             "parse_int",
-            "int",
         ],
         example: r#"
 fn inlet(body) {

@@ -201,8 +201,8 @@ codes! {
     TryAsValue = "V614",
     /// A comparison of values of two kinds.
     ForeignKinds = "V615",
-    /// An operand of `&&` or `||` that is not a boolean.
-    NoCondition = "V616",
+    /// A time limit of a few milliseconds.
+    ShortTimeout = "V616",
     /// A call without effect whose value is discarded.
     LostResult = "V617",
     /// A division of whole numbers whose fraction is used.

@@ -6,9 +6,9 @@
 use super::handled::HandledTypes;
 use super::kinds::Kinds;
 use super::literals::Literals;
-use super::rewrite::{ADDED, CAPTURE, COMPARE, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
-use super::rewrite::{Rewrite, is_needed};
-use super::{operators, switches, truths, writes};
+use super::rewrite::{ADDED, CAPTURE, COMPARE, ENTRIES, ENTRY, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
+use super::rewrite::{ANSWER, EITHER, Rewrite, custom, is_needed};
+use super::{loops, operators, predicates, switches, truths, writes};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::value::{after, places, set_order};
@@ -60,6 +60,7 @@ impl InstrumentedBodies {
         let own: HashSet<String> =
             functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         let calls = functions.iter_fn_def().filter(|function| function.name == "call");
+        let asked = predicates::of(&functions);
         let own_calls: Vec<usize> = calls.map(|function| function.params.len()).collect();
         for original in functions.iter_fn_def() {
             let statements = statements_of(original);
@@ -76,9 +77,12 @@ impl InstrumentedBodies {
                 has_changed: false,
             };
             rewrite.block(&mut body);
-            if rewrite.has_changed {
+            let has_changed = rewrite.has_changed;
+            let is_asked = asked.contains(&*original.name) && predicates::is_doubtful(&statements, &kinds);
+            if has_changed || is_asked {
                 changed.push(original);
-                let (name, code) = (original.name.to_string(), Expr::Stmt(body.into()));
+                let (name, body) = (original.name.to_string(), Expr::Stmt(body.into()));
+                let code = if is_asked { custom(ANSWER, [body]) } else { body };
                 self.bodies.push(Body { name, code, ran: AtomicBool::new(false) });
             } else {
                 module.set_script_fn(ScriptFuncDef::clone(original));
@@ -129,9 +133,16 @@ impl InstrumentedBodies {
             switches::look(&value, cases, subject.position())?;
             Ok(value)
         });
+        engine.register_custom_syntax_with_state_raw(EITHER, parse, false, truths::either);
         engine.register_custom_syntax_with_state_raw(COMPARE, parse, false, operators::compare);
         engine.register_custom_syntax([SLICE, "$expr$", "$expr$"], false, slice)?;
         engine.register_custom_syntax([TRUTH, "$expr$"], false, truths::convert)?;
+        engine.register_custom_syntax([ANSWER, "$expr$"], false, predicates::answer)?;
+        engine.register_custom_syntax([ENTRIES, "$expr$"], false, loops::entries)?;
+        engine.register_custom_syntax([ENTRY, "$string$", "$string$"], false, |context, inputs| {
+            loops::take_apart(context, inputs);
+            Ok(Dynamic::UNIT)
+        })?;
         engine.register_custom_syntax_with_state_raw(SOURCE, parse, false, |context, inputs, target| {
             budget::forgive(OPERATIONS);
             if let Some(source) = inputs.first() {

@@ -9,8 +9,19 @@ use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
 /// Functions that always return a number.
-const COUNTING: [&str; 9] =
-    ["len", "count", "parse_int", "parse_float", "to_int", "to_float", "floor", "ceiling", "round"];
+const COUNTING: [&str; 11] = [
+    "len",
+    "count",
+    "parse_int",
+    "parse_float",
+    "int",
+    "float",
+    "to_int",
+    "to_float",
+    "floor",
+    "ceiling",
+    "round",
+];
 /// Functions of the host's modules that always return a number.
 const COUNTING_OF_HOST: [(&str, &str); 4] =
     [("time", "unix"), ("time", "unix_ms"), ("time", "elapsed_ms"), ("tokens", "count")];
@@ -175,7 +186,11 @@ impl<'a> Kinds<'a> {
         let kind = match expression {
             Expr::IntegerConstant(..) | Expr::FloatConstant(..) => Number,
             Expr::StringConstant(..) | Expr::InterpolatedString(..) | Expr::CharConstant(..) => Text,
-            Expr::BoolConstant(..) | Expr::And(..) | Expr::Or(..) => Boolean,
+            Expr::BoolConstant(..) => Boolean,
+            // The value of one of the operands.
+            Expr::And(parts, _) | Expr::Or(parts, _) => {
+                return parts.iter().map(|part| self.guess(part)).reduce(Guess::or).unwrap_or(Guess::Unknown);
+            }
             Expr::Unit(..) => Unit,
             Expr::Array(..) => Array,
             Expr::Map(..) => Map,
@@ -385,14 +400,14 @@ impl<'a> Writes<'a> {
             Stmt::For(parts, _) => {
                 let (variable, counter, flow) = &**parts;
                 self.expression(&flow.expr);
+                let names =
+                    std::iter::once(&variable.name).chain(counter.as_ref().map(|counter| &counter.name));
                 match &flow.expr {
                     Expr::FnCall(call, _) if matches!(call.name.as_str(), ".." | "..=") => {
-                        self.known.push((&variable.name, Write::Number));
+                        self.known.extend(names.map(|name| (name.as_str(), Write::Number)));
                     }
-                    _ => self.unknown.push(&variable.name),
-                }
-                if let Some(counter) = counter {
-                    self.known.push((&counter.name, Write::Number));
+                    // The second variable is the value of a key in a loop over a map.
+                    _ => self.unknown.extend(names.map(|name| name.as_str())),
                 }
                 self.inner(&flow.body);
             }

@@ -3,7 +3,7 @@
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
 use super::literals::Literals;
-use super::{chains, operators, places, switches, truths, writes};
+use super::{chains, loops, operators, places, predicates, switches, truths, writes};
 use crate::coverage::Lines;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, INT, Position, Stmt, StmtBlock};
 use std::collections::HashSet;
@@ -12,11 +12,15 @@ use std::ops::{Range, RangeInclusive};
 /// Returns `true` if one of these functions needs a step even without coverage.
 pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
     let own: HashSet<&str> = functions.iter_functions().map(|function| function.name).collect();
-    !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
+    let has_step = !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         // The walk does not enter the value of a `break`.
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..) | Stmt::BreakLoop(Some(_), ..))) => false,
+        Some(ASTNode::Stmt(Stmt::For(parts, _))) => parts.1.is_none(),
         Some(ASTNode::Stmt(statement)) if let Some(condition) = truths::condition_of(statement) => {
             truths::is_plain(condition, &own)
+        }
+        Some(ASTNode::Expr(Expr::And(parts, _) | Expr::Or(parts, _))) => {
+            parts.iter().all(|part| truths::is_plain(part, &own))
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _)))
             if truths::is_not(call) =>
@@ -33,7 +37,8 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
-    })
+    });
+    has_step || !predicates::of(functions).is_empty()
 }
 
 fn is_range(index: &Expr) -> bool {
@@ -113,10 +118,7 @@ impl Rewrite<'_> {
                 self.block(&mut flow.body);
                 self.block(&mut flow.branch);
             }
-            Stmt::For(parts, _) => {
-                self.expression(&mut parts.2.expr);
-                self.block(&mut parts.2.body);
-            }
+            Stmt::For(..) => self.repetition(statement),
             Stmt::Switch(parts, _) => {
                 self.expression(&mut parts.0);
                 // The interpreter hashes everything the value refers to, without checking a budget.
@@ -164,6 +166,23 @@ impl Rewrite<'_> {
             // Nothing in them runs.
             _ => {}
         }
+    }
+
+    /// Handles a `for`.
+    fn repetition(&mut self, statement: &mut Stmt) {
+        let may_be_over_map = loops::may_be_over_map(statement, self.kinds);
+        let Stmt::For(parts, _) = statement else { return };
+        let (item, counter, flow) = &mut **parts;
+        self.expression(&mut flow.expr);
+        self.block(&mut flow.body);
+        let Some(counter) = counter.as_ref().filter(|_| may_be_over_map) else { return };
+        self.has_changed = true;
+        let position = flow.expr.start_position();
+        let over = std::mem::replace(&mut flow.expr, Expr::Unit(Position::NONE));
+        flow.expr = custom_at(ENTRIES, [over], Dynamic::UNIT, position);
+        let names = [item.name.clone(), counter.name.clone()];
+        let entry = custom(ENTRY, names.map(|name| Expr::StringConstant(name, Position::NONE)));
+        flow.body.statements_mut().insert(0, Stmt::Expr(entry.into()));
     }
 
     /// Makes `call(…)` call the script's own function of this name, not a closure. Functions are found by their hash;
@@ -264,6 +283,15 @@ impl Rewrite<'_> {
                     last => self.expression(last),
                 }
             }
+            Expr::And(parts, position) | Expr::Or(parts, position)
+                if truths::are_doubtful(parts, self.kinds) =>
+            {
+                let (mut parts, position) = (std::mem::take(&mut **parts), *position);
+                parts.iter_mut().for_each(|part| self.expression(part));
+                let is_or = matches!(expression, Expr::Or(..));
+                *expression = custom_at(EITHER, parts, is_or.into(), position);
+                self.has_changed = true;
+            }
             Expr::And(parts, _) | Expr::Or(parts, _) | Expr::Coalesce(parts, _) => {
                 parts.iter_mut().for_each(|part| self.expression(part));
             }
@@ -297,6 +325,14 @@ pub(super) const COMPARE: &str = "compare";
 pub(super) const SLICE: &str = "slice";
 /// Converts a condition to a boolean.
 pub(super) const TRUTH: &str = "truth";
+/// Returns an operand of `&&` or `||`.
+pub(super) const EITHER: &str = "either";
+/// Converts the result of a closure to a boolean.
+pub(super) const ANSWER: &str = "answer";
+/// Replaces a map that a loop with two variables goes over by its entries.
+pub(super) const ENTRIES: &str = "entries";
+/// Gives the two variables of a loop the key and value of an entry.
+pub(super) const ENTRY: &str = "entry";
 /// Checks the value before the `?.` of an assignment.
 pub(super) const SOURCE: &str = "source";
 /// Sets the key order of a map to that of its literal.

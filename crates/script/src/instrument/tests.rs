@@ -203,7 +203,7 @@ fn conditions_follow_the_truth_values_of_python() {
         ("body.list", true),
         ("body.map", true),
         ("body.list.find(|one| one == 9)", false),
-        ("given(1)", true),
+        ("given(2)", true),
     ] {
         let no = !is_true;
         for (form, expected) in [
@@ -224,6 +224,14 @@ fn conditions_follow_the_truth_values_of_python() {
                 "let v = VALUE; [1].filter(|x| if v { true } else { false }).len()",
                 if is_true { "1" } else { "0" },
             ),
+            ("let v = VALUE; [1].filter(|x| v).len()", if is_true { "1" } else { "0" }),
+            ("[VALUE].some(|x| x)", if is_true { "true" } else { "false" }),
+            (
+                "let l = [VALUE, 1]; l.retain(|x| { if x == 1 { return false; } x }); l.len()",
+                if is_true { "1" } else { "0" },
+            ),
+            ("let v = VALUE; let n = 7; (v || n) == 7", if is_true { "false" } else { "true" }),
+            ("let v = VALUE; let n = 7; (v && n) == 7", if is_true { "true" } else { "false" }),
             ("let v = VALUE; loop { break if v { 1 } else { 2 }; }", if is_true { "1" } else { "2" }),
         ] {
             let code = form.replace("VALUE", value);
@@ -236,13 +244,54 @@ fn conditions_follow_the_truth_values_of_python() {
 }
 
 #[test]
-fn operands_that_are_values_stay_booleans() {
-    for code in ["let a = \"\"; body.out = a || body.x;", "let a = 1; body.out = a && body.x;"] {
-        let text = format!("fn inlet(body) {{ {code} body }}");
-        let body = Json::object();
-        let (answer, _) =
-            script(&text).call(Hook::Inlet, vec![value::live(&body, Shape::Plain)], &Turn::default());
-        assert!(answer.is_err(), "{code}");
+fn operands_that_are_values_are_one_of_them() {
+    for (code, expected) in [
+        ("let f = \"friend\"; body.name || f", r#""friend""#),
+        ("let a = \"\"; let z = 0; a || body.x || z", "0"),
+        ("let a = 1; a && body.x", "null"),
+        ("let a = [1]; a && a[0] > 0", "true"),
+        ("let a = [1]; (a || fails()) == a", "true"),
+        ("let a = 0; a && fails()", "0"),
+        ("let a = 5; let b = 3; let n = a > 3 && a || b; n < 9", "true"),
+        ("let l = 5; let t = body.limit || l; if t > 4 && t { t } else { 0 }", "5"),
+        ("let n = \"none\"; let f = |x| x || n; [f.call(()), f.call(2)]", r#"["none",2]"#),
+    ] {
+        let text = format!(
+            "fn fails() {{ throw 1 }} fn made(body) {{ {code} }} fn inlet(body) {{ body.out = made(body); body }}"
+        );
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+}
+
+#[test]
+fn two_variables_of_a_loop_are_key_and_value_or_element_and_position() {
+    for (over, expected) in [
+        ("same(#{ b: 1, a: 2 })", r#"["b1","a2"]"#),
+        ("body.map", r#"["y1","x2"]"#),
+        ("body.map.items()", r#"["y1","x2"]"#),
+        ("same(#{ b: 1, a: 2 }).items()", r#"["b1","a2"]"#),
+        ("same(body.map)", r#"["y1","x2"]"#),
+        ("[\"a\", \"b\"]", r#"["a0","b1"]"#),
+        ("same([\"a\", \"b\"])", r#"["a0","b1"]"#),
+        ("body.list", r#"["a0","b1"]"#),
+        ("enumerate(body.list)", r#"["0a","1b"]"#),
+        ("zip([\"a\", \"b\"], 1..3)", r#"["a1","b2"]"#),
+        ("\"ab\"", r#"["a0","b1"]"#),
+        ("5..7", r#"["50","61"]"#),
+        ("[]", "[]"),
+        ("same(#{})", "[]"),
+    ] {
+        for form in [
+            "let out = []; for (one, other) in OVER { out.push(`${one}${other}`); } out",
+            "let out = []; for (one, other) in OVER { let add = || out.push(`${one}${other}`); add.call(); } out",
+            "let out = []; for (one, other) in OVER { for (a, b) in same(#{ k: one }) { if other == 9 { continue; } out.push(`${b}${other}`); } } out",
+        ] {
+            let code = form.replace("OVER", over);
+            let text = format!(
+                "fn same(x) {{ x }} fn inlet(body) {{ body.list = [\"a\", \"b\"]; body.map = #{{ y: 1, x: 2 }};\nbody.out = made(body); body }} fn made(body) {{ {code} }}"
+            );
+            assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! all other values are true.
 //!
 //! Rhai's `if`, `while`, `&&`, `||` and `!` only accept booleans. Where the syntax does not prove one, a step converts
-//! the value.
+//! the value. Outside of conditions, `a || b` is `a` if that is true, and otherwise `b`; `a && b` is the reverse.
 
 use super::kinds::{Kinds, ValueKind, is_boolean_call};
 use crate::package::is_empty;
@@ -39,6 +39,30 @@ pub(super) fn is_plain(condition: &Expr, own: &HashSet<&str>) -> bool {
 /// Returns `true` if an expression that is used as a condition needs the step.
 pub(super) fn is_doubtful(condition: &Expr, kinds: &Kinds<'_>) -> bool {
     kinds.kind_of(condition) != Some(ValueKind::Boolean)
+}
+
+/// Returns `true` if one of these operands of `&&` or `||` may not be a boolean.
+pub(super) fn are_doubtful(operands: &[Expr], kinds: &Kinds<'_>) -> bool {
+    operands.iter().any(|operand| is_doubtful(operand, kinds))
+}
+
+/// Returns the first operand that decides `||` or `&&`, and otherwise the last.
+pub(super) fn either(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    operands: &[Expression<'_>],
+    is_or: &Dynamic,
+) -> Result<Dynamic, Box<EvalAltResult>> {
+    budget::forgive(1);
+    let decides = is_or.as_bool().unwrap_or_default();
+    let mut value = Dynamic::UNIT;
+    for operand in operands {
+        value = context.eval_expression_tree(operand)?.flatten();
+        standard::check_size(context.engine(), &value)?;
+        if is_empty(&value) != decides {
+            break;
+        }
+    }
+    Ok(value)
 }
 
 /// Converts a value to a boolean.

@@ -15,15 +15,10 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 
 /// Calls of other languages with another number of arguments, and what to write instead.
-const ELSEWHERE: [(&str, usize, &str); 8] = [
-    ("zip", 2, "write `for (item, index) in list { let other = others[index]; }`"),
+const ELSEWHERE: [(&str, usize, &str); 3] = [
     ("zip", 3, "write `for (item, index) in list { let other = others[index]; }`"),
-    ("sorted", 2, "order by a function: `list.order(|a, b| a.x - b.x)`"),
     ("max", 3, "pass a list: `max([a, b, c])`"),
     ("min", 3, "pass a list: `min([a, b, c])`"),
-    ("round", 2, "write text::fixed(number, digits)"),
-    ("pop", 1, "write `map.remove(\"key\")`, `list.remove(index)`; `pop()` removes the last element"),
-    ("pop", 2, "write `map.remove(\"key\") ?? value`"),
 ];
 
 /// Options of other libraries, and what to write instead.

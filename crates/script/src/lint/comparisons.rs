@@ -5,9 +5,12 @@ use super::tree::{self, Link, Node};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instrument::{Kinds, ValueKind};
 use crate::reference::{self, Type};
-use rhai::{Expr, Position, Stmt};
+use rhai::{Expr, INT, Position};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_json::Json;
+
+/// The least time limit, in milliseconds, that is not taken for one in seconds.
+const SHORTEST: INT = 100;
 
 pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let none = Json::object();
@@ -22,11 +25,10 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
         let kinds =
             Kinds::in_body(&function.name, &params, &function.statements, valves, users.as_ref(), &own);
-        tree::each(&function.statements, &mut |node, above| {
-            problems.extend(appended(view, &kinds, node, above));
+        tree::each(&function.statements, &mut |node, _| {
             problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));
-            problems.extend(no_operands(view, &kinds, node, above));
+            problems.extend(short_timeout(view, node));
             let Some((call, false, position)) = tree::call(node) else { return };
             let [first, second] = call.args.as_slice() else { return };
             if call.op_token.is_none() {
@@ -163,60 +165,46 @@ fn text_arithmetic(
     has_text.then(|| view.problem(Code::ForeignKinds, position, message).help(help))
 }
 
-/// Reports `list.append(value)`: `append` joins two lists.
-fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
-    let Node::Expr(Expr::MethodCall(call, position)) = node else { return None };
-    let [value] = &call.args[..] else { return None };
-    if &*call.name != "append" {
-        return None;
-    }
-    let kind = kinds.kind_of(value).filter(|kind| *kind != ValueKind::Array)?;
-    let Some(Node::Expr(chain @ Expr::Dot(..))) = above.last() else { return None };
-    let (root, links) = tree::chain(chain);
-    let is_list = match &links[..] {
-        [Link::Call(_)] => kinds.kind_of(root) == Some(ValueKind::Array),
-        [.., Link::Property(name, _), Link::Call(_)] => ["messages", "tools"].contains(name),
-        _ => false,
-    };
-    let ends_here = matches!(links.last(), Some(Link::Call(last)) if std::ptr::eq(*last, &**call));
-    (is_list && ends_here).then(|| {
-        let message = format!("`append` expects a list, got {}; the call fails here", kind.as_str());
-        view.problem(Code::ForeignKinds, *position, message).help("write `push(value)` to add one element")
-    })
-}
-
 /// Reports properties and methods of other languages that texts and lists do not have: `text.length`,
-/// `text.find("a")`, `int("5")`.
+/// `list.count(1)`.
 fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
     let of_others = || match node {
         Node::Expr(chain @ Expr::Dot(..)) => method_of_others(view, kinds, chain),
         _ => None,
     };
-    let of_form = || foreign_form(view, kinds, node);
+    let of_form = || foreign_form(view, node);
     of_known_kind(view, kinds, node)
         .or_else(of_others)
         .or_else(of_form)
         .or_else(|| foreign_property(view, node))
 }
 
-/// Reports `for (key, value) in map` and `text.split("=", 1)`, which mean something else in Python.
-fn foreign_form(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
-    match node {
-        Node::Stmt(Stmt::For(parts, position))
-            if parts.1.is_some() && kinds.kind_of(&parts.2.expr) == Some(ValueKind::Map) =>
-        {
-            let message = "the second variable of a loop over a map is a position, not the value";
-            let problem = view.problem(Code::ForeignKinds, *position, message);
-            Some(problem.help("write `for key in map { let value = map[key]; }`"))
-        }
-        Node::Expr(Expr::MethodCall(call, position)) if call.name == "split" => {
-            let [_, Expr::IntegerConstant(1, _)] = &call.args[..] else { return None };
-            let message = "`split` into at most 1 part returns the whole text";
-            let problem = view.problem(Code::ForeignKinds, *position, message);
-            Some(problem.help("the number is that of the parts: write 2 to split once"))
-        }
+/// Reports `timeout: 2`, which is meant in seconds.
+fn short_timeout(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let (call, false, _) = tree::call(node)? else { return None };
+    let options = call.args.iter().filter_map(|argument| match argument {
+        Expr::Map(options, _) => Some(&options.0),
         _ => None,
-    }
+    });
+    let (_, value) = options.flatten().find(|(key, _)| key.name == "timeout")?;
+    let (given, position) = match value {
+        Expr::IntegerConstant(given @ 1..SHORTEST, position) => (given.to_string(), *position),
+        Expr::FloatConstant(given, position) => (given.to_string(), *position),
+        _ => return None,
+    };
+    let message = format!("`timeout` is in milliseconds; {given} is hardly long enough for an answer");
+    Some(view.problem(Code::ShortTimeout, position, message).help("2 seconds are `timeout: 2_000`"))
+}
+
+/// Reports `text.split("=", 1)`, which means something else in Python.
+fn foreign_form(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let Node::Expr(Expr::MethodCall(call, position)) = node else { return None };
+    let [_, Expr::IntegerConstant(1, _)] = &call.args[..] else { return None };
+    let message = "`split` into at most 1 part returns the whole text";
+    (call.name == "split").then(|| {
+        let problem = view.problem(Code::ForeignKinds, *position, message);
+        problem.help("the number is that of the parts: write 2 to split once")
+    })
 }
 
 /// Reports methods that exist, but not for a value of this kind: `[1, 2].tail(1)`.
@@ -265,14 +253,6 @@ fn method_of_others(view: &View<'_>, kinds: &Kinds<'_>, chain: &Expr) -> Option<
 }
 
 fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Diagnostic> {
-    if let Some((call, false, position)) = tree::call(node) {
-        let [value] = &call.args[..] else { return None };
-        let is_number = ["int", "float"].contains(&&*call.name) && call.namespace.path.is_empty();
-        let is_text = is_number && kinds.kind_of(value) == Some(ValueKind::Text);
-        let message = format!("`{}` expects a number, got a text; the call fails here", call.name);
-        let help = crate::diagnostic::foreign_function(&call.name)?;
-        return is_text.then(|| view.problem(Code::ForeignKinds, position, message).help(help));
-    }
     let Node::Expr(chain @ Expr::Dot(..)) = node else { return None };
     let (root, links) = tree::chain(chain);
     // A part of any other value may have a key of this name.
@@ -286,16 +266,17 @@ fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<D
     };
     let (name, position) = match links.last()? {
         Link::Property(name @ ("length" | "size" | "count"), position) => (*name, *position),
-        Link::Call(call) if &*call.name == "count" && call.args.len() == 1 && links.len() == 1 => {
+        Link::Call(call)
+            if &*call.name == "count"
+                && call.args.len() == 1
+                && links.len() == 1
+                && kind == ValueKind::Array =>
+        {
             ("count", root.position())
         }
         Link::Call(call) if &*call.name == "remove" && kind == ValueKind::Array => {
             let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
             ("remove", is_text.then(|| root.position())?)
-        }
-        Link::Call(call) if &*call.name == "find" && kind == ValueKind::Text => {
-            let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
-            ("find", is_text.then(|| root.position())?)
         }
         _ => return None,
     };
@@ -329,49 +310,4 @@ fn foreign_property(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
             view.problem(Code::UnknownProperty, position, format!("unknown key `{name}`: nothing sets it"));
         problem.help(format!("{help}; a key of this name is `value[\"{name}\"]`"))
     })
-}
-
-/// Reports values of other kinds as operands of `&&` and `||`, which are only converted in conditions: `a || b` is not a
-/// default.
-fn no_operands<'a>(
-    view: &View<'_>,
-    kinds: &Kinds<'_>,
-    node: Node<'a>,
-    above: &[Node<'a>],
-) -> Vec<Diagnostic> {
-    let Node::Expr(own @ (Expr::And(parts, _) | Expr::Or(parts, _))) = node else { return Vec::new() };
-    if is_condition(own, above) {
-        return Vec::new();
-    }
-    let operator = if matches!(own, Expr::And(..)) { "&&" } else { "||" };
-    let problem = |(kind, part): (ValueKind, &Expr)| {
-        let root = tree::chain(part).0.position();
-        let message = format!(
-            "invalid operand of `{operator}`: expected true or false, got {}; the run fails here",
-            kind.as_str()
-        );
-        view.problem(Code::NoCondition, root, message).help(match (operator, kind) {
-            ("||", _) => "for a default, write `a ?? b`, or `if empty(a) { b } else { a }`",
-            (_, ValueKind::Number) => "compare it: `n != 0`",
-            (_, ValueKind::Text) => "compare it: `text != \"\"`",
-            _ => "test for an empty value: `!empty(value)`",
-        })
-    };
-    let kinds = parts.iter().filter_map(|part| Some((kinds.kind_of(part)?, part)));
-    kinds.filter(|(kind, _)| *kind != ValueKind::Boolean).map(problem).collect()
-}
-
-/// Returns `true` if an expression is the condition of a statement, or a part of it.
-fn is_condition<'a>(mut own: &'a Expr, above: &[Node<'a>]) -> bool {
-    for parent in above.iter().rev() {
-        match parent {
-            Node::Expr(outer @ (Expr::And(..) | Expr::Or(..))) => own = outer,
-            Node::Expr(outer @ Expr::FnCall(call, _)) if call.name == "!" => own = outer,
-            Node::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..)) => {
-                return std::ptr::eq(&raw const flow.expr, own);
-            }
-            _ => return false,
-        }
-    }
-    false
 }

@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 
 /// Methods that return a new value, and the help for changing the receiver instead.
-const GIVE: [(&str, &str); 20] = [
+const GIVE: [(&str, &str); 28] = [
     ("all", ""),
     ("copy", ""),
     ("extract", ""),
@@ -29,6 +29,14 @@ const GIVE: [(&str, &str); 20] = [
     ("split", ""),
     ("starts_with", ""),
     ("ends_with", ""),
+    ("strip", "write `trim()` to change the text in place"),
+    ("lstrip", ""),
+    ("rstrip", ""),
+    ("upper", "write `make_upper()` to change the text in place"),
+    ("lower", "write `make_lower()` to change the text in place"),
+    ("title", ""),
+    ("capitalize", ""),
+    ("items", ""),
 ];
 /// Functions of the host's modules that only return a value.
 const GIVE_OF_HOST: [(&str, &str); 8] = [

@@ -32,6 +32,7 @@ mod output;
 pub(crate) mod padding;
 mod page;
 mod pattern;
+mod python;
 mod random;
 pub(crate) mod reading;
 mod records;

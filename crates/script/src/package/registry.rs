@@ -1,8 +1,9 @@
 //! The modules of all engines, each created once.
 
 use super::{
-    base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
-    sequences, shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting, xlsx,
+    base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, python,
+    random, regex, sequences, shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors,
+    waiting, xlsx,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -54,6 +55,7 @@ pub(crate) fn globals() -> Shared<Module> {
         let mut module = exported_module!(values::functions);
         module.combine(exported_module!(waiting::functions));
         module.combine(exported_module!(sequences::functions));
+        module.combine(exported_module!(python::functions));
         http::register_method(&mut module);
         ready("values", module)
     };

@@ -4,7 +4,7 @@ use super::argument::{AnyArray, RhaiResultOf};
 use crate::budget;
 use crate::value::{List, error, numbers_of};
 use rhai::plugin::*;
-use rhai::{Array, FLOAT, INT};
+use rhai::{Array, FLOAT, FnPtr, INT};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -53,8 +53,8 @@ pub(super) mod functions {
     }
 
     /// Returns the number of a digit, an element of a text.
-    #[rhai_fn(global, name = "parse_int", name = "int", return_raw)]
-    pub fn parse_digit(digit: char) -> RhaiResultOf<INT> {
+    #[rhai_fn(global, return_raw)]
+    pub fn parse_int(digit: char) -> RhaiResultOf<INT> {
         digit.to_digit(10).map(INT::from).ok_or_else(|| error(format!("parse_int: `{digit}` is not a digit")))
     }
 
@@ -64,10 +64,17 @@ pub(super) mod functions {
         let mut items = Dynamic::from(elements(&context, "sorted", &list)?);
         context.call_native_fn_raw("order", true, &mut [&mut items])
     }
+
+    /// Returns a copy of a list, sorted by the key that a closure returns: `sorted(list, |x| x.price)`.
+    #[rhai_fn(global, name = "sorted", return_raw)]
+    pub fn sorted_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
+        let mut items = Dynamic::from(elements(&context, "sorted", &list)?);
+        context.call_native_fn_raw("order", true, &mut [&mut items, &mut key.into()])
+    }
 }
 
 /// Returns the elements of a list, native or live, or of a range.
-fn elements(context: &NativeCallContext<'_>, name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
+pub(super) fn elements(context: &NativeCallContext<'_>, name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
     if let Some(numbers) = numbers_of(list, context.engine())? {
         return Ok(numbers);
     }
@@ -141,7 +148,7 @@ pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ord
     })
 }
 
-fn kind_of(value: &Dynamic) -> &'static str {
+pub(super) fn kind_of(value: &Dynamic) -> &'static str {
     match () {
         () if value.is_unit() => "()",
         () if value.is_int() || value.is_float() => "a number",

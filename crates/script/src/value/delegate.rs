@@ -271,6 +271,33 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_maps_have_the_methods_of_python() {
+        gives(&[
+            ("list(#{ b: 1, a: 2 }) + list(0..2)", r#"["a","b",0,1]"#),
+            ("json::parse(\"[1, 2]\").join(\"-\") + \"a\".copy()", r#""1-2a""#),
+            ("reversed([1, 2]) + [reversed(\"añb\")]", r#"[2,1,"bña"]"#),
+            ("enumerate(json::parse(\"[7, 8]\"))", "[[0,7],[1,8]]"),
+            ("zip([1, 2, 3], [\"a\", \"b\"])", r#"[[1,"a"],[2,"b"]]"#),
+            ("[any([0, 2]), any([]), all([1, \"\"]), all([])]", "[true,false,false,true]"),
+            ("#{ b: 1, a: 2 }.items()", r#"[["a",2],["b",1]]"#),
+            ("json::parse(`{\"b\": [1], \"a\": 2}`).items()", r#"[["b",[1]],["a",2]]"#),
+            ("sorted([#{ n: 2 }, #{ n: 1 }], |x| x.n)", r#"[{"n":1},{"n":2}]"#),
+            ("let l = [1]; l.append(#{ a: 1 }); l.append([2]); l.extend([3]); l", r#"[1,{"a":1},2,3]"#),
+            ("let l = json::parse(\"[1]\"); l.append(\"b\"); l.extend([3]); l", r#"[1,"b",3]"#),
+            ("let l = [1, 2, 3]; [l.pop(0), l.pop(-1), l.pop(9), l]", "[1,3,null,[2]]"),
+            ("let l = json::parse(\"[1, 2, 3]\"); [l.pop(0), l.pop(-1), l]", "[1,3,[2]]"),
+            (
+                "let m = #{ a: 1 }; m.update(#{ b: 2 }); [m.pop(\"a\"), m.pop(\"a\", 7), m]",
+                r#"[1,7,{"b":2}]"#,
+            ),
+            (
+                "let m = json::parse(`{\"a\": 1}`); [m.pop(\"a\"), m.pop(\"a\", 7), m.pop(\"b\"), m]",
+                "[1,7,null,{}]",
+            ),
+        ]);
+    }
+
+    #[test]
     fn lists_are_sorted_by_numbers_booleans_and_keys() {
         gives(&[
             ("[1.5, 1.2, 1.7].order(|a, b| a - b)", "[1.2,1.5,1.7]"),

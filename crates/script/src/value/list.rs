@@ -84,14 +84,24 @@ pub(super) fn register(module: &mut Module) {
     }
     // `list += [a, b]` appends the elements, as for native arrays.
     pure("+=").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
-    pure("append").set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
-    for name in ["append", "+="] {
+    for name in ["append", "extend"] {
+        pure(name).set_into_module(module, |list: &mut List, other: rhai::Array| extend(list, other));
+    }
+    for name in ["append", "extend", "+="] {
         pure(name).set_into_module(module, |list: &mut List, other: List| -> Answer<()> {
             other.array.items().into_iter().try_for_each(|item| list.array.push(item)).map_err(misplaced)
         });
     }
+    // As in Python, any other value becomes an element.
+    pure("append").set_into_module(module, |list: &mut List, value: Dynamic| -> Answer<()> {
+        list.array.push(json_of(&value)?).map_err(misplaced)
+    });
+    pure("append").set_into_module(module, |own: &mut rhai::Array, value: Dynamic| own.push(value));
+    let extend = &["list: &mut Array", "other: array", "()"];
+    method("extend", extend, "Adds the elements of another list, as `append` does.")
+        .set_into_module(module, |own: &mut rhai::Array, other: rhai::Array| own.extend(other));
     // A native array also accepts the elements of a live one.
-    for name in ["append", "+="] {
+    for name in ["append", "extend", "+="] {
         pure(name).set_into_module(module, |own: &mut rhai::Array, other: List| own.extend(other.elements()));
     }
     pure("insert").set_into_module(module, |list: &mut List, index: INT, value: Dynamic| -> Answer<()> {
@@ -102,9 +112,16 @@ pub(super) fn register(module: &mut Module) {
         };
         list.array.insert(position, json_of(&value)?).map_err(misplaced)
     });
-    pure("remove").set_into_module(module, |list: &mut List, index: INT| -> Answer<Dynamic> {
-        let position = list.position(index)?;
-        Ok(list.array.remove(position).map_or(Dynamic::UNIT, |item| list.element(&item)))
+    for name in ["remove", "pop"] {
+        pure(name).set_into_module(module, |list: &mut List, index: INT| -> Answer<Dynamic> {
+            let position = list.position(index)?;
+            Ok(list.array.remove(position).map_or(Dynamic::UNIT, |item| list.element(&item)))
+        });
+    }
+    // As `remove` of native arrays, which returns `()` if there is no such element.
+    pure("pop").set_into_module(module, |own: &mut rhai::Array, index: INT| {
+        let end = if index == -1 { INT::MAX } else { index.saturating_add(1) };
+        own.splice(places(index, end, own.len()), []).next().unwrap_or_default()
     });
     pure("pop").set_into_module(module, |list: &mut List| {
         let last = list.array.len().checked_sub(1);

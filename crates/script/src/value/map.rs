@@ -129,6 +129,11 @@ fn report_misspelt(key: &str, meant: &str, at: Position) -> Answer<()> {
     Ok(())
 }
 
+/// Removes a key and returns its value, or the fallback if it is missing.
+fn removed(map: &mut Map, key: &str, fallback: Dynamic) -> Dynamic {
+    map.object.remove(key).map_or(fallback, |value| live(&value, map.shape.below_key(key)))
+}
+
 pub(super) fn register(module: &mut Module) {
     module.set_custom_type::<Map>("map");
 
@@ -163,11 +168,19 @@ pub(super) fn register(module: &mut Module) {
         variables(map).set_field(key, &value)?;
         Ok(map.clone())
     });
-    pure("remove").set_into_module(module, |map: &mut Map, key: &str| {
-        map.object.remove(key).map_or(Dynamic::UNIT, |value| live(&value, map.shape.below_key(key)))
+    for name in ["remove", "pop"] {
+        pure(name).set_into_module(module, |map: &mut Map, key: &str| removed(map, key, Dynamic::UNIT));
+    }
+    pure("pop").set_into_module(module, removed);
+    pure("pop").set_into_module(module, |map: &mut rhai::Map, key: &str| map.remove(key).unwrap_or_default());
+    pure("pop").set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
+        map.remove(key).unwrap_or(fallback)
     });
+    let update = &["map: &mut map", "other: map", "()"];
+    method("update", update, "Sets the keys of another map, as `mixin` does.")
+        .set_into_module(module, |map: &mut rhai::Map, other: rhai::Map| map.extend(other));
     pure("clear").set_into_module(module, |map: &mut Map| map.object.clear());
-    for name in ["mixin", "+="] {
+    for name in ["mixin", "update", "+="] {
         tagged(module, raw(name), [TypeId::of::<Map>(), TypeId::of::<rhai::Map>()], |args| {
             let [map, other] = args else { return Ok(Dynamic::UNIT) };
             if let Some(map) = map.read_lock::<Map>() {
@@ -192,7 +205,7 @@ pub(super) fn register(module: &mut Module) {
     });
 
     // A native map also accepts the fields of a live one.
-    for name in ["mixin", "+="] {
+    for name in ["mixin", "update", "+="] {
         pure(name).set_into_module(module, |own: &mut rhai::Map, other: Map| own.extend(other.fields()));
     }
     pure("+").set_into_module(module, |own: rhai::Map, other: Map| {
@@ -241,6 +254,7 @@ pub(super) fn register(module: &mut Module) {
         |args| Ok(args.first().map_or(Dynamic::UNIT, |map| map.flatten_clone())),
     );
     method("copy", COPY, COPIES).set_into_module(module, |array: &mut rhai::Array| array.clone());
+    pure("copy").set_into_module(module, |text: rhai::ImmutableString| text);
     method("ensure", ENSURE, ENSURES)
         // Lists and maps at the path become live, so that a change of the returned one is a change of the map.
         .set_into_module(module, |map: &mut rhai::Map, path: &str, default: Dynamic| -> Answer<Dynamic> {

@@ -32,4 +32,4 @@ pub use kind::Type;
 pub(crate) use list::{after, places};
 pub(crate) use map::{Misspelt, property_accessors};
 pub(crate) use message::{BODY, PROPERTIES};
-pub(crate) use order::{KeyOrders, in_order_of, set as set_order};
+pub(crate) use order::{KeyOrders, PAIR, in_order_of, set as set_order};

@@ -7,6 +7,9 @@ use rhai::{Array, Dynamic, Map};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+/// The tag of a list that is a pair of two values, such as the key and value of an entry.
+pub(crate) const PAIR: i32 = 1;
+
 /// The key orders of all scripts.
 static ORDERS: RwLock<Table> = RwLock::new(Table { places: Vec::new(), free: Vec::new() });
 

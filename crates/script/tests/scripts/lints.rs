@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_lint_reports_its_code_and_suggests_a_fix() {
-    let cases: [(&str, Code, &str); 54] = [
+    let cases: [(&str, Code, &str); 50] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -34,7 +34,7 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
             "expected 2 arguments, got 1",
         ),
         (
-            "fn inlet(body) { body.x = body.model.startswith(\"a\"); }",
+            "fn inlet(body) { body.x = body.model.startsWith(\"a\"); }",
             Code::UnknownFunction,
             "`starts_with(text)`",
         ),
@@ -145,13 +145,6 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
             "cannot compare a number with a string",
         ),
         ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "always false"),
-        (
-            "const Valves = #{ prefix: \"\" };\nfn inlet(body, valves) { body.x = valves.prefix || body.y; }",
-            Code::NoCondition,
-            "if empty(a) { b }",
-        ),
-        ("fn inlet(body) { let n = 1; body.x = n && body.y; }", Code::NoCondition, "`n != 0`"),
-        ("fn inlet(body) { let l = [1]; body.x = l && body.y; }", Code::NoCondition, "`!empty(value)`"),
         ("fn inlet(body) { body.model.to_upper(); body }", Code::LostResult, "`make_upper()`"),
         ("fn inlet(body) { text::trim(body.model); body }", Code::LostResult, "x = text::trim(x, …)"),
         ("fn inlet(body) { let m = body.messages[0]; m.content + \"x\"; body }", Code::LostResult, "x += …"),
@@ -177,7 +170,6 @@ fn each_lint_reports_its_code_and_suggests_a_fix() {
         ),
         ("fn stream(event) { event.txt = \"x\"; }", Code::UnknownProperty, "did you mean `text`?"),
         ("fn inlet(body) { body.max_token = 3; }", Code::UnknownProperty, "did you mean `max_tokens`?"),
-        ("fn inlet(body) { body.x = reversed([1]); }", Code::UnknownFunction, "back.reverse()"),
         ("fn inlet(body) { body.x = hasattr(body, \"a\"); }", Code::UnknownFunction, "in map"),
         ("fn handler(args) { if args.a { return 1; } args.b = 2; }", Code::NoResult, "nothing on this one"),
         (

@@ -1,0 +1,45 @@
+//! Loops with two variables: over a map or a list of pairs they are the key and value of each, over all else an element
+//! and its position.
+
+use super::kinds::{Kinds, ValueKind};
+use crate::budget;
+use crate::value::{Map, PAIR};
+use rhai::{Dynamic, EvalAltResult, EvalContext, Expr, Expression, ImmutableString, Stmt};
+
+/// Returns `true` for a loop with two variables over what may be a map.
+pub(super) fn may_be_over_map(statement: &Stmt, kinds: &Kinds<'_>) -> bool {
+    let Stmt::For(parts, _) = statement else { return false };
+    let is_range = matches!(&parts.2.expr, Expr::FnCall(call, _) if ["..", "..="].contains(&&*call.name));
+    let kind = kinds.kind_of(&parts.2.expr);
+    parts.1.is_some() && !is_range && kind.is_none_or(|kind| kind == ValueKind::Map)
+}
+
+/// Returns the entries of a map, and any other value as it is.
+pub(super) fn entries(
+    context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,
+    inputs: &[Expression<'_>],
+) -> Result<Dynamic, Box<EvalAltResult>> {
+    budget::forgive(1);
+    let Some(value) = inputs.first() else { return Ok(Dynamic::UNIT) };
+    let value = context.eval_expression_tree(value)?.flatten();
+    match value.is_map() || value.is::<Map>() {
+        true => context.call_native_fn("items", (value,)),
+        false => Ok(value),
+    }
+}
+
+/// Gives the variables of a loop the two parts of a pair.
+pub(super) fn take_apart(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
+    budget::forgive(2);
+    let [first, second] = inputs else { return };
+    let names = [first, second].map(|name| name.get_literal_value::<ImmutableString>().unwrap_or_default());
+    let scope = context.scope_mut();
+    let pair = scope.get(&names[0]).map(Dynamic::flatten_clone).filter(|value| value.tag() == PAIR);
+    let Some(parts) = pair.and_then(|pair| pair.into_array().ok()) else { return };
+    for (name, part) in names.iter().zip(parts) {
+        // A closure may share the variable.
+        if let Some(mut variable) = scope.get_mut(name).and_then(|place| place.write_lock::<Dynamic>()) {
+            *variable = part;
+        }
+    }
+}
