@@ -52,9 +52,10 @@ pub use valvehouse_json::{Json, json};
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
-    breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider, schema,
-    text, tool, trace, valve,
+    breaker, callback, chat, context, error, filter, kernel, limits, metrics, provider, schema, text, tool,
+    trace, valve,
 };
+pub use valvehouse_executor as executor;
 pub use valvehouse_host::{self as host, access, admin, app};
 pub use valvehouse_json as json;
 pub use valvehouse_memory as memory;

@@ -26,6 +26,7 @@ use std::process::Command;
 const LAYERS: &[&str] = &[
     "valvehouse-memory",
     "valvehouse-json",
+    "valvehouse-executor",
     "valvehouse-core",
     "valvehouse-wire",
     "valvehouse-tokens",

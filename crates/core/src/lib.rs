@@ -9,6 +9,7 @@
 pub mod text;
 pub mod error_code;
 pub mod error;
+mod overload;
 pub mod chat;
 pub mod limits;
 pub mod schema;
@@ -18,7 +19,6 @@ pub mod metrics;
 pub mod trace;
 pub mod context;
 pub mod callback;
-pub mod executor;
 pub mod filter;
 pub mod provider;
 pub mod tool;

@@ -19,10 +19,10 @@ use std::time::Duration;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection};
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::trace::What;
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The time limit of background work after an answer, including waiting.
@@ -420,7 +420,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_hook_stuck_in_a_native_function_is_abandoned_and_not_called_again() {
-        valvehouse_core::executor::set_max_stuck(std::time::Duration::from_secs(3));
+        valvehouse_executor::set_max_stuck(std::time::Duration::from_secs(3));
         let ends = Arc::new(AtomicBool::new(false));
         let filter = |id: &str, text: &str| {
             let file = SourceFile::new(Kind::Filter, id, "filters/x.rhai", text);

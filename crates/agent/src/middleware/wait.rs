@@ -1,7 +1,7 @@
 //! Waiting within a filter that runs on a lane.
 
 use valvehouse_core::context::Turn;
-use valvehouse_core::executor::{self, WaitEnd};
+use valvehouse_executor::{self as executor, WaitEnd};
 
 /// The error of a wait whose turn ended.
 const OVER: &str = "the turn has ended";

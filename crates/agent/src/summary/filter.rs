@@ -4,8 +4,8 @@ use super::plan::{Look, Plan};
 use super::settings::{NAME, Summarization};
 use std::sync::Arc;
 use valvehouse_core::error::PluginError;
-use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
+use valvehouse_executor::Workload;
 
 /// The priority of the filter: before all filters that process the model's input, and after limits (-3000) and
 /// redaction (-2000), which also protect the model that writes summaries.

@@ -6,11 +6,11 @@ use super::hook::{Hook, Hooks};
 use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{Error, PluginError, Rejection};
-use crate::executor::{self, ExecutorError, STUCK, Workload};
 use crate::trace::{End, PromptCacheWatch, What};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The maximum number of events that a hook can return for one event.

@@ -5,10 +5,10 @@ use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{BoxError, PluginError, Rejection};
-use crate::executor::Workload;
 use crate::metrics::{PromptCacheCount, PromptCacheCounter};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use valvehouse_executor::Workload;
 use valvehouse_json::Json;
 
 /// The verdict of a hook.

@@ -6,12 +6,12 @@ use super::subject::{
     Inlet, Outlet, PostChat, PostInvocation, PreChat, PreInvocation, StreamEnd, StreamEvent, Subject,
 };
 use crate::error::{BoxError, PluginError};
-use crate::executor::{self, WaitEnd, Workload};
 use futures_util::future::BoxFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
+use valvehouse_executor::{self as executor, WaitEnd, Workload};
 use valvehouse_json::Json;
 
 /// The result of a hook: a verdict, or an error. An error counts as a failure of the filter.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use valvehouse_core::executor::STACK;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
+use valvehouse_executor::STACK;
 use valvehouse_script::{Diagnostic, LoadedFile, Script, Settings, SourceFile};
 use valvehouse_store::{Kv, Store, VectorIndex};
 

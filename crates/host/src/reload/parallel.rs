@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::thread::{Builder, ScopedJoinHandle, available_parallelism};
-use valvehouse_core::executor::STACK;
+use valvehouse_executor::STACK;
 
 /// The minimum number of items per thread.
 const MIN_PART: usize = 64;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection};
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::trace::What;
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The maximum size of a result, in bytes: it may contain a whole conversation.

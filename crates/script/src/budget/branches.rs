@@ -6,7 +6,7 @@ use super::wait::wait;
 use crate::value::error;
 use rhai::EvalAltResult;
 use valvehouse_core::context::{Share, Turn};
-use valvehouse_core::executor::{self, Job, TogetherError};
+use valvehouse_executor::{self as executor, Job, TogetherError};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 

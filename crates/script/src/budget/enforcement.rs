@@ -14,7 +14,7 @@ use super::limits::{Budget, ExceededLimit, ended};
 use super::meter;
 use crate::call;
 use rhai::{Dynamic, Engine, EvalAltResult};
-use valvehouse_core::executor;
+use valvehouse_executor as executor;
 use valvehouse_memory as memory;
 
 /// Returns the error of an abandoned call.

@@ -7,8 +7,8 @@ use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Claim, LoadExceeded, Share};
-use valvehouse_core::executor;
 use valvehouse_core::metrics::CallCost;
+use valvehouse_executor as executor;
 use valvehouse_memory as memory;
 
 thread_local! {

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::executor::{self, WaitEnd};
+use valvehouse_executor::{self as executor, WaitEnd};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 

@@ -15,8 +15,8 @@ use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::BoxError;
 use valvehouse_core::error::PluginError;
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The callbacks of a script, ready to be called. Clones share their state.

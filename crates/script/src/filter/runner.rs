@@ -18,12 +18,12 @@ use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::PluginError;
-use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{
     FailurePolicy, FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict, is_broken_stream,
     wrong_events,
 };
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
+use valvehouse_executor::Workload;
 use valvehouse_json::{Json, Object};
 
 /// A script as a filter.

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::metrics::{CallCost, CallOutcome};
+use valvehouse_executor::Workload;
 use valvehouse_json::Json;
 
 fn script(text: &str) -> Script {

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rhai::{Array, Dynamic, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
-use valvehouse_core::executor::Job;
+use valvehouse_executor::Job;
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Ask, WebError, WebResponse};

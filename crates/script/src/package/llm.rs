@@ -14,7 +14,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::context::{Claim, Share, Turn};
-use valvehouse_core::executor::Job;
+use valvehouse_executor::Job;
 use valvehouse_json::{Json, Object};
 
 pub(super) fn module() -> Module {

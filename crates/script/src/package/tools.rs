@@ -12,10 +12,10 @@ use std::sync::Arc;
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
-use valvehouse_core::executor::Job;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_executor::Job;
 use valvehouse_json::{Json, Object};
 
 const CALL: &str = "tools::call";

@@ -9,8 +9,8 @@ use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::executor::Job;
 use valvehouse_core::text::{nearest, suggested};
+use valvehouse_executor::Job;
 use valvehouse_json::Json;
 
 /// The maximum pause, in milliseconds.

@@ -23,10 +23,10 @@ use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::chat::{Fold, Head, ModelCall, call, delta, event, history, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 use valvehouse_tokens::Counter;
 

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The maximum length of a result, in bytes of JSON: a model reads all of it.

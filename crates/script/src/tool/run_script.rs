@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState};
 use valvehouse_core::context::Turn;
-use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
+use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
 /// The maximum length of the code, in bytes.

@@ -2,7 +2,7 @@
 
 use super::families::Families;
 use crate::ready;
-use valvehouse_core::executor;
+use valvehouse_executor as executor;
 use valvehouse_host::app::App;
 use valvehouse_store::now;
 

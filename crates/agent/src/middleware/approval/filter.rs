@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::kernel::CHANGED_BY_PERSON;
+use valvehouse_executor::Workload;
 use valvehouse_json::Json;
 
 pub(in crate::middleware) const NAME: &str = HumanApproval::NAME;

@@ -7,11 +7,11 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
 use valvehouse_core::kernel::CHANGED_BY_PERSON;
 use valvehouse_core::limits::clipped;
 use valvehouse_core::text::hex;
+use valvehouse_executor::Workload;
 use valvehouse_json::{Json, Object};
 
 pub(super) const NAME: &str = "human_approval_check";

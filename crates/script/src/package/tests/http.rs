@@ -31,7 +31,7 @@ async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
             Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         }
     };
-    valvehouse_core::executor::run(valvehouse_core::executor::Workload::Blocking, call).await.unwrap()
+    valvehouse_executor::run(valvehouse_executor::Workload::Blocking, call).await.unwrap()
 }
 
 async fn try_out(code: &str) -> Result<String, String> {

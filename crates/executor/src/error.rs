@@ -1,15 +1,11 @@
 //! The errors of lanes.
 
 use super::health::{lost_now, max_stuck};
-use crate::error::{Error, PluginError, Rejection};
 use std::fmt;
-use std::time::Duration;
 
 /// The maximum number of pieces of work at a time. Each has a stack, and systems limit the mappings of a
 /// process.
 pub(super) const MAX_WAITING: usize = 20_000;
-/// The time after which a client of an overloaded host should try again, in seconds.
-const RETRY_AFTER: u32 = 1;
 
 /// The reason why a piece of work returned no value.
 #[derive(Debug)]
@@ -69,30 +65,8 @@ impl std::error::Error for ExecutorError {
 
 impl ExecutorError {
     /// Returns `true` if the host was too busy to start the work, which is not the fault of its plugin.
-    fn is_overload(&self) -> bool {
+    pub fn is_overload(&self) -> bool {
         matches!(self, Self::Full | Self::NoStack(_) | Self::NoLane)
-    }
-}
-
-/// An overload of the host does not count for the circuit breaker of the plugin, and clients receive 503.
-impl From<ExecutorError> for PluginError {
-    fn from(error: ExecutorError) -> Self {
-        let message = error.to_string();
-        let rejection = error.is_overload().then(|| {
-            let rejection = Rejection::new(message.clone()).with_status(503);
-            Box::new(Rejection { retry_after: Some(RETRY_AFTER.into()), ..rejection })
-        });
-        Self { is_by_request: rejection.is_some(), rejection, ..Self::new(message) }
-    }
-}
-
-impl From<ExecutorError> for Error {
-    fn from(error: ExecutorError) -> Self {
-        let message = error.to_string();
-        match error.is_overload() {
-            true => Self::TooBusy { message, wait: Duration::from_secs(RETRY_AFTER.into()) },
-            false => Self::Host(message),
-        }
     }
 }
 
@@ -116,28 +90,3 @@ impl fmt::Display for AbandonedWork {
 }
 
 impl std::error::Error for AbandonedWork {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::breaker::{Breaker, BreakerSettings, BreakerState};
-
-    #[test]
-    fn an_overload_of_the_host_is_a_503_and_does_not_open_the_breaker_of_a_plugin() {
-        let settings = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
-        let breaker = Breaker::new("filter", settings);
-        let no_stack = || ExecutorError::NoStack(std::io::Error::other("out of memory"));
-        for overload in [|| ExecutorError::Full, || ExecutorError::NoLane, no_stack] {
-            breaker.record(BreakerState::Closed, Some(&overload().into()), || None);
-            assert!(matches!(breaker.admit(|| None), BreakerState::Closed));
-            let Error::Rejected(rejection) = Error::Broken(overload().into()).into_rejection() else {
-                panic!("no rejection: {}", overload())
-            };
-            assert_eq!((rejection.status, rejection.retry_after), (503, Some(1.0)));
-            assert!(matches!(Error::from(overload()), Error::TooBusy { .. }));
-        }
-        assert!(matches!(Error::from(ExecutorError::Stuck), Error::Host(_)));
-        breaker.record(BreakerState::Closed, Some(&ExecutorError::Panicked.into()), || None);
-        assert!(matches!(breaker.admit(|| None), BreakerState::Open(_)));
-    }
-}
