@@ -85,12 +85,12 @@ impl States {
     }
 
     /// Removes the map of a plugin.
-    pub(super) fn remove(&self, plugin: &str) {
+    pub fn remove(&self, plugin: &str) {
         self.0.lock().remove(plugin);
     }
 
     /// Returns all maps with their plugins.
-    pub(super) fn all(&self) -> Vec<(String, Json)> {
+    pub fn all(&self) -> Vec<(String, Json)> {
         self.0.lock().iter().map(|(plugin, state)| (plugin.clone(), state.clone())).collect()
     }
 }

@@ -7,6 +7,7 @@ mod error;
 mod lifecycle;
 mod offline;
 mod providers;
+mod split_turn;
 mod turn;
 
 pub use builder::HostBuilder;
@@ -19,4 +20,5 @@ pub use offline::{
     writer,
 };
 pub use providers::ProviderKeys;
+pub use split_turn::{AnswerEdit, PartedTurns, SplitTurn, TurnPart};
 pub use turn::setup_of;

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, Outline, event, message, response};
-use valvehouse_core::context::{AnswerEdit, Context, EmittedEvent, SplitTurn, TurnFacts};
+use valvehouse_core::context::{Context, EmittedEvent, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::is_ours;
 use valvehouse_core::provider::{ForwardRequest, TracedCall};
-use valvehouse_host::app::App;
+use valvehouse_host::app::{AnswerEdit, App, SplitTurn};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 

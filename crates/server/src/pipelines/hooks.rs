@@ -21,10 +21,10 @@ use schemars::JsonSchema;
 use std::sync::Arc;
 use valvehouse_core::chat::request::check_each;
 use valvehouse_core::chat::{keys, message};
-use valvehouse_core::context::{AnswerEdit, Events, SplitTurn, Turn};
+use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::error::{Error, Rejection, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
-use valvehouse_host::app::App;
+use valvehouse_host::app::{AnswerEdit, App, SplitTurn};
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_json::Json;
 

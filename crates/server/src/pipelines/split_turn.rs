@@ -5,10 +5,10 @@
 use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
-use valvehouse_core::context::{Context, SplitTurn, TurnFacts, TurnPart};
+use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, Hooks, Verdict};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_host::app::App;
+use valvehouse_host::app::{App, SplitTurn, TurnPart};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 

@@ -2,13 +2,12 @@
 //! for the chat if it goes through this host, and one for the outlets. The state of scripts lasts from the
 //! first part to the last.
 
-use super::event::EmittedEvent;
-use super::turn::States;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use valvehouse_core::context::{EmittedEvent, States};
 use valvehouse_json::Json;
 
 /// The time for which a turn is stored after its last part.
