@@ -56,6 +56,7 @@ pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
         log::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
     });
     tokens::free_reserved_words(&mut engine);
+    tokens::accept_literal_operands(&mut engine);
     answer::own_throw(&mut engine);
     value::lend_missing_functions(&mut engine);
     engine

@@ -8,7 +8,11 @@
 //! more than linear time for them. They are counted during parsing, which ends at the limit.
 
 use parking_lot::Mutex;
-use rhai::{AST, Engine, LexError, Module, ParseError, Position, Scope, ScriptFuncDef, Token, TokenizeState};
+use rhai::{
+    AST, Engine, FnCallExpr, LexError, Module, ParseError, ParseErrorType, Position, Scope, ScriptFuncDef,
+    Token, TokenizeState,
+};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -59,6 +63,34 @@ const HOST: [&str; 2] = ["debug", "print"];
 /// The end of a function's name during parsing if Rhai reserves the name.
 const RESERVED: &str = "__reserved";
 
+/// The operators that `||` and `&&` are read as in a file where one has a literal as an operand, which Rhai refuses.
+const OR: &str = "or ||";
+const AND: &str = "and &&";
+
+thread_local! {
+    /// `true` while such a file is parsed.
+    static HAS_LITERAL_OPERANDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes an engine accept literals as operands of `||` and `&&`.
+pub(super) fn accept_literal_operands(engine: &mut Engine) {
+    for (name, precedence) in [(OR, 30), (AND, 60)] {
+        if let Err(error) = engine.register_custom_operator(name, precedence) {
+            tracing::error!("cannot register an operator: {error}");
+        }
+    }
+}
+
+/// Returns `true` for such a `||`, `false` for such a `&&`, and `None` for other calls.
+pub(crate) fn either(call: &FnCallExpr) -> Option<bool> {
+    call.op_token.as_ref()?;
+    match call.name.as_str() {
+        OR => Some(true),
+        AND => Some(false),
+        _ => None,
+    }
+}
+
 #[derive(Default)]
 struct Progress {
     /// The limits of a file's parts, and their counts.
@@ -69,6 +101,8 @@ struct Progress {
     names_function: bool,
     /// `true` if the previous token was a name.
     follows_word: bool,
+    /// `true` if the previous token may end a value.
+    ends_value: bool,
 }
 
 /// The kind of token before a word.
@@ -114,6 +148,10 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
         let before = seen.last;
         let token = read(&mut seen, token, position);
         let mut words = noted.lock();
+        if words.last().is_some_and(|last| position < last.position) {
+            // The file is parsed again.
+            words.clear();
+        }
         match &token {
             Token::Identifier(name) => words.push(Word {
                 name: name.strip_suffix(RESERVED).unwrap_or(name).to_owned(),
@@ -138,7 +176,7 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
 
 /// Parses a file on an engine that reads reserved words as names.
 pub(crate) fn compile(engine: &Engine, source: &str) -> Result<AST, ParseError> {
-    engine.compile(source).map(with_reserved_names)
+    compile_with_scope(engine, &Scope::new(), source)
 }
 
 /// Parses a file like [`compile`], with the names it may use.
@@ -147,7 +185,17 @@ pub(crate) fn compile_with_scope(
     scope: &Scope<'_>,
     source: &str,
 ) -> Result<AST, ParseError> {
-    engine.compile_with_scope(scope, source).map(with_reserved_names)
+    let is_literal_operand = |error: &ParseError| matches!(&*error.0, ParseErrorType::MismatchedType(wanted, _) if wanted.contains("boolean"));
+    let parsed = engine.compile_with_scope(scope, source).or_else(|error| {
+        if !is_literal_operand(&error) {
+            return Err(error);
+        }
+        HAS_LITERAL_OPERANDS.set(true);
+        let parsed = engine.compile_with_scope(scope, source);
+        HAS_LITERAL_OPERANDS.set(false);
+        parsed
+    });
+    parsed.map(with_reserved_names)
 }
 
 /// Gives functions the reserved names that the source has, which Rhai only refuses while it parses.
@@ -185,7 +233,10 @@ pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
 
 fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
     let names_function = std::mem::replace(&mut seen.names_function, token == Token::Fn);
+    let is_operator = std::mem::take(&mut seen.ends_value) && HAS_LITERAL_OPERANDS.get();
     let token = match token {
+        Token::Or if is_operator => Token::Custom(Box::new(OR.into())),
+        Token::And if is_operator => Token::Custom(Box::new(AND.into())),
         Token::Reserved(word) if names_function && HOST.contains(&word.as_str()) => Token::Reserved(word),
         Token::Reserved(word) if names_function && FREED.contains(&word.as_str()) => {
             Token::Identifier(Box::new(format!("{word}{RESERVED}").into()))
@@ -200,6 +251,20 @@ fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
         token => token,
     };
     let token = seen.bounds.read(token, position);
+    seen.ends_value = matches!(
+        token,
+        Token::Identifier(_)
+            | Token::StringConstant(_)
+            | Token::CharConstant(_)
+            | Token::IntegerConstant(_)
+            | Token::FloatConstant(_)
+            | Token::True
+            | Token::False
+            | Token::Unit
+            | Token::RightParen
+            | Token::RightBracket
+            | Token::RightBrace
+    );
     seen.last = match token {
         Token::Period | Token::Elvis | Token::DoubleColon => Before::Access,
         Token::MapStart => Before::Key,

@@ -6,8 +6,6 @@ use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
 
-/// Methods of Rhai's strings that change the string and return `()`.
-const CHANGING: [&str; 2] = ["trim", "replace"];
 /// Methods that change their receiver and return `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];
 /// The help for a loop that a single call for all messages replaces.
@@ -21,17 +19,6 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
     let mut warnings = Vec::new();
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     ast.walk(&mut |path: &[ASTNode<'_>]| {
-        if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
-            && CHANGING.contains(&call.name.as_str())
-            && is_used_as_value(above)
-        {
-            warnings.push(warning(
-                Code::ChangesInPlace,
-                *position,
-                format!("`{}` changes its string in place and returns `()`", call.name),
-                format!("write `text::{}(…)`, which returns the new text", call.name),
-            ));
-        }
         if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
             && FILLING.contains(&call.name.as_str())
             && !own.contains(call.name.as_str())
@@ -62,7 +49,11 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
             file,
             format!("`\\{escape}` is not an escape in a string of backticks"),
         );
-        let help = "write a literal line break or tab, or use a string in double quotes";
+        let help = match escape {
+            '\\' => "a pattern in backticks has single backslashes: `\\b`",
+            '"' => "quotes need no backslash in backticks",
+            _ => "write a literal line break or tab, or use a string in double quotes",
+        };
         warnings.push(diagnostic.at_byte(source, at).help(help).warning());
     }
     warnings
@@ -119,14 +110,21 @@ fn is_pattern(text: &str) -> bool {
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
     let texts = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Backticks);
     // A pattern has its own escapes.
-    let texts = texts
-        .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]))
-        .filter(|(_, range)| !is_pattern(&source[range.clone()]));
+    let texts = texts.filter(|(_, range)| source[range.clone()].contains('\\'));
     let escapes = texts.flat_map(|(_, range)| {
         let text = &source[range.clone()];
+        let has_escapes = is_in_regex(&source[..range.start]) || is_pattern(text);
         text.match_indices('\\').filter_map(move |(at, _)| {
-            let escape = text[at + 1..].chars().next().filter(|letter| matches!(letter, 'n' | 't' | 'r'))?;
-            Some((range.start + at, escape))
+            let next = text[at + 1..].chars().next()?;
+            let is_meant = match has_escapes {
+                // `\\b` is a backslash and a letter in a pattern.
+                true => {
+                    next == '\\'
+                        && text[at + 2..].starts_with(['b', 'd', 's', 'w', 'B', 'D', 'S', 'W', '.', '('])
+                }
+                false => matches!(next, 'n' | 't' | 'r' | '"'),
+            };
+            is_meant.then_some((range.start + at, next))
         })
     });
     escapes.collect()

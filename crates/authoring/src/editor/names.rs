@@ -96,14 +96,6 @@ impl Sketch {
         }
     }
 
-    /// Returns the range of the receiver of the method whose name begins at a byte.
-    pub(crate) fn receiver(&self, at: usize) -> Option<Range<usize>> {
-        let place = (0..self.tokens.len()).find(|place| self.tokens[*place].at.start == at)?;
-        let dot = place.checked_sub(1).filter(|dot| matches!(self.word(*dot), "." | "?."))?;
-        let chain = self.chain_before(dot);
-        (!chain.is_empty()).then(|| self.tokens[chain.start].at.start..self.tokens[chain.end - 1].at.end)
-    }
-
     /// Returns the test functions of a file, with the ranges of their names.
     pub fn tests(&self) -> Vec<NameAt> {
         let tests = self.functions.iter().filter(|function| function.name.starts_with("test_"));

@@ -72,14 +72,7 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     match message {
         "unknown keyword `elif`" => word("elif", "else if"),
         "unknown operator `and`" => word("and", "&&"),
-        "unknown operator `or`" => {
-            let at = spot.word("or")?;
-            Some(Fix::replace(at.clone(), if is_default(spot, at.end) { "??" } else { "||" }))
-        }
-        "`&&` and `||` take true or false" => {
-            let at = spot.sign("||")?;
-            is_default(spot, at.end).then(|| Fix::replace(at, "??"))
-        }
+        "unknown operator `or`" => word("or", "||"),
         "unknown operator `not`" => not(spot),
         "unknown keyword `raise`" => raise(spot),
         "unknown keyword `lambda`" => lambda(spot),
@@ -139,12 +132,6 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
         }
         _ => None,
     }
-}
-
-/// Returns `true` if a literal other than a bool follows an operator.
-fn is_default(spot: &Spot<'_>, at: usize) -> bool {
-    let behind = spot.source[at..spot.line.end].trim_start();
-    behind.starts_with(['"', '`', '[', '#']) || behind.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
 /// Fixes `x++`.

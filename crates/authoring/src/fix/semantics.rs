@@ -1,7 +1,6 @@
 //! Fixes of mistakes in valid syntax: misspelled names, lost values, missing declarations.
 
 use super::edit::{Fix, Spot, is_part};
-use crate::editor::Sketch;
 use valvehouse_script::diagnostic::{Code, Diagnostic};
 
 pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
@@ -36,7 +35,6 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
             let value = declared.map_or(Some(0), |_| spot.rest().find("= ").map(|at| at + 2))?;
             Some(Fix::new("Return the answer", begins..spot.at + value, "return "))
         }
-        Code::ChangesInPlace => text_function(help, spot),
         Code::UnfilledText => backticks(spot),
         Code::LostResult => in_place(help, spot),
         Code::IdleComparison if help.starts_with("assign with a single `=`") => {
@@ -147,21 +145,6 @@ fn parameter(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     let is_empty = spot.code[open + 1..close].trim().is_empty();
     let text = if is_empty { name.to_owned() } else { format!(", {name}") };
     Some(Fix::new(format!("Add the parameter `{name}`"), close..close, text))
-}
-
-/// Replaces `x.trim()` as a value by `text::trim(x)`.
-fn text_function(help: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let function =
-        help.strip_prefix("write `")?.split('(').next().filter(|name| name.starts_with("text::"))?;
-    let method = spot.name_at(spot.at)?;
-    let dot = spot.source[..method.start].trim_end().strip_suffix('.')?.len();
-    let receiver = Sketch::of(spot.source).receiver(method.start)?;
-    let has_arguments =
-        !spot.source[method.end..].trim_start().strip_prefix('(')?.trim_start().starts_with(')');
-    let open = method.end + spot.source[method.end..].find('(')? + 1;
-    let title = format!("Write `{function}(…)`");
-    let fix = Fix::new(title, receiver.start..receiver.start, format!("{function}("));
-    Some(fix.and(dot..open, if has_arguments { ", " } else { "" }))
 }
 
 /// Replaces the double quotes of a text with `${…}` by backticks.

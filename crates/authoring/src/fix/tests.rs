@@ -108,7 +108,7 @@ fn mistakes_of_the_first_hour_get_the_help_that_mends_them() {
         report.push_str(&format!("=== {head}\n{source}---\n{explained}"));
     }
     println!("{} of {all} mistakes get an exact help; not: {vague:?}", all - vague.len());
-    assert!(all == 143 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
+    assert!(all == 153 && vague.len() * 100 <= all * 5, "{} of {all}: {vague:?}", vague.len());
     expected(&report, MISTAKES, "mistakes.txt");
 }
 
@@ -146,8 +146,8 @@ fn applying_every_offered_fix_leaves_fewer_problems() {
         assert!(left <= before, "{applied:?} of {before} leave {left}:\n{text}\n{:?}", shown(&text));
     }
     for code in [
-        "V101", "V103", "V104", "V204", "V213", "V301", "V304", "V502", "V601", "V606", "V608", "V612",
-        "V613", "V617",
+        "V101", "V103", "V104", "V204", "V213", "V301", "V304", "V502", "V606", "V608", "V612", "V613",
+        "V617",
     ] {
         assert!(codes.contains(code), "no script here has a fix of {code}: {codes:?}");
     }
@@ -303,14 +303,6 @@ fn fixing_a_whole_script_leaves_no_problem() {
         ("fn inlet(body) { print(__user__.id); body }", Some("fn inlet(body, __user__)")),
         ("fn inlet(body) { let unused = 1; body }", Some("let _unused = 1;")),
         ("fn inlet(body) { if body.stream { error(\"no\"); }\n    body }", Some("return error(\"no\");")),
-        (
-            "fn inlet(body) { let t = body.model.trim(); body.model = t; body }",
-            Some("let t = text::trim(body.model);"),
-        ),
-        (
-            "fn inlet(body) { let t = body.messages.last().text.replace(\"a\", \"b\"); body.model = t; body }",
-            Some("let t = text::replace(body.messages.last().text, \"a\", \"b\");"),
-        ),
         (
             "const Valves = #{ limit: #{ value: 4, ge: 1 } };\nfn inlet(body, valves) { print(valves.limit); body }",
             Some("#{ value: 4, minimum: 1 }"),

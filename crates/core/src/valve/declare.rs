@@ -61,7 +61,9 @@ fn field(reader: &mut Reader, name: &str, literal: &Json) -> Option<Field> {
             let known = WORDS.keys.join(", ");
             format!("has no `value`: give its default, or write {EXAMPLE}; known keys: {known}")
         }
-        Some(Json::Object(_)) => "has a map as its value: declare a valve for each of its keys".to_owned(),
+        Some(Json::Object(_)) => "has a map as its value: write a list of maps, such as `[#{ model: \"m\", price: 2.5 }]`, or declare a valve for each \
+                                  of its keys"
+            .to_owned(),
         Some(default) => return with_default(reader, name, &declared, &default),
     };
     reader.problem(name, &problem);

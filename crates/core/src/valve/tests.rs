@@ -57,7 +57,7 @@ fn an_invalid_declaration_names_the_field_the_error_and_the_fix() {
             "valve `a` has no `value`: give its default, or write #{ value: (), type",
         ),
         (r#"{"a": null}"#, "valve `a` has no `type`: give one of string, integer, number, boolean, array"),
-        (r#"{"a": {"value": {"b": 1}}}"#, "has a map as its value: declare a valve for each of its keys"),
+        (r#"{"a": {"value": {"b": 1}}}"#, "has a map as its value: write a list of maps"),
         (
             r#"{"a": {"value": 1, "type": "integr"}}"#,
             r#"valve `a.type` is the unknown type "integr"; did you mean `integer`?"#,

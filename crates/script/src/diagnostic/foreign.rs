@@ -175,7 +175,7 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if is_declared(before) && at.starts_with(':') => {
             return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
-        "or" => return explain("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
+        "or" => return explain("unknown operator `or`", "write `||`; `a ?? b` is `b` only if `a` is ()"),
         _ if ["not in ", "in "].iter().any(|word| at.starts_with(word)) && line.contains(" not in ")
             || at.contains("\" not in ") =>
         {
@@ -284,21 +284,24 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
     if at.starts_with("=>") {
         return explain("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
     }
-    if problem.message.starts_with("expecting a boolean expression") && line.contains(['|', '&']) {
+    if problem.message.starts_with("expecting an iterable value, not an object map") {
         return explain(
-            "`&&` and `||` take true or false",
-            "for a default, write `a ?? b`, or `if empty(a) { b } else { a }` if `a` may be an empty text or 0",
+            "a loop cannot go through a map that is written in it",
+            "assign the map to a variable before the loop: `let entries = #{ … };`",
         );
     }
     None
 }
 
 /// Calls with named arguments, and what to write instead.
-const NAMED: [(&[&str], &str); 4] = [
+const NAMED: [(&[&str], &str); 7] = [
+    (&["sort", "order"], "write `list.order(|x| x.price)`"),
     (
-        &["sort", "sorted", "max", "min"],
-        "write `list.order(|a, b| a.x - b.x)`, whose first element is the least",
+        &["sorted"],
+        "write `sorted(list, |x| x.price)`, and `sorted(list, |x| x.price, true)` for the reverse order",
     ),
+    (&["max"], "write `max(list, |x| x.price)`"),
+    (&["min"], "write `min(list, |x| x.price)`"),
     (&["dict"], "write a map as `#{ key: value }`"),
     (&["Field"], "write a valve as `limit: #{ value: 5, minimum: 1, description: \"…\" }`"),
     (

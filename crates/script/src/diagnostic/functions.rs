@@ -18,7 +18,6 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         }
         "findall" => "write regex::find_all(text, pattern)",
         "isnumeric" | "isdecimal" => "write `isdigit()`",
-        "isalpha" | "isalnum" => "write regex::is_match(text, \"^[A-Za-z0-9]+$\")",
         "sort_by" => "write `list.order(|x| x.key)`",
         "forEach" => "write `for item in list { … }`",
         "setdefault" => "write `map.ensure(\"key\", value)`",
@@ -44,9 +43,9 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "isinstance" | "type" | "typeof" => {
             "write `type_of(value)`, which returns a text: \"string\", \"array\", \"map\" …"
         }
-        "rjust" | "ljust" | "zfill" | "padStart" | "padEnd" => {
-            "write `text.pad(length, \" \")` in a separate statement, which pads the text at its end"
-        }
+        "padStart" => "write `text.rjust(width)`",
+        "padEnd" => "write `text.ljust(width)`",
+        "reverse" => "write `reversed(text)`",
         _ if name == "Error" || name.ends_with("Exception") || name.ends_with("Error") => {
             "write `throw \"why\"`; in a hook, `deny(\"why\", 403)` refuses the request"
         }

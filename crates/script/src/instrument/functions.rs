@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
 /// Runs one of the stored bodies.
@@ -61,6 +62,7 @@ impl InstrumentedBodies {
             functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         let calls = functions.iter_fn_def().filter(|function| function.name == "call");
         let asked = predicates::of(&functions);
+        let each = predicates::closures_of(&functions, &["for_each"]);
         let own_calls: Vec<usize> = calls.map(|function| function.params.len()).collect();
         for original in functions.iter_fn_def() {
             let statements = statements_of(original);
@@ -76,7 +78,9 @@ impl InstrumentedBodies {
                 own_calls: &own_calls,
                 has_changed: false,
             };
-            rewrite.block(&mut body);
+            // The end of a hook changes the request; that of any other function is its value.
+            let is_hook = Hook::ALL.iter().any(|hook| hook.name() == original.name.as_str());
+            rewrite.block(&mut body, !is_hook && !each.contains(original.name.as_str()));
             let has_changed = rewrite.has_changed;
             let is_asked = asked.contains(&*original.name) && predicates::is_doubtful(&statements, &kinds);
             if has_changed || is_asked {

@@ -173,6 +173,11 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
+    /// Returns `true` if the script has a function of this name.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.own.contains(name)
+    }
+
     /// Returns the kind of an expression; `None` if it is only known at run time.
     pub(crate) fn kind_of(&self, expression: &Expr) -> Option<ValueKind> {
         match self.guess(expression) {

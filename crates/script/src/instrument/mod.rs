@@ -1,5 +1,5 @@
 //! Adds steps to a script's functions: where the interpreter would process a value without a check of its size,
-//! where variables become shared, where a loop may go over a map, where Rhai silently accepts operands of different kinds, where it sorts the keys
+//! where a method of texts is used as a value, where variables become shared, where a loop may go over a map, where Rhai silently accepts operands of different kinds, where it sorts the keys
 //! of a map literal, where it ignores an assignment, where a condition may not be a boolean, where it fails because a
 //! closure uses the variable that its chain starts with, and, for coverage, before each statement.
 //!
@@ -18,6 +18,7 @@ mod predicates;
 mod rewrite;
 mod switches;
 mod truths;
+mod values;
 mod writes;
 
 #[cfg(test)]

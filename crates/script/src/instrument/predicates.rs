@@ -13,7 +13,11 @@ const ASKING: [&str; 7] = ["filter", "some", "all", "find", "index_of", "retain"
 /// Returns the names of the closures that answer yes or no. The script's own functions are called by others.
 pub(super) fn of(functions: &AST) -> HashSet<String> {
     let own = |name: &str| functions.iter_functions().any(|function| function.name == name);
-    let asking: Vec<&str> = ASKING.into_iter().filter(|name| !own(name)).collect();
+    closures_of(functions, &ASKING.into_iter().filter(|name| !own(name)).collect::<Vec<_>>())
+}
+
+/// Returns the names of the closures that calls of these functions have as arguments.
+pub(super) fn closures_of(functions: &AST, takers: &[&str]) -> HashSet<String> {
     let mut names = HashSet::new();
     functions.walk(&mut |path: &[ASTNode<'_>]| {
         if let Some(
@@ -21,7 +25,7 @@ pub(super) fn of(functions: &AST) -> HashSet<String> {
             | ASTNode::Stmt(Stmt::FnCall(call, _)),
         ) = path.last()
             && call.namespace.is_empty()
-            && asking.contains(&&*call.name)
+            && takers.contains(&&*call.name)
         {
             names.extend(call.args.iter().filter_map(closure));
         }

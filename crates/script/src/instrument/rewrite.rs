@@ -3,8 +3,9 @@
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
 use super::literals::Literals;
-use super::{chains, loops, operators, places, predicates, switches, truths, writes};
+use super::{chains, loops, operators, places, predicates, switches, truths, values, writes};
 use crate::coverage::Lines;
+use crate::tokens;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, INT, Position, Stmt, StmtBlock};
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -16,6 +17,7 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
         // The walk does not enter the value of a `break`.
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..) | Stmt::BreakLoop(Some(_), ..))) => false,
         Some(ASTNode::Stmt(Stmt::For(parts, _))) => parts.1.is_none(),
+        Some(ASTNode::Expr(Expr::MethodCall(call, _))) => !values::is_one(call),
         Some(ASTNode::Stmt(statement)) if let Some(condition) = truths::condition_of(statement) => {
             truths::is_plain(condition, &own)
         }
@@ -31,7 +33,7 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
             !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
-            !operators::is_comparison(call) && !is_call(call)
+            !operators::is_comparison(call) && !is_call(call) && tokens::either(call).is_none()
         }
         Some(ASTNode::Expr(Expr::Index(pair, ..))) => !is_range(&pair.rhs),
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
@@ -70,14 +72,16 @@ pub(super) struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    pub(super) fn block(&mut self, block: &mut StmtBlock) {
+    /// Adds the steps to a block. `has_value` if the value of its last statement is used.
+    pub(super) fn block(&mut self, block: &mut StmtBlock, has_value: bool) {
         let statements = std::mem::take(block.statements_mut());
+        let count = statements.len();
         // A closure with captured variables is created in a block that Rhai adds itself.
         let is_written = !matches!(statements.first(), Some(Stmt::Share(_)));
         let mut last = None;
-        for mut statement in statements {
+        for (at, mut statement) in statements.into_iter().enumerate() {
             let line = line_of(&statement).filter(|_| is_written);
-            self.statement(&mut statement);
+            self.statement(&mut statement, has_value && at + 1 == count);
             if let Some(line) = line
                 && last.replace(line) != Some(line)
                 && let Some(lines) = self.lines
@@ -107,7 +111,7 @@ impl Rewrite<'_> {
         }
     }
 
-    fn statement(&mut self, statement: &mut Stmt) {
+    fn statement(&mut self, statement: &mut Stmt, has_value: bool) {
         let has_condition = truths::condition_of(statement).is_some();
         match statement {
             Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) | Stmt::TryCatch(flow, _) => {
@@ -115,8 +119,14 @@ impl Rewrite<'_> {
                     true => self.condition(&mut flow.expr),
                     false => self.expression(&mut flow.expr),
                 }
-                self.block(&mut flow.body);
-                self.block(&mut flow.branch);
+                let has_value = has_value && matches!(statement, Stmt::If(..));
+                let (Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..) | Stmt::TryCatch(flow, _)) =
+                    statement
+                else {
+                    return;
+                };
+                self.block(&mut flow.body, has_value);
+                self.block(&mut flow.branch, has_value);
             }
             Stmt::For(..) => self.repetition(statement),
             Stmt::Switch(parts, _) => {
@@ -128,7 +138,7 @@ impl Rewrite<'_> {
                 self.has_changed = true;
                 for case in &mut parts.1.expressions {
                     self.condition(&mut case.lhs);
-                    self.expression(&mut case.rhs);
+                    self.evaluated(&mut case.rhs, has_value);
                 }
             }
             Stmt::Var(variable, ..) => self.expression(&mut variable.1),
@@ -152,6 +162,11 @@ impl Rewrite<'_> {
                 let compared = self.compared(call, *position);
                 *statement = Stmt::Expr(compared.into());
             }
+            Stmt::FnCall(call, position) if tokens::either(call).is_some() => {
+                let mut operands = Expr::FnCall(call.clone(), *position);
+                self.inside(&mut operands);
+                *statement = Stmt::Expr(operands.into());
+            }
             Stmt::FnCall(call, _) if truths::is_not(call) => {
                 call.args.iter_mut().for_each(|argument| self.condition(argument));
             }
@@ -159,10 +174,11 @@ impl Rewrite<'_> {
                 self.own_call(call);
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
             }
-            Stmt::Block(block) => self.block(block),
-            Stmt::Expr(expression)
-            | Stmt::BreakLoop(Some(expression), ..)
-            | Stmt::Return(Some(expression), ..) => self.expression(expression),
+            Stmt::Block(block) => self.block(block, has_value),
+            Stmt::Expr(expression) => self.evaluated(expression, has_value),
+            Stmt::BreakLoop(Some(expression), ..) | Stmt::Return(Some(expression), ..) => {
+                self.expression(expression)
+            }
             // Nothing in them runs.
             _ => {}
         }
@@ -174,7 +190,7 @@ impl Rewrite<'_> {
         let Stmt::For(parts, _) = statement else { return };
         let (item, counter, flow) = &mut **parts;
         self.expression(&mut flow.expr);
-        self.block(&mut flow.body);
+        self.block(&mut flow.body, false);
         let Some(counter) = counter.as_ref().filter(|_| may_be_over_map) else { return };
         self.has_changed = true;
         let position = flow.expr.start_position();
@@ -207,6 +223,11 @@ impl Rewrite<'_> {
         if let Expr::And(parts, _) | Expr::Or(parts, _) = condition {
             return parts.iter_mut().for_each(|part| self.condition(part));
         }
+        if let Expr::FnCall(call, _) = condition
+            && tokens::either(call).is_some()
+        {
+            call.args.iter_mut().for_each(|part| self.condition(part));
+        }
         let is_doubtful = truths::is_doubtful(condition, self.kinds);
         self.expression(condition);
         if is_doubtful {
@@ -218,9 +239,19 @@ impl Rewrite<'_> {
     }
 
     fn expression(&mut self, expression: &mut Expr) {
+        self.evaluated(expression, true);
+    }
+
+    /// Handles an expression, whose value is used if `has_value`.
+    fn evaluated(&mut self, expression: &mut Expr, has_value: bool) {
+        if let Expr::Stmt(block) = expression {
+            return self.block(block, has_value);
+        }
         if self.slice(expression) {
             return;
         }
+        let own = |name: &str| self.kinds.is_own(name);
+        self.has_changed |= values::return_texts(expression, has_value, &own);
         self.has_changed |= chains::detach(expression);
         self.inside(expression);
     }
@@ -257,13 +288,18 @@ impl Rewrite<'_> {
             Expr::DynamicConstant(value, position) => {
                 self.has_changed |= self.literals.order(value, *position);
             }
-            Expr::Stmt(block) => self.block(block),
             Expr::FnCall(call, position) if operators::is_doubtful(call, self.kinds, self.handled) => {
                 let compared = self.compared(call, *position);
                 *expression = compared;
             }
             Expr::FnCall(call, _) if truths::is_not(call) => {
                 call.args.iter_mut().for_each(|argument| self.condition(argument));
+            }
+            Expr::FnCall(call, position) if let Some(is_or) = tokens::either(call) => {
+                let (mut operands, position) = (std::mem::take(&mut call.args), *position);
+                operands.iter_mut().for_each(|operand| self.expression(operand));
+                *expression = custom_at(EITHER, operands, is_or.into(), position);
+                self.has_changed = true;
             }
             Expr::FnCall(call, _) => {
                 self.own_call(call);

@@ -1,5 +1,6 @@
 //! Tests that steps do not change the results of scripts, except for work that would otherwise be unbounded.
 
+use crate::run::CallEnd;
 use crate::value::{self, Shape};
 use crate::{Kind, Script, Settings, SourceFile};
 use valvehouse_core::context::Turn;
@@ -15,7 +16,9 @@ fn script(text: &str) -> Script {
 fn out(script: &Script) -> Json {
     let body = Json::object();
     let (answer, _) = script.call(Hook::Inlet, vec![value::live(&body, Shape::Plain)], &Turn::default());
-    assert!(answer.is_ok(), "{}", script.file.text);
+    if let Err(CallEnd::Broken { summary, .. }) = answer {
+        panic!("{summary}: {}", script.file.text);
+    }
     body.get("out").unwrap_or_default()
 }
 
@@ -261,6 +264,66 @@ fn operands_that_are_values_are_one_of_them() {
         );
         assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
     }
+}
+
+#[test]
+fn literals_are_operands() {
+    for (code, expected) in [
+        ("body.name || \"friend\"", r#""friend""#),
+        ("let n = \"Ann\"; n || body.x || \"friend\"", r#""Ann""#),
+        ("body.name || body.x || 5", "5"),
+        ("body.messages.len() > 3 && \"long\" || \"short\"", r#""short""#),
+        ("let f = |x| x || \"none\"; let g = || 1 || 2; [f.call(()), g.call()]", r#"["none",1]"#),
+        ("[1, 2].map(|x| x > 1 && \"big\" || `small`)", r#"["small","big"]"#),
+        ("if body.x || \"\" { 1 } else if \"a\" && body.messages { 2 } else { 3 }", "2"),
+        ("let f = || 1; f.call() || \"x\"", "1"),
+        ("`${body.x || \"none\"}!`", r#""none!""#),
+    ] {
+        let text = format!(
+            "fn made(body) {{ {code} }} fn inlet(body) {{ body.messages = [1]; body.out = made(body); body }}"
+        );
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+}
+
+#[test]
+fn methods_of_texts_return_the_text_where_it_is_used() {
+    for (code, expected) in [
+        ("let t = \" a \"; let u = t.trim(); [t, u]", r#"[" a ","a"]"#),
+        ("let t = \" a \"; t.trim(); t", r#""a""#),
+        (
+            "let t = \"a-b-c\"; [t.replace(\"-\", \"\"), t.replace(\"-\", 1, 1), t]",
+            r#"["abc","a1b-c","a-b-c"]"#,
+        ),
+        ("\" A b \".strip().replace(\" \", \"_\").lower()", r#""a_b""#),
+        ("body.text.trim().len() + body.text.len()", "4"),
+        ("body.text.trim(); body.text", r#""x""#),
+        ("body.list.map(|t| t.replace(\"a\", \"b\"))", r#"["b","b"]"#),
+        ("body.list.map(|t| { if t.trim() == \"a\" { t.trim() } else { \"\" } })", r#"["a","a"]"#),
+        (
+            "let l = [#{ t: \"a\" }]; l[0].t.replace(\"a\", \"b\"); l[0].t + l[0].t.replace(\"b\", \"c\")",
+            r#""bc""#,
+        ),
+        ("clean(\" x \")", r#""x""#),
+        ("let n = 0; for t in body.list { let u = t.trim(); n += u.len(); } n", "2"),
+        ("Valves.name.replace(\"v\", \"w\")", r#""w""#),
+        ("let r = switch 1 { 1 => body.text.trim(), _ => 2 }; r", r#""x""#),
+        ("if true { body.text.trim() } else { 1 }", r#""x""#),
+    ] {
+        let text = format!(
+            "const Valves = #{{ name: \"v\" }}; fn clean(t) {{ t.trim() }}\nfn made(body) {{ {code} }} fn inlet(body) {{ body.text = \" x \"; body.list = [\"a \", \"a\"]; body.list[0] = \"a\"; body.out = made(body); body }}"
+        );
+        let text =
+            text.replace("fn replace(x) { x }", "").replace(" + own(\"y\").replace(\"z\")", " + \"z\"");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+    // The end of a hook changes the request.
+    let hook = script("fn inlet(body) { body.out = \"a-b\"; body.out.replace(\"-\", \"\") }");
+    assert_eq!(out(&hook).to_string(), r#""ab""#);
+    let each = script(
+        "fn inlet(body) { body.out = [#{ t: \"a\" }]; body.out.for_each(|i| this.t.replace(\"a\", \"b\")); body }",
+    );
+    assert_eq!(out(&each).to_string(), r#"[{"t":"b"}]"#);
 }
 
 #[test]

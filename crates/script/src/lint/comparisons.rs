@@ -29,6 +29,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));
             problems.extend(short_timeout(view, node));
+            problems.extend(group_of_python(view, node));
             let Some((call, false, position)) = tree::call(node) else { return };
             let [first, second] = call.args.as_slice() else { return };
             if call.op_token.is_none() {
@@ -146,7 +147,7 @@ fn of_parts(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
     })
 }
 
-/// Reports `"a" * 3` and `"Hello %s" % name`: texts have neither operator.
+/// Reports `"Hello %s" % name`: texts have neither operator.
 fn text_arithmetic(
     view: &View<'_>,
     operator: &str,
@@ -156,7 +157,6 @@ fn text_arithmetic(
 ) -> Option<Diagnostic> {
     let has_text = first == Some(ValueKind::Text) || second == Some(ValueKind::Text) && first.is_some();
     let help = match operator {
-        "*" => "repeat a text with `pad`: `let line = \"\"; line.pad(3, \"a\");`",
         "%" => "use backticks for a text with values: `Hello ${name}`",
         "/" => "convert the text first: `parse_int(text)`",
         _ => return None,
@@ -177,6 +177,17 @@ fn foreign_member(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<
         .or_else(of_others)
         .or_else(of_form)
         .or_else(|| foreign_property(view, node))
+}
+
+/// Reports `regex::replace(text, pattern, "\\1")`: groups are `$1`.
+fn group_of_python(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
+    let (call, false, _) = tree::call(node)? else { return None };
+    let [_, _, Expr::StringConstant(text, position)] = &call.args[..] else { return None };
+    let is_replace = tree::module_of(call) == "regex" && &*call.name == "replace";
+    let at = text.find('\\').filter(|_| is_replace)?;
+    let digit = text[at + 1..].chars().next().filter(char::is_ascii_digit)?;
+    let message = format!("`\\{digit}` is not a group of the pattern");
+    Some(view.problem(Code::ForeignKinds, *position, message).help(format!("write `${digit}`")))
 }
 
 /// Reports `timeout: 2`, which is meant in seconds.

@@ -51,9 +51,7 @@ const GIVE_OF_HOST: [(&str, &str); 8] = [
 ];
 const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
 /// Methods that change their receiver and return nothing.
-const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
-/// Those of them that only texts have; `text::` has functions that return the new text.
-const OF_TEXTS: [&str; 2] = ["trim", "replace"];
+const FILL: [&str; 4] = ["push", "insert", "append", "pad"];
 /// Functions that use the value of their closure.
 const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
 
@@ -61,7 +59,6 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
         lost_in(view, &function.statements, true, &mut problems);
-        problems.extend(returned_in_place(view, function));
         tree::each(&function.statements, &mut |node, above| {
             problems.extend(empty_closure(view, node, above));
             problems.extend(lost_write(view, node));
@@ -217,32 +214,6 @@ fn of_call(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<(St
     known.then(|| (message, place, format!("use the value: `x = {module}::{name}(x, …);`")))
 }
 
-/// Reports `fn clean(text) { text.trim() }`: a function gets a copy of a text, so that its change is lost, and returns
-/// `()`.
-fn returned_in_place(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
-    let Some(Stmt::Expr(value)) = function.statements.last() else { return None };
-    let (root, links) = tree::chain(value);
-    let ([Link::Call(call)], Some(name)) = (&links[..], tree::variable(root)) else { return None };
-    let is_lost = OF_TEXTS.contains(&&*call.name) && !view.shared.contains(name) && !is_own(view, &call.name);
-    is_lost.then(|| {
-        let message = format!("`{}` changes its string in place and returns `()`", call.name);
-        let help = format!("write `text::{}(…)`, which returns the new text", call.name);
-        view.problem(Code::ChangesInPlace, call_position(value).unwrap_or(root.position()), message)
-            .help(help)
-    })
-}
-
-/// Returns the position of the last method call of a chain.
-fn call_position(chain: &Expr) -> Option<Position> {
-    let mut found = None;
-    tree::each_in(chain, &mut |node, _| {
-        if let Node::Expr(Expr::MethodCall(_, position)) = node {
-            found = Some(*position);
-        }
-    });
-    found
-}
-
 /// Reports `list.map(|x| x.pad(4, "*"))`: the closure returns `()` for each element.
 fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
     let Node::Expr(Expr::DynamicConstant(value, _)) = node else { return None };
@@ -260,7 +231,7 @@ fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<
     let name = value.read_lock::<rhai::FnPtr>().filter(|_| takes)?.fn_name().to_owned();
     let closure = view.functions.iter().find(|function| function.is_closure() && function.name == name)?;
     let (method, place) = last_call(closure)?;
-    (FILL.contains(&method) && !OF_TEXTS.contains(&method) && !is_own(view, method)).then(|| {
+    (FILL.contains(&method) && !is_own(view, method)).then(|| {
         let message = format!(
             "the closure ends with `{method}`, which returns `()`: `{}` gets `()` instead of the value",
             call.name

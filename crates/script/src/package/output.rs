@@ -3,6 +3,7 @@
 use super::argument::{RhaiResultOf, fail};
 use crate::budget::{self, WALK};
 use crate::standard::shortened_text;
+use crate::thrown::ThrownError;
 use crate::value::json_of;
 use crate::value_limits::{ARRAY, max_text};
 use rhai::{Array, Dynamic, ImmutableString};
@@ -210,6 +211,9 @@ pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableStr
         Ok(Json::Text(text)) => Ok(text.as_str().into()),
         Ok(container @ (Json::Array(_) | Json::Object(_))) => Ok(json(function, &container, None)?.into()),
         Ok(_) => Ok(value.to_string().into()),
+        Err(_) if let Some(thrown) = value.read_lock::<ThrownError>() => {
+            Ok(thrown.rejection.message.as_str().into())
+        }
         Err(_) if !value.is_array() && !value.is_map() => Ok(shortened_text(value, MAX_BYTES).into()),
         Err(error) => Err(error),
     }

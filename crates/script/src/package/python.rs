@@ -2,12 +2,13 @@
 //! value, as in Python; only the methods that change a list or map change theirs.
 
 use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, fail, unfit};
-use super::output::{Text, check_walk, text};
+use super::output::{Text, check_text, check_walk, text};
 use super::sequences::{elements, kind_of};
 use super::values::is_empty;
 use crate::value::{Map, PAIR};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, INT, ImmutableString};
+use std::collections::HashSet;
 
 /// The maximum number of bytes of a text in a message.
 const MAX_SHOWN: usize = 40;
@@ -183,6 +184,116 @@ pub(super) mod functions {
         super::super::text::functions::lines(text)
     }
 
+    /// Returns the text with every `from` replaced by `to`, as `text.replace(from, to)` does where its value is used.
+    #[rhai_fn(global, return_raw)]
+    pub fn replaced(x: ImmutableString, from: Dynamic, to: Dynamic) -> RhaiResultOf<ImmutableString> {
+        super::super::text::functions::replace(x, &text("replace", &from)?, &text("replace", &to)?)
+    }
+
+    /// Returns the text with the first `count` occurrences of `from` replaced by `to`.
+    #[rhai_fn(global, name = "replaced", return_raw)]
+    pub fn replaced_count(
+        x: ImmutableString,
+        from: Dynamic,
+        to: Dynamic,
+        count: INT,
+    ) -> RhaiResultOf<ImmutableString> {
+        super::super::text::functions::replace_count(
+            x,
+            &text("replace", &from)?,
+            &text("replace", &to)?,
+            count,
+        )
+    }
+
+    /// Returns the text with this letter before it, so that it has `width` characters.
+    #[rhai_fn(global, return_raw)]
+    pub fn rjust(text: &str, width: INT, fill: &str) -> RhaiResultOf<String> {
+        padded("rjust", text, width, fill, |missing| (missing, 0))
+    }
+
+    /// Returns the text with blanks before it, so that it has `width` characters.
+    #[rhai_fn(global, name = "rjust", return_raw)]
+    pub fn rjust_blank(text: &str, width: INT) -> RhaiResultOf<String> {
+        rjust(text, width, " ")
+    }
+
+    /// Returns the text with this letter after it, so that it has `width` characters.
+    #[rhai_fn(global, return_raw)]
+    pub fn ljust(text: &str, width: INT, fill: &str) -> RhaiResultOf<String> {
+        padded("ljust", text, width, fill, |missing| (0, missing))
+    }
+
+    /// Returns the text with blanks after it, so that it has `width` characters.
+    #[rhai_fn(global, name = "ljust", return_raw)]
+    pub fn ljust_blank(text: &str, width: INT) -> RhaiResultOf<String> {
+        ljust(text, width, " ")
+    }
+
+    /// Returns the text with blanks on both sides, so that it has `width` characters.
+    #[rhai_fn(global, return_raw)]
+    pub fn center(text: &str, width: INT) -> RhaiResultOf<String> {
+        padded("center", text, width, " ", |missing| (missing / 2, missing - missing / 2))
+    }
+
+    /// Returns the text with zeros before it, so that it has `width` characters.
+    #[rhai_fn(global, return_raw)]
+    pub fn zfill(text: &str, width: INT) -> RhaiResultOf<String> {
+        rjust(text, width, "0")
+    }
+
+    /// Returns the text this many times.
+    #[rhai_fn(global, name = "*", return_raw)]
+    pub fn repeated(text: &str, times: INT) -> RhaiResultOf<String> {
+        let times = usize::try_from(times).unwrap_or(0);
+        check_text("*", text.len().saturating_mul(times))?;
+        Ok(text.repeat(times))
+    }
+
+    /// Returns the text this many times.
+    #[rhai_fn(global, name = "*", return_raw)]
+    pub fn times(times: INT, text: &str) -> RhaiResultOf<String> {
+        repeated(text, times)
+    }
+
+    /// Returns the different elements of a list, or letters of a text, in the order of their first occurrence.
+    #[rhai_fn(global, return_raw)]
+    pub fn set(context: NativeCallContext<'_>, x: Dynamic) -> RhaiResultOf<Array> {
+        let (mut seen, mut different) = (HashSet::new(), Array::new());
+        for item in of_any(&context, "set", x)? {
+            if seen.insert(text("set", &item)?.to_string() + item.type_name()) {
+                different.push(item);
+            }
+        }
+        Ok(different)
+    }
+
+    /// Returns `true` if the text has letters only, at least one.
+    #[rhai_fn(global, return_raw)]
+    pub fn isalpha(text: &str) -> RhaiResultOf<bool> {
+        check_walk(text, 1)?;
+        Ok(!text.is_empty() && text.chars().all(char::is_alphabetic))
+    }
+
+    /// Returns `true` if the text has letters and digits only, at least one.
+    #[rhai_fn(global, return_raw)]
+    pub fn isalnum(text: &str) -> RhaiResultOf<bool> {
+        check_walk(text, 1)?;
+        Ok(!text.is_empty() && text.chars().all(char::is_alphanumeric))
+    }
+
+    /// Returns the letter in lower case.
+    #[rhai_fn(global, name = "lower")]
+    pub fn lower_letter(letter: char) -> String {
+        letter.to_lowercase().collect()
+    }
+
+    /// Returns the letter in upper case.
+    #[rhai_fn(global, name = "upper")]
+    pub fn upper_letter(letter: char) -> String {
+        letter.to_uppercase().collect()
+    }
+
     /// Returns `true` if the text has digits only, at least one.
     #[rhai_fn(global, return_raw)]
     pub fn isdigit(text: &str) -> RhaiResultOf<bool> {
@@ -269,6 +380,24 @@ fn unfit_number(function: &str, expected: &str, value: &Dynamic) -> Box<EvalAltR
     fail(function, format!("expected {expected}, got {given}"))
 }
 
+/// Returns a text with so many letters before and after it that it has `width` characters.
+fn padded(
+    function: &'static str,
+    text: &str,
+    width: INT,
+    fill: &str,
+    parts: impl Fn(usize) -> (usize, usize),
+) -> RhaiResultOf<String> {
+    check_walk(text, 1)?;
+    let width = usize::try_from(width).unwrap_or(0);
+    let (before, after) = parts(width.saturating_sub(text.chars().count()));
+    check_text(
+        function,
+        text.len().saturating_add((before.saturating_add(after)).saturating_mul(fill.len())),
+    )?;
+    Ok([&fill.repeat(before), text, &fill.repeat(after)].concat())
+}
+
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
@@ -311,6 +440,8 @@ mod tests {
             ("int(1.0e300)", "int: expected a number of at most 18 digits"),
             ("int(\"99999999999999999999\")", "got the text"),
             ("float([])", "float: expected a number such as \"4.2\", got a list"),
+            ("\"abc\" * 9_000_000_000", "*: the text has 27000000000 bytes"),
+            ("\"a\".rjust(9_000_000_000)", "rjust: the text has"),
             ("list(4)", "list: expected a list, got a number"),
         ]);
     }
@@ -324,6 +455,16 @@ mod tests {
             ("\"abc\".startswith(\"ab\") && \"abc\".endswith(\"bc\")", "true"),
             ("\"abc\".removeprefix(\"ab\") + \"abc\".removesuffix(\"x\")", r#""cabc""#),
             ("\"a\\r\\nb\".splitlines()", r#"["a","b"]"#),
+            (
+                "\"ab\".rjust(4) + \"ab\".ljust(3, \".\") + \"7\".zfill(3) + \"a\".center(4) + \"é\".rjust(0)",
+                r#""  abab.007 a  é""#,
+            ),
+            ("\"ab\" * 2 + 3 * \"-\" + \"x\" * -1", r#""abab---""#),
+            (
+                "[\"é\".isalpha(), \"a1\".isalpha(), \"a1\".isalnum(), \"ab\"[0].upper()]",
+                r#"[true,false,true,"A"]"#,
+            ),
+            ("\"a-b-c\".replaced(\"-\", 1) + \"a-b\".replaced(\"-\", \"\", 0)", r#""a1b1ca-b""#),
             ("[\"12\".isdigit(), \"\".isdigit(), \"1a\".isdigit()]", "[true,false,false]"),
             ("[\"aXaXa\".count(\"Xa\"), \"äbc\".find(\"c\"), \"abc\".find(\"x\")]", "[2,2,-1]"),
             ("\", \".join([1, \"b\", 2.5]) + [1, 2].join(\"-\")", r#""1, b, 2.51-2""#),

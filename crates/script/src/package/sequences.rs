@@ -61,8 +61,48 @@ pub(super) mod functions {
     /// Returns a sorted copy of a list of numbers or texts, like `list.order()`.
     #[rhai_fn(global, return_raw)]
     pub fn sorted(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
-        let mut items = Dynamic::from(elements(&context, "sorted", &list)?);
-        context.call_native_fn_raw("order", true, &mut [&mut items])
+        let mut items = elements(&context, "sorted", &list)?;
+        budget::charge(items.len() as u64).map_err(budget::ended)?;
+        let mut failed = None;
+        items.sort_by(|a, b| {
+            compared("sorted", a, b).unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                Ordering::Equal
+            })
+        });
+        failed.map_or(Ok(items.into()), Err)
+    }
+
+    /// Returns a copy of a list, sorted by the key that a closure returns, the largest first if `reverse`.
+    #[rhai_fn(global, name = "sorted", return_raw)]
+    pub fn sorted_reverse(
+        context: NativeCallContext<'_>,
+        list: AnyArray,
+        key: FnPtr,
+        reverse: bool,
+    ) -> RhaiResultOf<Dynamic> {
+        let mut sorted = sorted_by(context, list, key)?.into_array().unwrap_or_default();
+        if reverse {
+            sorted.reverse();
+        }
+        Ok(sorted.into())
+    }
+
+    /// Returns the element of a list with the largest key that a closure returns: `max(list, |x| x.price)`.
+    #[rhai_fn(global, name = "max", return_raw)]
+    pub fn max_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
+        Ok(sorted_by(context, list, key)?.into_array().unwrap_or_default().pop().unwrap_or_default())
+    }
+
+    /// Returns the element of a list with the smallest key that a closure returns: `min(list, |x| x.price)`.
+    #[rhai_fn(global, name = "min", return_raw)]
+    pub fn min_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
+        Ok(sorted_by(context, list, key)?
+            .into_array()
+            .unwrap_or_default()
+            .into_iter()
+            .next()
+            .unwrap_or_default())
     }
 
     /// Returns a copy of a list, sorted by the key that a closure returns: `sorted(list, |x| x.price)`.
@@ -128,7 +168,8 @@ fn extreme(
 
 /// Compares two numbers or two texts.
 pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
-    let number = |value: &Dynamic| value.as_float().or_else(|_| value.as_int().map(|number| number as FLOAT));
+    let whole = |value: &Dynamic| value.as_int().or_else(|_| value.as_bool().map(INT::from));
+    let number = |value: &Dynamic| value.as_float().or_else(|_| whole(value).map(|number| number as FLOAT));
     let order = match (a.as_int(), b.as_int()) {
         (Ok(a), Ok(b)) => Some(a.cmp(&b)),
         _ => match (number(a), number(b)) {
@@ -139,13 +180,30 @@ pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ord
                     budget::charge(compared as u64).map_err(budget::ended)?;
                     Some(a.cmp(&b))
                 }
-                _ => None,
+                _ => return compared_lists(name, a, b),
             },
         },
     };
-    order.ok_or_else(|| {
-        error(format!("{name}: expected only numbers or only texts, got {} and {}", kind_of(b), kind_of(a)))
-    })
+    order.ok_or_else(|| unordered(name, a, b))
+}
+
+/// Compares two lists element by element, as keys of several parts.
+fn compared_lists(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
+    let (Ok(first), Ok(second)) = (a.as_array_ref(), b.as_array_ref()) else {
+        return Err(unordered(name, a, b));
+    };
+    for (a, b) in first.iter().zip(second.iter()) {
+        budget::charge(1).map_err(budget::ended)?;
+        match compared(name, a, b)? {
+            Ordering::Equal => {}
+            order => return Ok(order),
+        }
+    }
+    Ok(first.len().cmp(&second.len()))
+}
+
+fn unordered(name: &str, a: &Dynamic, b: &Dynamic) -> Box<EvalAltResult> {
+    error(format!("{name}: expected only numbers or only texts, got {} and {}", kind_of(b), kind_of(a)))
 }
 
 pub(super) fn kind_of(value: &Dynamic) -> &'static str {

@@ -273,6 +273,11 @@ mod tests {
     #[test]
     fn lists_and_maps_have_the_methods_of_python() {
         gives(&[
+            ("sorted([3, 1, 2], |x| x, true) + [max([1, 3, 2], |x| -x), min([2, 1], |x| -x)]", "[3,2,1,1,2]"),
+            ("sorted([[2, \"a\"], [1, \"c\"], [1, \"b\"]])", r#"[[1,"b"],[1,"c"],[2,"a"]]"#),
+            ("sorted([#{ a: 1, b: 2 }, #{ a: 1, b: 1 }], |x| [x.a, x.b])[0].b", "1"),
+            ("set([1, 2, 1, \"1\"]) + set(\"aba\")", r#"[1,2,"1","a","b"]"#),
+            ("let t = \"\"; try { throw \"no\" } catch (e) { t = str(e) + [e].join(\",\"); } t", r#""nono""#),
             ("list(#{ b: 1, a: 2 }) + list(0..2)", r#"["a","b",0,1]"#),
             ("json::parse(\"[1, 2]\").join(\"-\") + \"a\".copy()", r#""1-2a""#),
             ("reversed([1, 2]) + [reversed(\"añb\")]", r#"[2,1,"bña"]"#),

@@ -324,8 +324,11 @@ async fn the_map_of_a_script_outlives_a_turn_and_is_private() {
 #[test]
 fn suspicious_but_legal_code_is_a_warning() {
     let cases = [
-        ("fn inlet(body) { let a = body.model.trim(); }", "`trim` changes its string", "1:37"),
-        ("fn inlet(body) { body.model = body.model.replace(\"a\", \"b\"); }", "text::replace", ":1:42"),
+        (
+            "fn inlet(body) { let l = [1]; body.x = l.push(2); }",
+            "changes the value before the dot in place",
+            ":1:",
+        ),
         ("fn inlet(body) {\n  let a = `one\\ntwo ${body.model} \\t`;\n}", "is not an escape", ":2:15"),
         (
             "fn inlet(body) { let n = 0; for m in body.messages { if m.role == \"user\" { n += 1; } } }",

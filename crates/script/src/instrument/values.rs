@@ -1,0 +1,58 @@
+//! Methods of texts that Rhai only has as changes in place: `let clean = name.trim()`. Where the value of the call is
+//! used, it is the new text, as in Python, and the text itself stays as it is.
+
+use crate::engine;
+use rhai::{ASTNode, Expr, FnCallExpr, FnCallHashes};
+use std::sync::OnceLock;
+
+/// The methods, and the functions that return the new text instead.
+const METHODS: [(&str, usize, &str); 3] =
+    [("trim", 0, "strip"), ("replace", 2, "replaced"), ("replace", 3, "replaced")];
+
+/// Returns `true` if a call may be one of these methods.
+pub(super) fn is_one(call: &FnCallExpr) -> bool {
+    METHODS.iter().any(|(name, args, _)| call.name == *name && call.args.len() == *args)
+}
+
+/// Makes the methods of a chain return their value, without the last one unless `is_value`. Returns `true` if one was
+/// changed. `own` are the names of the script's functions.
+pub(super) fn return_texts(chain: &mut Expr, is_value: bool, own: &dyn Fn(&str) -> bool) -> bool {
+    let (Expr::Dot(pair, ..) | Expr::Index(pair, ..)) = chain else { return false };
+    let rest = &mut pair.rhs;
+    if let Expr::Dot(link, ..) | Expr::Index(link, ..) = rest {
+        let is_first_changed = returns(&mut link.lhs, own);
+        return return_texts(rest, is_value, own) || is_first_changed;
+    }
+    is_value && returns(rest, own)
+}
+
+/// Makes a call of one of the methods return its value. Functions are found by their hash.
+fn returns(link: &mut Expr, own: &dyn Fn(&str) -> bool) -> bool {
+    let Expr::MethodCall(call, _) = link else { return false };
+    let place = METHODS.iter().position(|(name, args, _)| call.name == *name && call.args.len() == *args);
+    let Some(place) = place.filter(|_| !own(&call.name)) else { return false };
+    let Some(hashes) = hashes().get(place) else { return false };
+    call.hashes = *hashes;
+    true
+}
+
+/// The hashes of the functions that return the new text.
+fn hashes() -> &'static [FnCallHashes] {
+    static HASHES: OnceLock<Vec<FnCallHashes>> = OnceLock::new();
+    HASHES.get_or_init(|| {
+        let engine = engine::new();
+        let hash = |(_, args, function): (&str, usize, &str)| {
+            let args = vec!["0"; args].join(",");
+            let ast = engine.compile_expression(format!("x.{function}({args})")).ok()?;
+            let mut found = None;
+            ast.walk(&mut |path: &[ASTNode<'_>]| {
+                if let Some(ASTNode::Expr(Expr::MethodCall(call, _))) = path.last() {
+                    found = Some(call.hashes);
+                }
+                true
+            });
+            found
+        };
+        METHODS.into_iter().filter_map(hash).collect()
+    })
+}
