@@ -20,7 +20,7 @@ use valvehouse::error::Error;
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::provider::{Answer, Provider, Request};
-use valvehouse::store::{Conversations as _, SqlStore};
+use valvehouse::store::Store;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
@@ -115,7 +115,7 @@ async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
 /// Runs a thousand turns. Returns the cost of the last ones and the number of their stored steps.
 async fn long_talk(name: &str, summarize: bool) -> (Duration, u64) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
+    let store = Arc::new(Store::sqlite(&folder.path().join("state.db")).await.unwrap());
     let runs = Runs::new(store.clone(), "bench");
     let talker = Arc::new(Talker::default());
     let setup = setup(&talker, summarize);

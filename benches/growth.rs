@@ -24,7 +24,7 @@ use valvehouse::context::Turn;
 use valvehouse::filter::{Chain, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
-use valvehouse::store::{Conversations as _, SqlStore};
+use valvehouse::store::Store;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
@@ -375,7 +375,7 @@ async fn conversations() {
                 .await;
             turns.push(began.elapsed());
         }
-        let store = SqlStore::sqlite(&file).await.unwrap();
+        let store = Store::sqlite(&file).await.unwrap();
         let mut lists = Vec::new();
         for _ in 0..20 {
             let began = Instant::now();

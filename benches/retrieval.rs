@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse::store::{NewVector, SqlStore, VectorIndex, VectorOwner};
+use valvehouse::store::{NewVector, Store, VectorIndex, VectorOwner};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const DIMENSIONS: usize = 1_024;
@@ -28,7 +28,7 @@ fn main() {
 
 async fn measure(size: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     let index = VectorIndex::new(Arc::new(store));
     let owner = VectorOwner { plugin: "bench".to_owned(), scope: "own".to_owned() };
     let mut random = fastrand::Rng::with_seed(7);

@@ -110,14 +110,14 @@ async fn upload(
         ("files", set.files.len().into()),
         ("changed", changed.into()),
     ]);
-    let exit = report_reach(&*store, generation, args.wait, output, out).await?;
+    let exit = report_reach(&store, generation, args.wait, output, out).await?;
     store.close().await;
     Ok(exit)
 }
 
 /// Reports how many hosts have applied a generation; with `is_awaited`, waits for them first.
 pub(super) async fn report_reach(
-    store: &dyn Store,
+    store: &Store,
     generation: u64,
     is_awaited: bool,
     output: Json,
@@ -158,7 +158,7 @@ struct WaitOutcome {
 }
 
 /// Waits until every running host has applied or rejected a generation.
-async fn wait(store: &dyn Store, generation: u64) -> Result<WaitOutcome, StoreError> {
+async fn wait(store: &Store, generation: u64) -> Result<WaitOutcome, StoreError> {
     let end = Instant::now() + PATIENCE;
     loop {
         let hosts = store.hosts().await?;

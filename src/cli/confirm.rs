@@ -41,7 +41,7 @@ pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Console) ->
     let (id, by) = (args.id.as_str(), project::author());
     let text = project.plugin(id)?.script.as_ref().map(|script| script.file.text.to_string());
     let store = &project.store;
-    let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
+    let Some(number) = adoptable(store, id, &text.unwrap_or_default()).await? else {
         return Err(CommandError::data(format!("cannot adopt stored data for `{id}`: none is set aside")));
     };
     let (generation, what) = match args.drop {

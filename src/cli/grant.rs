@@ -79,7 +79,7 @@ async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit,
 struct Subject<'a> {
     id: &'a str,
     config: &'a Config,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
 }
 
 impl Subject<'_> {
@@ -217,7 +217,7 @@ impl Subject<'_> {
         generation: u64,
         out: &Console,
     ) -> Result<Exit, CommandError> {
-        let reach = project::reach(&*self.store, generation).await?;
+        let reach = project::reach(&self.store, generation).await?;
         if out.is_json() {
             self.show(Some(reach), out).await?;
             return Ok(reach.exit());

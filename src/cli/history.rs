@@ -21,7 +21,7 @@ pub(super) async fn run(args: &args::History, config: &Config, out: &Console) ->
 }
 
 async fn list(project: &Project, id: &str, out: &Console) -> Result<(), CommandError> {
-    let entries = admin::entries(&*project.store, &project.snapshot, id).await.map_err(refused)?;
+    let entries = admin::entries(&project.store, &project.snapshot, id).await.map_err(refused)?;
     if out.is_json() {
         let all: Vec<Json> = entries.iter().map(Entry::to_json).collect();
         return Ok(out.json(&Json::from([("id", id.into()), ("history", all.into())]))?);
@@ -58,7 +58,7 @@ async fn show(
     out: &Console,
 ) -> Result<(), CommandError> {
     let against = if args.current { Against::Current } else { Against::Before };
-    let detail = admin::detail(&*project.store, &project.snapshot, &args.id, version, against).await;
+    let detail = admin::detail(&project.store, &project.snapshot, &args.id, version, against).await;
     let detail = detail.map_err(refused)?;
     if out.is_json() {
         return Ok(out.json(&detail.to_json())?);

@@ -274,7 +274,7 @@ fn open_browser(address: &str) {
 }
 
 /// Returns the store if any of these servers uses a login.
-async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<dyn Store>>, CommandError> {
+async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<Store>>, CommandError> {
     let has_login =
         |server: &&McpServer| matches!(server.transport, McpTransport::Http { auth: McpAuth::OAuth(_), .. });
     match servers.iter().any(has_login) {

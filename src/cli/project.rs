@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The current state of a project, read without a host.
 pub(super) struct Project {
     pub(super) snapshot: Snapshot,
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<Store>,
     /// The time at which it was read, in milliseconds since 1970.
     at: i64,
 }
@@ -97,7 +97,7 @@ impl Project {
             return Ok(());
         }
         let aside = self.store.set_aside().await?;
-        if let Owner::Removed(number) = owner(&*self.store, &aside, id, text).await? {
+        if let Owner::Removed(number) = owner(&self.store, &aside, id, text).await? {
             self.store.put_aside(id, number).await?;
         }
         Ok(())
@@ -110,12 +110,12 @@ impl Project {
 
     /// Returns the number of hosts that a change has reached.
     pub(super) async fn reach(&self, generation: u64) -> Result<Reach, StoreError> {
-        reach(&*self.store, generation).await
+        reach(&self.store, generation).await
     }
 }
 
 /// Waits until every running host has applied a change, within a time limit, and returns the numbers.
-pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, StoreError> {
+pub(super) async fn reach(store: &Store, generation: u64) -> Result<Reach, StoreError> {
     let end = Instant::now() + PATIENCE;
     loop {
         let hosts = store.hosts().await?;

@@ -13,7 +13,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean};
 pub(super) async fn run(args: &args::Pull, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let folder = ScriptFolder::of(args.folder.as_deref(), config);
     let store = store::open_to_read(&config.store).await?;
-    let (set, files) = stored(&*store, args.generation).await?;
+    let (set, files) = stored(&store, args.generation).await?;
     store.close().await;
     let here = folder.files()?;
     let changes = changes(&here, &files);
@@ -59,7 +59,7 @@ fn write(place: &std::path::Path, text: Option<&str>) -> Result<(), String> {
 pub(super) async fn diff(args: &args::Diff, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let folder = ScriptFolder::existing(args.folder.as_deref(), config)?;
     let store = store::open_to_read(&config.store).await?;
-    let (set, files) = stored(&*store, args.generation).await?;
+    let (set, files) = stored(&store, args.generation).await?;
     store.close().await;
     let here = folder.files()?;
     let changes = changes(&files, &here);

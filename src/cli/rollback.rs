@@ -42,7 +42,7 @@ async fn scripts(args: &args::Rollback, config: &Config, out: &Console) -> Resul
         out.line(&format!("the scripts of generation {from} are restored as generation {generation}"))?;
     }
     let output = Json::from([("generation", generation.into()), ("restored_from", from.into())]);
-    let exit = apply::report_reach(&*store, generation, args.wait, output, out).await?;
+    let exit = apply::report_reach(&store, generation, args.wait, output, out).await?;
     store.close().await;
     Ok(exit)
 }

@@ -109,7 +109,7 @@ pub(super) fn changes<'a>(
 /// # Errors
 /// Returns an error if the store has no such set.
 pub(super) async fn stored(
-    store: &dyn Store,
+    store: &Store,
     generation: Option<u64>,
 ) -> Result<(ScriptSet, Vec<ScriptFile>), CommandError> {
     let sets = store.script_sets().await?;

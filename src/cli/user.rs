@@ -73,7 +73,7 @@ fn as_argument(text: &str) -> String {
 async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, CommandError> {
     let store = store::open_to_read(&config.store).await?;
     let records = match is_deletion {
-        true => forget_user(&*store, &Kv::load(store.kv_all().await?), user).await,
+        true => forget_user(&store, &Kv::load(store.kv_all().await?), user).await,
         false => store.user_records(user).await,
     };
     store.close().await;

@@ -9,7 +9,7 @@ use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::filter::{Chain, FilterEntry, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, read_file};
-use valvehouse::store::{Kv, SqlStore, Store as _};
+use valvehouse::store::{Kv, Store};
 use valvehouse_testkit::postgres::Postgres;
 
 const TOKENS: i64 = 5_000;
@@ -25,7 +25,7 @@ fn json(text: &str) -> Json {
 /// Returns the key-value store of a host and the shipped filter that uses it.
 async fn host(url: &str) -> (Arc<Kv>, FilterEntry) {
     let key = SecretSource::Literal(Secret::new("the same key on every host of this test"));
-    let store = Arc::new(SqlStore::postgres(url, Some(&key)).await.unwrap());
+    let store = Arc::new(Store::postgres(url, Some(&key)).await.unwrap());
     let (writes, reads) = (store.clone(), store);
     let kv = Kv::default().written_by(move |changes| {
         let store = writes.clone();

@@ -37,7 +37,7 @@ pub(super) struct LoadedConversation {
 
 /// Finds the conversation that a request continues.
 pub(super) async fn recall(
-    store: &dyn Store,
+    store: &Store,
     id: &str,
     facts: &TurnFacts,
     messages: Vec<Json>,
@@ -86,7 +86,7 @@ fn is_of(kept: &Json, user: &Json) -> bool {
 
 /// Continues exactly this conversation; all messages are new.
 pub(super) async fn goes_on(
-    store: &dyn Store,
+    store: &Store,
     id: &str,
     messages: Vec<Json>,
 ) -> Result<LoadedConversation, Error> {
@@ -111,7 +111,7 @@ pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json
 }
 
 /// Returns a conversation and its branches, in order of creation.
-async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreError> {
+async fn lines(store: &Store, id: &str) -> Result<Vec<Conversation>, StoreError> {
     let mut lines = Vec::new();
     let mut next = id.to_owned();
     while let Some(line) = store.conversation(&next).await? {
@@ -132,7 +132,7 @@ fn begin(id: String, user: &Json, new: Vec<Json>) -> LoadedConversation {
 /// Continues a branch. `systems` are the current system messages if the client sent the entire conversation.
 /// They replace earlier ones, so that a clock in a system message is not repeated for each turn.
 async fn go_on(
-    store: &dyn Store,
+    store: &Store,
     line: &Conversation,
     rest: Vec<Json>,
     systems: Vec<Json>,
@@ -160,7 +160,7 @@ struct Past {
 }
 
 impl Past {
-    async fn of(store: &dyn Store, line: &Conversation) -> Result<Self, StoreError> {
+    async fn of(store: &Store, line: &Conversation) -> Result<Self, StoreError> {
         let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).deep_clone();
         let place = |name: &str| summary.get(name).and_then(|place| u64::try_from(place.as_i64()?).ok());
         let covered = place("shown_from").or_else(|| place("covers")).unwrap_or(0);

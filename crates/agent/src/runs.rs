@@ -35,7 +35,7 @@ const AHEAD: usize = 256;
 
 /// The stored runs of one process.
 pub struct Runs {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     owner: String,
     /// The locks that serialize the turns of each conversation.
     turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
@@ -89,7 +89,7 @@ pub enum HistoryMatch {
 
 impl Runs {
     /// Creates the runs of a process with this name in the store.
-    pub fn new(store: Arc<dyn Store>, owner: impl Into<String>) -> Self {
+    pub fn new(store: Arc<Store>, owner: impl Into<String>) -> Self {
         Self {
             store,
             owner: owner.into(),
@@ -112,7 +112,7 @@ impl Runs {
     }
 
     /// Returns the store of the runs.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
@@ -190,8 +190,8 @@ impl Runs {
         for _ in 0..TRIES {
             let messages = messages.iter().map(Json::deep_clone).collect();
             let recalled = match begin.given {
-                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts, messages).await?,
-                HistoryMatch::New => memory::goes_on(&*self.store, id, messages).await?,
+                HistoryMatch::Known => memory::recall(&self.store, id, &begin.facts, messages).await?,
+                HistoryMatch::New => memory::goes_on(&self.store, id, messages).await?,
             };
             if let (0, Some(user)) = (recalled.length, &begin.facts.verified_user) {
                 // The object has no other handles, so the write cannot fail.
@@ -265,7 +265,7 @@ impl Runs {
         look_at_unfinished(&setup.kernel, id, &mut saved, decision)?;
         let pending = saved.pending.clone();
         decide(&mut saved, decision)?;
-        let host_calls = opened_host_calls(&*self.store, id, &saved)?;
+        let host_calls = opened_host_calls(&self.store, id, &saved)?;
         // The number of the step once the run is taken over.
         let step = || run.step + 1;
         let leaving = self.leaving(id, &step);
@@ -396,7 +396,7 @@ fn new_messages(request: &ChatRequest) -> Vec<Json> {
 }
 
 /// Deletes old checkpoints, which would otherwise accumulate.
-async fn drop_old(store: Arc<dyn Store>, conversation: String) {
+async fn drop_old(store: Arc<Store>, conversation: String) {
     if let Err(error) = store.prune(Some(&conversation), Prune::default()).await {
         tracing::warn!(chat_id = conversation, "cannot delete old checkpoints: {error}");
     }

@@ -49,7 +49,7 @@ pub struct AgentState {
     /// The names of the filters in running order, set when the kernel is built.
     pub middleware_chain: Option<Vec<String>>,
     /// The store of the conversation.
-    pub storage: Option<Arc<dyn Store>>,
+    pub storage: Option<Arc<Store>>,
     /// Set if a checkpoint is stored after each step.
     pub auto_checkpoint: bool,
     /// The id of the latest run.

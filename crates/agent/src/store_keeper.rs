@@ -14,7 +14,7 @@ use valvehouse_store::{Run, RunStatus, RunStep, Store};
 
 /// The journal of a run in the store.
 pub(super) struct StoreKeeper<'a> {
-    store: &'a Arc<dyn Store>,
+    store: &'a Arc<Store>,
     moved: &'a broadcast::Sender<Arc<str>>,
     owner: &'a str,
     /// The run when this process took it over.
@@ -29,7 +29,7 @@ struct CheckpointPlace {
 
 impl<'a> StoreKeeper<'a> {
     pub(super) fn new(
-        store: &'a Arc<dyn Store>,
+        store: &'a Arc<Store>,
         owner: &'a str,
         moved: &'a broadcast::Sender<Arc<str>>,
         run: &Run,
@@ -116,7 +116,7 @@ fn host_calls_of(run: &str) -> String {
 /// # Errors
 ///
 /// Returns an error if they were sealed for another run or by another store.
-pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapshot) -> Result<Json, Error> {
+pub(super) fn opened_host_calls(store: &Store, run: &str, saved: &RunSnapshot) -> Result<Json, Error> {
     let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.deep_clone()) };
     let opened = store.unseal(sealed, &host_calls_of(run));
     opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {
@@ -129,7 +129,7 @@ pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapsho
 
 /// A guard that records an abandoned run if the client disconnects, so that the run can be resumed.
 pub(super) struct AbandonedRunGuard<'a> {
-    store: &'a Arc<dyn Store>,
+    store: &'a Arc<Store>,
     owner: &'a str,
     run: &'a str,
     step: &'a (dyn Fn() -> u64 + Sync),
@@ -138,7 +138,7 @@ pub(super) struct AbandonedRunGuard<'a> {
 
 impl<'a> AbandonedRunGuard<'a> {
     pub(super) fn new(
-        store: &'a Arc<dyn Store>,
+        store: &'a Arc<Store>,
         owner: &'a str,
         run: &'a str,
         step: &'a (dyn Fn() -> u64 + Sync),

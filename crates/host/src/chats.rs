@@ -8,7 +8,7 @@ use valvehouse_script::{ChatRecord, Chats};
 use valvehouse_store::{Conversation, Store};
 
 /// The conversations of a store.
-pub(crate) struct StoredChats(pub(crate) Arc<dyn Store>);
+pub(crate) struct StoredChats(pub(crate) Arc<Store>);
 
 impl std::fmt::Debug for StoredChats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

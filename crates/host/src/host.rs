@@ -44,7 +44,7 @@ pub struct Host {
     id: String,
     current: ArcSwap<Snapshot>,
     writer: Mutex<Reload>,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     kv: Arc<Kv>,
     vectors: VectorIndex,
     secrets: SecretGroup,
@@ -74,7 +74,7 @@ impl Host {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
+    pub async fn open(plan: Plan, store: Arc<Store>) -> Result<Arc<Self>, StoreError> {
         let exchanged = watch::Sender::new(0);
         let kv = Arc::new(open_kv(&store, &exchanged).await?);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
@@ -120,7 +120,7 @@ impl Host {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
+    pub async fn peek(plan: Plan, store: Arc<Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
         reader.only_looks = true;
         let first = reader.look(None).await;
@@ -208,7 +208,7 @@ impl Host {
     }
 
     /// Returns the store.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
@@ -526,7 +526,7 @@ impl Host {
 }
 
 /// Loads the kv maps of all scripts. Each exchange also returns the generation of the store.
-async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Result<Kv, StoreError> {
+async fn open_kv(store: &Arc<Store>, exchanged: &watch::Sender<u64>) -> Result<Kv, StoreError> {
     // The mark is read before the entries, so that concurrent writes are part of the first exchange.
     let mark = store.kv_news(u64::MAX).await?.mark;
     let behind = store.clone();

@@ -140,7 +140,7 @@ impl SharedQuestions {
             while let Ok(change) = changes.try_recv() {
                 open.note(change, self.host.id());
             }
-            if let Err(error) = open.exchange(&**self.host.store(), self.host.id(), &self.own).await {
+            if let Err(error) = open.exchange(self.host.store(), self.host.id(), &self.own).await {
                 tracing::debug!("questions wait at this host alone: {error}");
                 open.give_up_listing();
             }
@@ -209,7 +209,7 @@ impl OpenQuestions {
     }
 
     /// Writes new questions, deletes ended ones, and accepts the answers of other hosts.
-    async fn exchange(&mut self, store: &dyn Store, host: &str, own: &Questions) -> Result<(), StoreError> {
+    async fn exchange(&mut self, store: &Store, host: &str, own: &Questions) -> Result<(), StoreError> {
         // The order matters: a host that finds its answer unconfirmed and the question gone takes the answer
         // for rejected.
         self.confirm(store).await?;
@@ -241,7 +241,7 @@ impl OpenQuestions {
     }
 
     /// Confirms the outcomes of answers to the hosts that sent them.
-    async fn confirm(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+    async fn confirm(&mut self, store: &Store) -> Result<(), StoreError> {
         while let Some((id, is_taken)) =
             self.settled.iter().next().map(|(id, is_taken)| (id.clone(), *is_taken))
         {

@@ -46,7 +46,7 @@ impl<'a> ReloadLock<'a> {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn alone(plan: Arc<Plan>, store: Arc<dyn Store>) -> Result<ReloadLock<'static>, StoreError> {
+    pub async fn alone(plan: Arc<Plan>, store: Arc<Store>) -> Result<ReloadLock<'static>, StoreError> {
         let mut reload = Reload::new(plan, store, Arc::<Kv>::default()).await?;
         reload.read_store().await?;
         Ok(ReloadLock(Lock::Own(Box::new(reload))))
@@ -58,8 +58,8 @@ impl<'a> ReloadLock<'a> {
     }
 
     /// Returns the store.
-    pub fn store(&self) -> &dyn Store {
-        &*self.0.store
+    pub fn store(&self) -> &Store {
+        &self.0.store
     }
 
     /// Prepares the compilation of a text in place of a file, with the settings and grants of the plugin;

@@ -72,7 +72,7 @@ async fn forget(
     Path(UserPath { user }): Path<UserPath>,
 ) -> Result<Reply<Records>, ApiError> {
     is_named(&user)?;
-    let records = forget_user(&**app.host.store(), app.host.kv(), &user).await?;
+    let records = forget_user(app.host.store(), app.host.kv(), &user).await?;
     tracing::info!(user, "deleted the stored records of a user");
     Ok(Reply(records.into()))
 }

@@ -5,7 +5,6 @@
 //! Nothing here raises the generation of the store, because hosts do not depend on it.
 
 use crate::clock::now;
-use crate::error::StoreFuture;
 use std::sync::LazyLock;
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -167,7 +166,7 @@ pub enum RunStart {
     Moved(u64),
 }
 
-/// The old checkpoints that [`Conversations::prune`] keeps.
+/// The old checkpoints that [`Store::prune`](crate::Store::prune) keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
     /// The number of the latest runs per conversation that keep all steps. Older runs keep only the last
@@ -181,97 +180,6 @@ impl Default for Prune {
     fn default() -> Self {
         Self { whole_runs: 5, runs: 100 }
     }
-}
-
-/// The conversations in the store. Every method is one transaction, which is durable when it returns.
-///
-/// At most one run of a conversation is running, paused or failed: the one that can be resumed. Values nested
-/// too deeply to be read again are rejected, also in an imported conversation.
-pub trait Conversations: Send + Sync {
-    /// Returns the conversation with this id.
-    fn conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
-
-    /// Returns the conversations of an agent, or of all agents, newest message first.
-    fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
-
-    /// Returns the conversations of a verified user that changed before this time, newest first.
-    fn conversations_of<'a>(
-        &'a self,
-        owner: &'a str,
-        before: Option<i64>,
-        limit: u64,
-    ) -> StoreFuture<'a, Vec<Conversation>>;
-
-    /// Returns the conversation with this id if it belongs to this verified user.
-    fn conversation_of<'a>(&'a self, owner: &'a str, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
-
-    /// Returns the messages of a range, in order; positions after the end are left out.
-    fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
-
-    /// Starts a run, unless another host works on one of this conversation.
-    fn begin_run<'a>(&'a self, beginning: &'a NewRun<'a>) -> StoreFuture<'a, RunStart>;
-
-    /// Takes over a run to continue it, and raises its step, so that later writes of its previous owner are
-    /// rejected, even if that is the same process. Returns `None` if the run does not exist, has ended, is in
-    /// progress, or is not at `step`.
-    fn claim_run<'a>(
-        &'a self,
-        id: &'a str,
-        step: u64,
-        owner: &'a str,
-        pid: u32,
-    ) -> StoreFuture<'a, Option<Run>>;
-
-    /// Stores a step of a run that its owner started or took over. Returns `false` and stores nothing if
-    /// another host has continued the run or the run has ended.
-    fn keep_step<'a>(&'a self, step: &'a RunStep<'a>) -> StoreFuture<'a, bool>;
-
-    /// Records a heartbeat of the owner of a run, without waiting for the disk.
-    fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> StoreFuture<'a, ()>;
-
-    /// Returns the run with this id.
-    fn run<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Run>>;
-
-    /// Returns the runs of a conversation, or of all conversations, newest first, optionally only those with
-    /// this status.
-    fn runs<'a>(
-        &'a self,
-        conversation: Option<&'a str>,
-        status: Option<RunStatus>,
-        limit: u64,
-    ) -> StoreFuture<'a, Vec<Run>>;
-
-    /// Returns the checkpoint with this id.
-    fn checkpoint<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
-
-    /// Returns the latest checkpoint of a run.
-    fn latest_checkpoint<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
-
-    /// Returns the checkpoints of a conversation without their states, newest first.
-    fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> StoreFuture<'a, Vec<Checkpoint>>;
-
-    /// Creates an independent conversation from the first `length` messages of another, with these kept
-    /// values. Returns `false` if the id is in use.
-    ///
-    /// # Errors
-    /// Returns an error if the other conversation does not exist or is shorter.
-    fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> StoreFuture<'a, bool>;
-
-    /// Returns a conversation with its messages, runs and checkpoints as one JSON object; `None` if it does
-    /// not exist. The owners of its runs are left out, because they do not exist where it is imported.
-    fn export<'a>(&'a self, conversation: &'a str) -> StoreFuture<'a, Option<Json>>;
-
-    /// Imports an exported conversation under its own id or another one, completely or not at all. Returns
-    /// `false` if the id is in use. Its runs and checkpoints keep their ids, unless one of them is in use
-    /// here: then all get new ones.
-    fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> StoreFuture<'a, bool>;
-
-    /// Deletes old checkpoints of one conversation or of all, and returns their number. Messages are never
-    /// deleted, and neither is the last checkpoint of a run that can be resumed.
-    fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> StoreFuture<'a, u64>;
-
-    /// Deletes a conversation with everything that belongs to it. Returns `false` if it does not exist.
-    fn forget_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, bool>;
 }
 
 impl Run {

@@ -8,7 +8,7 @@ use crate::rows::sealed_value::{valves_of, version_of};
 use crate::rows::{secrets, vectors};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query_scalar, query_text};
-use crate::sql_store::SqlStore;
+use crate::store::Store;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 const DOING: &str = "copy the store";
@@ -314,7 +314,7 @@ fn refused(place: &Place, cause: &str, help: &str) -> StoreError {
     }
 }
 
-async fn is_in_use(store: &SqlStore) -> Result<bool, StoreError> {
+async fn is_in_use(store: &Store) -> Result<bool, StoreError> {
     let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
     let hosts = async {
         query_scalar::<i64>("SELECT count(*) FROM hosts WHERE seen_at >= ?")
@@ -325,7 +325,7 @@ async fn is_in_use(store: &SqlStore) -> Result<bool, StoreError> {
     Ok(hosts.await.map_err(|error| store.failed(&error))? > 0)
 }
 
-impl SqlStore {
+impl Store {
     fn failed(&self, error: &sqlx::Error) -> StoreError {
         StoreError::from_sqlx(DOING, &self.place, error)
     }
@@ -493,7 +493,7 @@ mod tests {
         }
     }
 
-    async fn fill(store: &SqlStore) {
+    async fn fill(store: &Store) {
         let mut session = store.durable.begin(Lock::Nothing).await.unwrap();
         for table in &TABLES {
             for number in 0..if table.is_numbered { 2 * BATCH } else { ROWS } {
@@ -514,7 +514,7 @@ mod tests {
     }
 
     /// Returns all rows by table, with sealed values opened.
-    async fn rows(store: &SqlStore) -> BTreeMap<&'static str, Vec<String>> {
+    async fn rows(store: &Store) -> BTreeMap<&'static str, Vec<String>> {
         let mut session = store.swift.session().await.unwrap();
         let mut all = BTreeMap::new();
         for table in &TABLES {
@@ -649,7 +649,7 @@ mod tests {
         check_columns(&store, columns).await;
     }
 
-    async fn check_columns(store: &SqlStore, columns: &'static str) {
+    async fn check_columns(store: &Store, columns: &'static str) {
         let mut session = store.swift.session().await.unwrap();
         let mut there: Vec<String> = query_scalar(columns).fetch_all(&mut session).await.unwrap();
         there.retain(|column| !LEFT.contains(&column.split('.').next().unwrap()));

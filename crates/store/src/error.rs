@@ -174,8 +174,12 @@ impl From<StoreError> for Error {
     }
 }
 
+/// The result of a store method. Every method fails if the database does not respond, is locked, full or
+/// damaged, or cannot store the value; further reasons are documented with the method.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 /// The future of a store method.
-pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+pub type StoreFuture<'a, T> = BoxFuture<'a, StoreResult<T>>;
 
 impl StoreError {
     pub(super) fn new(doing: &str, place: &Place, kind: StoreErrorKind, cause: impl Into<String>) -> Self {

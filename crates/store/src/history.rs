@@ -3,7 +3,6 @@
 //! A version is a complete state: the text of the file, and the valves and switches of operators. Each
 //! distinct text is stored once, by its hash. Valves that users set for themselves are not part of it.
 
-use crate::error::StoreFuture;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use valvehouse_core::text::hex;
@@ -190,25 +189,4 @@ pub struct Span {
     pub last: u64,
     /// `true` if its file is removed in the newest version.
     pub is_gone: bool,
-}
-
-/// The history of plugins. The last [`MAX_VERSIONS`] versions of each plugin are stored.
-pub trait History: Send + Sync {
-    /// Returns the versions of a plugin, newest first.
-    fn history<'a>(&'a self, plugin: &'a str) -> StoreFuture<'a, Vec<Version>>;
-
-    /// Returns the text with this hash.
-    fn source<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<String>>;
-
-    /// Returns the periods that the histories of all plugins cover.
-    fn spans(&self) -> StoreFuture<'_, Vec<Span>>;
-
-    /// Records the files that a scan found if they differ from the newest versions; the generation is
-    /// unchanged. A file is left out if a newer version was recorded after the scan started, which may know
-    /// more. Returns the plugins of those files, which have to be scanned again.
-    fn record<'a>(&'a self, seen: &'a [SeenFile]) -> StoreFuture<'a, Vec<String>>;
-
-    /// Records an operator's change of a file as one version, together with the settings that belong to it.
-    /// Returns the new generation.
-    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> StoreFuture<'a, u64>;
 }

@@ -1,7 +1,7 @@
 //! The store: state that outlives the process, such as valves, switches, grants, last good scripts, their
 //! history, the kv maps of scripts, and conversations.
 //!
-//! The interface is [`Store`]. Every change that running hosts must notice raises the *generation* of the
+//! All of it is one struct, [`Store`], whose methods are grouped by theme. Every change that running hosts must notice raises the *generation* of the
 //! store in the same transaction. Hosts poll the generation, and announce the one that they have applied.
 
 mod clock;
@@ -22,11 +22,9 @@ mod rows;
 mod scripts;
 pub mod seal;
 mod sealing;
-mod sessions;
 mod settings;
 mod snapshot;
 mod sql;
-mod sql_store;
 mod sqlite;
 mod store;
 mod temporary;
@@ -35,34 +33,29 @@ mod vectors;
 
 pub use clock::now;
 pub use conversation::{
-    Checkpoint, Conversation, Conversations, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart,
-    RunStatus, RunStep,
+    Checkpoint, Conversation, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart, RunStatus, RunStep,
 };
 pub use copy::{StoreCopy, copy};
-pub use error::{StoreError, StoreErrorKind, StoreFuture};
+pub use error::{StoreError, StoreErrorKind, StoreFuture, StoreResult};
 pub use history::{
-    Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, SeenFile, SettingsEdit, Source, Span, Version,
-    hash,
+    Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, SeenFile, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
 pub use open::{forget_valves, migrate, missing_steps, open, open_file, open_or_start_without, open_to_read};
 pub use outage::{Outage, SnapshotInfo};
-pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
+pub use questions::{AnswerState, SentAnswer, StoredQuestion};
 pub use record::{
     Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves,
     Switch, UserChat, UserRecords, scope_of_chat,
 };
 pub use responses::{
-    MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,
+    MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem,
     StoredResponse,
 };
 pub use scripts::{
-    MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, ManifestError, NewScriptSet, ScriptFile, ScriptSet, ScriptSets,
-    SetManifest,
+    MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, ManifestError, NewScriptSet, ScriptFile, ScriptSet, SetManifest,
 };
-pub use sessions::ClientSessions;
 pub use settings::StoredSettings;
-pub use sql_store::SqlStore;
 pub use store::Store;
 pub use user::forget_user;
 pub use vectors::{

@@ -3,7 +3,6 @@
 #[cfg(not(feature = "postgres"))]
 use crate::error::StoreErrorKind;
 use crate::error::{Place, StoreError};
-use crate::sql_store::SqlStore;
 use crate::sqlite::forget;
 use crate::store::Store;
 use crate::temporary::TemporaryFolder;
@@ -15,7 +14,7 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 ///
 /// # Errors
 /// Returns an error if the database cannot be opened or migrated, or if the key of the store is missing or wrong.
-pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
     Ok(Arc::new(open_sql(settings).await?))
 }
 
@@ -23,7 +22,7 @@ pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError
 ///
 /// # Errors
 /// Returns the errors of [`open`].
-pub async fn open_file(file: impl Into<PathBuf>) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open_file(file: impl Into<PathBuf>) -> Result<Arc<Store>, StoreError> {
     open(&StoreSettings::at(StoreAddress::Sqlite(file.into()), None)).await
 }
 
@@ -32,14 +31,14 @@ pub async fn open_file(file: impl Into<PathBuf>) -> Result<Arc<dyn Store>, Store
 ///
 /// # Errors
 /// Returns the errors of [`open`].
-pub async fn open_to_read(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open_to_read(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
     if !settings.address.is_new() {
         return open(settings).await;
     }
     let folder = TemporaryFolder::new().map_err(|error| {
         StoreError::from_io("create a temporary store", &Place::File(std::env::temp_dir()), &error)
     })?;
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await?;
+    let store = Store::sqlite(&folder.path().join("state.db")).await?;
     Ok(Arc::new(store.in_temporary(folder)))
 }
 
@@ -49,21 +48,21 @@ pub async fn open_to_read(settings: &StoreSettings) -> Result<Arc<dyn Store>, St
 /// # Errors
 /// Returns an error if the database rejects this host, or if it is unreachable and no readable snapshot
 /// exists.
-pub async fn open_or_start_without(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open_or_start_without(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
     match &settings.address {
         #[cfg(feature = "postgres")]
         StoreAddress::Postgres(_) => {
-            Ok(Arc::new(SqlStore::shared(settings, settings.snapshot.as_deref()).await?))
+            Ok(Arc::new(Store::shared(settings, settings.snapshot.as_deref()).await?))
         }
         _ => open(settings).await,
     }
 }
 
-pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, StoreError> {
+pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<Store, StoreError> {
     match &settings.address {
-        StoreAddress::Sqlite(file) => SqlStore::sqlite_with(file, settings.key.as_ref()).await,
+        StoreAddress::Sqlite(file) => Store::sqlite_with(file, settings.key.as_ref()).await,
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(_) => SqlStore::shared(settings, None).await,
+        StoreAddress::Postgres(_) => Store::shared(settings, None).await,
         #[cfg(not(feature = "postgres"))]
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),

@@ -2,7 +2,6 @@
 //!
 //! A set is immutable. Restoring an earlier one writes a new set with the same files.
 
-use crate::error::StoreFuture;
 use crate::history::hash;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -142,21 +141,6 @@ pub struct NewScriptSet<'a> {
     pub by: &'a str,
 }
 
-/// The sets of scripts in the store.
-pub trait ScriptSets: Send + Sync {
-    /// Returns the sets, newest first.
-    fn script_sets(&self) -> StoreFuture<'_, Vec<ScriptSet>>;
-
-    /// Returns the files of a generation's set, sorted by path.
-    fn script_files(&self, generation: u64) -> StoreFuture<'_, Vec<ScriptFile>>;
-
-    /// Stores a set completely or not at all, and returns its generation.
-    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> StoreFuture<'a, u64>;
-
-    /// Stores the files and the signature of an earlier set as a new set, and returns its generation; `None`
-    /// if the earlier set does not exist.
-    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> StoreFuture<'a, Option<u64>>;
-}
 /// Returns `true` for a version of three numbers with an optional suffix.
 fn is_version(text: &str) -> bool {
     let numbers: Vec<_> = text.split(['-', '+']).next().unwrap_or(text).split('.').collect();

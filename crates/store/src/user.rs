@@ -11,7 +11,7 @@ use std::collections::HashSet;
 ///
 /// # Errors
 /// Returns an error if the store fails. Calling it again deletes the rest.
-pub async fn forget_user(store: &dyn Store, kv: &Kv, user: &str) -> Result<UserRecords, StoreError> {
+pub async fn forget_user(store: &Store, kv: &Kv, user: &str) -> Result<UserRecords, StoreError> {
     let chats = store.user_chats(user).await?;
     let scopes = std::iter::once(scope_of(user));
     let scopes: HashSet<String> =

@@ -174,7 +174,7 @@ impl TestHost {
         &self.running().app
     }
 
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<Store> {
         self.app().host.store()
     }
 

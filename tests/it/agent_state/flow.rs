@@ -188,7 +188,7 @@ async fn an_imported_agent_continues_in_an_empty_store() {
     for waits in [false, true] {
         let (_folder, first_store) = store().await;
         let (_other_folder, second_store) = store().await;
-        let make = |replies: Vec<Reply>, store: Arc<dyn Store>| {
+        let make = |replies: Vec<Reply>, store: Arc<Store>| {
             let builder = agent(replies).0.tool(weather()).storage(store).auto_checkpoint(true);
             if waits { asking(builder).build().unwrap() } else { builder.build().unwrap() }
         };

@@ -8,7 +8,7 @@ use valvehouse::agent::callbacks::{Callback, Callbacks};
 const AGENTS: usize = 100;
 
 /// Runs one agent twice; it counts and always replies with its own number.
-async fn one(number: usize, store: Arc<dyn Store>) -> (Agent, Vec<(String, String)>) {
+async fn one(number: usize, store: Arc<Store>) -> (Agent, Vec<(String, String)>) {
     let name = format!("agent-{number}");
     let answer = format!("I am {number}");
     let round = || vec![calls(&name, &[("count", "{}"), ("count", "{}")]), Reply::text(&answer)];

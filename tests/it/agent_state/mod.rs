@@ -20,7 +20,7 @@ use valvehouse::agent::{Agent, AgentBuilder};
 use valvehouse::chat::message;
 use valvehouse::json::Json;
 use valvehouse::provider::{CannedProvider, Reply};
-use valvehouse::store::{SqlStore, Store};
+use valvehouse::store::Store;
 use valvehouse::tool::Tool;
 
 /// Returns an agent with a canned model, and the model for inspection.
@@ -30,9 +30,9 @@ fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (AgentBuilder,
 }
 
 /// Returns a new store and its folder.
-async fn store() -> (TempDir, Arc<dyn Store>) {
+async fn store() -> (TempDir, Arc<Store>) {
     let folder = TempDir::new().unwrap();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     (folder, Arc::new(store))
 }
 

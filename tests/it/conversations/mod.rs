@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tempfile::TempDir;
 use valvehouse::json::Json;
-use valvehouse::store::{Conversations as _, Prune, RunStatus, SqlStore, Store as _};
+use valvehouse::store::{Prune, RunStatus, Store};
 
 const CONVERSATIONS: [&str; 3] = ["a", "ü' --", ""];
 const OWNERS: [&str; 2] = ["me", "you"];
@@ -70,18 +70,18 @@ proptest! {
 
 async fn both_do(actions: &[Action]) {
     let folder = TempDir::new().unwrap();
-    let mut store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let mut store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     let mut model = Model::default();
     for action in actions {
         if let Action::Restart = action {
             store.close().await;
-            store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+            store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
         } else {
             model.does_as(&store, action).await;
         }
         model.is_what_is_in(&store).await;
     }
-    let other = SqlStore::sqlite(&folder.path().join("other.db")).await.unwrap();
+    let other = Store::sqlite(&folder.path().join("other.db")).await.unwrap();
     for conversation in CONVERSATIONS {
         let Some(exported) = store.export(conversation).await.unwrap() else { continue };
         let text = exported.to_string();

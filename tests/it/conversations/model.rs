@@ -3,7 +3,7 @@
 use super::{Action, CONVERSATIONS, process};
 use std::collections::BTreeMap;
 use valvehouse::json::Json;
-use valvehouse::store::{Conversations, NewRun, Prune, RunStart, RunStatus, RunStep};
+use valvehouse::store::{NewRun, Prune, RunStart, RunStatus, RunStep, Store};
 
 /// A number that no system uses as a process id.
 pub(crate) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
@@ -51,7 +51,7 @@ impl Run {
 
 impl Model {
     /// Performs the action on both stores and compares the results.
-    pub(crate) async fn does_as(&mut self, store: &dyn Conversations, action: &Action) {
+    pub(crate) async fn does_as(&mut self, store: &Store, action: &Action) {
         match *action {
             Action::Begin { conversation, owner, dead, ahead, length } => {
                 let new_messages = self.new_messages(length);
@@ -169,7 +169,7 @@ impl Model {
     }
 
     /// Exports a conversation and imports it under another id.
-    async fn carry(&mut self, store: &dyn Conversations, from: &str, to: &str) {
+    async fn carry(&mut self, store: &Store, from: &str, to: &str) {
         let exported = store.export(from).await.unwrap();
         assert_eq!(exported.is_some(), self.conversations.contains_key(from));
         let Some(exported) = exported else { return };
@@ -189,7 +189,7 @@ impl Model {
     }
 
     /// Compares the contents of both stores.
-    pub(crate) async fn is_what_is_in(&self, store: &dyn Conversations) {
+    pub(crate) async fn is_what_is_in(&self, store: &Store) {
         let all = store.conversations(None, u64::MAX).await.unwrap();
         assert_eq!(all.len(), self.conversations.len());
         for id in CONVERSATIONS {
@@ -261,7 +261,7 @@ impl Conversation {
     }
 
     /// Reads a conversation from the store.
-    async fn stored(store: &dyn Conversations, id: &str) -> Option<Self> {
+    async fn stored(store: &Store, id: &str) -> Option<Self> {
         let found = store.conversation(id).await.unwrap()?;
         let messages = store.messages(id, 0, u64::MAX).await.unwrap();
         assert_eq!(found.length, messages.len() as u64);

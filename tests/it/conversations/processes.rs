@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use valvehouse::json::Json;
-use valvehouse::store::{Conversations, NewRun, RunStart, RunStatus, RunStep, SqlStore};
+use valvehouse::store::{NewRun, RunStart, RunStatus, RunStep, Store};
 
 /// The environment variable that gives the path of the store to a started process.
 const FILE: &str = "VALVEHOUSE_TEST_CONVERSATIONS";
@@ -23,7 +23,7 @@ fn step<'a>(owner: &'a str, expected: u64, messages: &'a [Json], status: RunStat
     RunStep { run: "r", owner, expected, messages, checkpoint, status, pending: &NULL, error: "", kept: None }
 }
 
-async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> RunStart {
+async fn begin(store: &Store, run: &str, pid: u32, expected: u64) -> RunStart {
     let owner = &pid.to_string();
     let beginning = NewRun {
         run,
@@ -48,16 +48,16 @@ fn start(test: &str, file: &Path) -> Child {
         .unwrap()
 }
 
-async fn given_store() -> Option<SqlStore> {
+async fn given_store() -> Option<Store> {
     let file = std::env::var_os(FILE)?;
-    Some(SqlStore::sqlite(Path::new(&file)).await.unwrap())
+    Some(Store::sqlite(Path::new(&file)).await.unwrap())
 }
 
 #[tokio::test]
 async fn a_run_of_a_killed_process_resumes_in_another() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     let mut child = start("works_until_it_is_killed", &file);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("one step is kept")));
@@ -94,7 +94,7 @@ async fn works_until_it_is_killed() {
 async fn processes_that_alternate_on_a_run_do_each_step_once() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     assert!(matches!(begin(&store, "r", NO_PROCESS, 0).await, RunStart::Begun(_)));
     let children: Vec<_> = (0..3).map(|_| start("takes_turns_with_others", &file)).collect();
     for mut child in children {

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use valvehouse::config::{Secret, SecretSource};
-use valvehouse::store::{SqlStore, Store as _};
+use valvehouse::store::Store;
 use valvehouse_testkit::postgres::Postgres;
 
 const KEY: &str = "the same key on every host of this test";
@@ -231,7 +231,7 @@ async fn hosts_share_counters_and_rate_limits() {
     let passed = upstream.requests().len();
     println!("{passed} of {LIMIT} passed at three hosts that got {attempts:?} requests");
     assert!((LIMIT..=LIMIT + 2 * LIMIT.div_ceil(6)).contains(&passed), "{passed}");
-    let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
+    let store = Store::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
     until("all turns are counted", async || {
         let rows = store.kv_all().await.unwrap();
         let turns = rows.iter().find(|row| row.key == "turns").and_then(|row| row.value.as_i64()).unwrap();
@@ -281,7 +281,7 @@ async fn script_updates_at_several_hosts_are_not_lost() {
         })
     });
     futures::future::join_all(people).await;
-    let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
+    let store = Store::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
     let rows = store.kv_all().await.unwrap();
     for list in ["questions", "streamed", "answered"] {
         let row = rows.iter().find(|row| row.key == list).unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use valvehouse::config::{Secret, SecretSource};
-use valvehouse::store::{SqlStore, Store as _};
+use valvehouse::store::Store;
 use valvehouse_testkit::postgres::Postgres;
 
 /// The number of outages, without and with VALVEHOUSE_CASES.
@@ -117,7 +117,7 @@ async fn sets(server: &Server, number: u64) -> bool {
 }
 
 /// Waits until the host has a snapshot of the current generation.
-async fn is_saved(server: &Server, store: &SqlStore) {
+async fn is_saved(server: &Server, store: &Store) {
     let generation = store.generation().await.unwrap() as f64;
     until("the snapshot is written", async || {
         metric(server, "valvehouse_store_snapshot_generation").await == Some(generation)
@@ -125,8 +125,8 @@ async fn is_saved(server: &Server, store: &SqlStore) {
     .await;
 }
 
-async fn open(url: &str) -> SqlStore {
-    SqlStore::postgres(url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap()
+async fn open(url: &str) -> Store {
+    Store::postgres(url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap()
 }
 
 /// Returns the number of requests that the script counted.

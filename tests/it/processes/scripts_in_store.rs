@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use valvehouse::store::{ScriptSets as _, SetManifest, SqlStore, Store as _};
+use valvehouse::store::{SetManifest, Store};
 use valvehouse_testkit::postgres::Postgres;
 
 const KEY: &str = "the same key on every host of this test";
@@ -333,7 +333,7 @@ fn spawned(project: &Project) -> Child {
 }
 
 async fn stored_sets(folder: &Path) -> Vec<(u64, Result<(), String>)> {
-    let store = SqlStore::sqlite(&folder.join(".valvehouse/state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.join(".valvehouse/state.db")).await.unwrap();
     let mut sets = Vec::new();
     for set in store.script_sets().await.unwrap() {
         let files = store.script_files(set.generation).await.unwrap();
@@ -442,7 +442,7 @@ async fn a_host_with_a_public_key_runs_no_unsigned_stored_version() {
     drop(server);
 
     // An attacker with access to the database and without the signing key.
-    let store = SqlStore::sqlite(&ours.folder().join(".valvehouse/state.db")).await.unwrap();
+    let store = Store::sqlite(&ours.folder().join(".valvehouse/state.db")).await.unwrap();
     let mut rows = store.last_good().await.unwrap();
     for row in &mut rows {
         row.source = row.source.replace(" read", " EVIL");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use valvehouse::store::{Conversations as _, SqlStore, Store as _};
+use valvehouse::store::Store;
 
 /// A tool that must not run twice without approval. It waits before and after its effect.
 const PAY: &str = r#"/*
@@ -84,7 +84,7 @@ impl Project {
 
     /// Returns the values that a script has stored, by key.
     pub(super) async fn stored(&self, plugin: &str) -> HashMap<String, valvehouse::json::Json> {
-        let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let store = Store::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let rows = store.kv_all().await.unwrap();
         store.close().await;
         rows.into_iter().filter(|row| row.plugin == plugin).map(|row| (row.key, row.value)).collect()
@@ -142,7 +142,7 @@ impl Project {
 
     /// Returns the messages of a conversation.
     pub(super) async fn messages_of(&self, chat: &str) -> Vec<Value> {
-        let store = SqlStore::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
+        let store = Store::sqlite(&self.0.path().join(".valvehouse/state.db")).await.unwrap();
         let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect()
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use valvehouse::config::{Secret, SecretSource};
-use valvehouse::store::{Conversations as _, SqlStore, Store as _};
+use valvehouse::store::Store;
 use valvehouse_testkit::postgres::Postgres;
 
 /// The number of takeovers, without and with VALVEHOUSE_CASES.
@@ -224,9 +224,9 @@ fn project(upstream: &Upstream, database: &str) -> Project {
     project
 }
 
-async fn open(url: &str) -> SqlStore {
+async fn open(url: &str) -> Store {
     let key = SecretSource::Literal(Secret::new(KEY));
-    SqlStore::postgres(url, Some(&key)).await.unwrap()
+    Store::postgres(url, Some(&key)).await.unwrap()
 }
 
 /// Completes a conversation at a host, as a user would whose host is gone.
@@ -284,14 +284,14 @@ async fn decide(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: 
 
 /// Returns the names of the stored steps of a conversation in order. A call with an unknown outcome may be
 /// prepared more than once, so those steps are left out; a person's decision counts as a tool result.
-async fn steps(store: &SqlStore, chat: &str) -> Vec<String> {
+async fn steps(store: &Store, chat: &str) -> Vec<String> {
     let steps = store.checkpoints(chat, 1_000).await.unwrap();
     let names = steps.iter().rev().filter(|step| step.name != "tool_start");
     names.map(|step| if step.name == "decided" { "tool".to_owned() } else { step.name.clone() }).collect()
 }
 
 /// Checks that the conversation equals an uninterrupted one.
-async fn is_whole(store: &SqlStore, chat: &str, undisturbed: &[String]) {
+async fn is_whole(store: &Store, chat: &str, undisturbed: &[String]) {
     let messages = store.messages(chat, 0, u64::MAX).await.unwrap();
     let actual: Vec<Value> =
         messages.iter().map(|message| serde_json::from_str(&message.to_string()).unwrap()).collect();

@@ -4,7 +4,7 @@ use crate::cli::Project;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 use std::path::PathBuf;
 use std::thread;
-use valvehouse::store::{SqlStore, Store as _};
+use valvehouse::store::Store;
 
 const FILTER: &str = r#"
 const Valves = #{ token: #{ value: "", secret: true }, limit: 4 };
@@ -120,7 +120,7 @@ fn concurrent_first_commands_create_one_key() {
 async fn plain_values_of_an_earlier_version_are_sealed_and_erased() {
     let project = project();
     let file = project.path(".valvehouse/state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     let values = |text: &str| valvehouse::json::Json::parse(text.as_bytes()).unwrap();
     store.replace_valves("turns", None, &values(r#"{"limit":8}"#), "ann").await.unwrap();
     store.replace_valves("turns", Some("ann"), &values(r#"{"own":"x"}"#), "ann").await.unwrap();
@@ -145,7 +145,7 @@ async fn plain_values_of_an_earlier_version_are_sealed_and_erased() {
 
     project.run("valves get turns limit").ends(0).prints("8");
     assert!(!holds(&project, SECRET), "not in unused pages either");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     assert_eq!(store.valves("turns", Some("ann")).await.unwrap().text("own").as_deref(), Some(SECRET));
     assert_eq!(store.valves("turns", None).await.unwrap().text("token").as_deref(), Some(SECRET));
     store.close().await;
@@ -159,7 +159,7 @@ async fn a_sealed_value_is_bound_to_its_plugin() {
     let plain = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
     sqlx::query("UPDATE valves SET plugin = 'other'").execute(&plain).await.unwrap();
     plain.close().await;
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     let error = store.valves("other", None).await.unwrap_err();
     assert!(error.to_string().contains("changed by hand"), "{error}");
     assert!(error.to_string().contains("valves reset other"), "{error}");

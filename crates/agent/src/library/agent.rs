@@ -257,7 +257,7 @@ impl Agent {
         body
     }
 
-    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Error> {
+    pub(super) fn storage(&self) -> Result<&Arc<Store>, Error> {
         self.state.storage.as_ref().ok_or_else(no_storage)
     }
 

@@ -193,7 +193,7 @@ impl AgentBuilder {
 
     /// Sets the storage of the conversation.
     #[must_use]
-    pub fn storage(self, storage: Arc<dyn Store>) -> Self {
+    pub fn storage(self, storage: Arc<Store>) -> Self {
         self.change(|state| state.storage = Some(storage))
     }
 

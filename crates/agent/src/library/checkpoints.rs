@@ -20,7 +20,7 @@ impl Agent {
     pub async fn save_checkpoint(&mut self) -> Result<String, Error> {
         let store = self.storage()?.clone();
         if self.runs.is_none() {
-            self.save_to(&*store).await?;
+            self.save_to(&store).await?;
         }
         let latest = store.checkpoints(&self.conversation, 1).await?;
         let latest = latest.into_iter().next().map(|checkpoint| checkpoint.id);
@@ -28,7 +28,7 @@ impl Agent {
     }
 
     /// Stores the state as a named run of its own.
-    pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Error> {
+    pub(super) async fn save_to(&self, store: &Store) -> Result<String, Error> {
         let stored = store.conversation(&self.conversation).await?;
         let expected = stored.map_or(0, |stored| stored.length);
         let known = usize::try_from(expected).unwrap_or(usize::MAX);
@@ -110,7 +110,7 @@ impl Agent {
         self.conversation.clone_from(&checkpoint.conversation);
         let is_latest = stored.is_some_and(|stored| stored.length == checkpoint.length);
         if !is_latest {
-            self.conversation = branch(&*store, &checkpoint, &kept).await?;
+            self.conversation = branch(&store, &checkpoint, &kept).await?;
         }
         let run = store.run(&checkpoint.run).await?;
         let latest = store.latest_checkpoint(&checkpoint.run).await?;
@@ -251,7 +251,7 @@ fn is_open(run: &Run) -> bool {
 }
 
 /// Creates a branch of a conversation at a checkpoint.
-async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Error> {
+async fn branch(store: &Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Error> {
     for number in 1.. {
         let id = format!("{}~{number}", checkpoint.conversation);
         if store.fork(&checkpoint.conversation, checkpoint.length, &id, kept).await? {

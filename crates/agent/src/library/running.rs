@@ -108,7 +108,7 @@ impl Agent {
             .latest
             .as_ref()
             .map_or_else(|| remembered.deep_clone(), |saved| memory::leaving(&remembered, saved));
-        let run = self.save_to(&*store).await?;
+        let run = self.save_to(&store).await?;
         if self.unfinished().is_some() {
             self.state.run_id = Some(run);
         }

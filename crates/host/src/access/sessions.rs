@@ -18,7 +18,7 @@ const OWNER: &str = "page:sessions";
 
 /// The sessions of the page, valid on all hosts of a store.
 pub struct Sessions {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     kv: Arc<Kv>,
 }
 
@@ -64,7 +64,7 @@ fn about(key: Option<Digest>) -> String {
 
 impl Sessions {
     /// Creates the sessions of a store.
-    pub fn new(store: Arc<dyn Store>, kv: Arc<Kv>) -> Self {
+    pub fn new(store: Arc<Store>, kv: Arc<Kv>) -> Self {
         Self { store, kv }
     }
 
@@ -121,10 +121,10 @@ fn millis(time: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use valvehouse_store::SqlStore;
+    use valvehouse_store::Store;
 
     async fn sessions(folder: &std::path::Path) -> Sessions {
-        let store = SqlStore::sqlite(&folder.join("state.db")).await.unwrap();
+        let store = Store::sqlite(&folder.join("state.db")).await.unwrap();
         Sessions::new(Arc::new(store), Arc::default())
     }
 

@@ -146,7 +146,7 @@ impl Admin {
         let plugin = known(&snapshot, id)?;
         let text = plugin.script.as_ref().map(|script| script.file.text.to_string());
         let store = self.host.store();
-        let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
+        let Some(number) = adoptable(store, id, &text.unwrap_or_default()).await? else {
             let message = format!("cannot adopt stored data for `{id}`: none is set aside");
             return Err(AdminError::conflict(message, "nothing_set_aside"));
         };

@@ -55,7 +55,7 @@ pub struct Detail {
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, AdminError> {
+pub async fn entries(store: &Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, AdminError> {
     let versions = store.history(id).await?;
     if versions.is_empty() && !snapshot.plugins.contains_key(id) {
         let message =
@@ -71,7 +71,7 @@ pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result
 /// # Errors
 /// Returns a refusal for an unknown version, and if the store cannot be read.
 pub async fn detail(
-    store: &dyn Store,
+    store: &Store,
     snapshot: &Snapshot,
     id: &str,
     number: u64,
@@ -120,7 +120,7 @@ pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result
     })
 }
 
-async fn text_of(store: &dyn Store, hash: Option<&str>) -> Result<Option<String>, AdminError> {
+async fn text_of(store: &Store, hash: Option<&str>) -> Result<Option<String>, AdminError> {
     match hash {
         Some(hash) => Ok(store.source(hash).await?),
         None => Ok(None),

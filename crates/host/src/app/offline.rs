@@ -29,14 +29,14 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
-pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+pub async fn look(config: &Config) -> Result<(Snapshot, Arc<Store>), OpenError> {
     look_without(config, Vec::new()).await
 }
 
 async fn look_without(
     config: &Config,
     quarantined: Vec<QuarantineEntry>,
-) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+) -> Result<(Snapshot, Arc<Store>), OpenError> {
     let plan = Plan { quarantined, ..plan(config, ProviderKeys::Left, &Arc::default())? };
     let store = store::open_to_read(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
@@ -47,7 +47,7 @@ async fn look_without(
 ///
 /// # Errors
 /// Returns an error if the settings cannot be used or the store cannot be opened.
-pub async fn look_to_change(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
+pub async fn look_to_change(config: &Config) -> Result<(Snapshot, Arc<Store>), OpenError> {
     let plan = plan(config, ProviderKeys::Left, &Arc::default())?;
     let store = store::open(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;

@@ -34,7 +34,7 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    pub(super) fn new(kv: Arc<Kv>, store: &Arc<dyn Store>) -> Self {
+    pub(super) fn new(kv: Arc<Kv>, store: &Arc<Store>) -> Self {
         Self {
             kv,
             vectors: VectorIndex::new(store.clone()),

@@ -31,7 +31,7 @@ pub enum Owner {
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub async fn owner(store: &dyn Store, aside: &[Aside], id: &str, text: &str) -> Result<Owner, StoreError> {
+pub async fn owner(store: &Store, aside: &[Aside], id: &str, text: &str) -> Result<Owner, StoreError> {
     let versions = store.history(id).await?;
     Ok(decide(&versions, aside, id, &hash(text)))
 }
@@ -63,7 +63,7 @@ fn decide(versions: &[Version], aside: &[Aside], id: &str, hash: &str) -> Owner 
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub async fn adoptable(store: &dyn Store, id: &str, text: &str) -> Result<Option<u64>, StoreError> {
+pub async fn adoptable(store: &Store, id: &str, text: &str) -> Result<Option<u64>, StoreError> {
     let aside = store.set_aside().await?;
     let waiting = aside.iter().rfind(|one| one.plugin == id && one.fate == Fate::Aside && one.has_rows);
     if let Some(waiting) = waiting {
@@ -110,7 +110,7 @@ impl Reload {
         let mut is_changed = false;
         for read in new.iter().filter(|read| known.contains(&*read.file.id)) {
             let id = &*read.file.id;
-            match owner(&*self.store, &self.aside, id, &read.file.text).await? {
+            match owner(&self.store, &self.aside, id, &read.file.text).await? {
                 Owner::Same => {}
                 _ if self.only_looks => _ = self.strangers.insert(id.into()),
                 Owner::Removed(number) => {

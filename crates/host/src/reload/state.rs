@@ -28,7 +28,7 @@ use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError, VectorIndex};
 pub(crate) struct Reload {
     pub(crate) plan: Arc<Plan>,
     pub(super) loader: Loader,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     pub(super) compiler: Compiler,
     pub(super) stored: StoreRows,
     /// Plugins whose stored rows changed since the last snapshot.
@@ -90,7 +90,7 @@ pub(super) struct PriorLook {
 }
 
 impl Reload {
-    pub(crate) async fn new(plan: Arc<Plan>, store: Arc<dyn Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
+    pub(crate) async fn new(plan: Arc<Plan>, store: Arc<Store>, kv: Arc<Kv>) -> Result<Self, StoreError> {
         let last_good: HashMap<String, LastGood> =
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         let (last_good, restored) = restored(last_good, store.doubted_guards().await?, &plan);

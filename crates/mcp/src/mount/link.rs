@@ -48,7 +48,7 @@ impl Link {
     /// Creates a link. Without a store, logins are not available.
     pub(super) fn new(
         server: McpServer,
-        store: Option<&Arc<dyn Store>>,
+        store: Option<&Arc<Store>>,
         subscriptions: Option<Arc<ResourceSubscriptions>>,
     ) -> Arc<Self> {
         Arc::new(Self {

@@ -36,7 +36,7 @@ const CALLBACK: &str = "/callback";
 // Boxed, so that the library's login is compiled here and not in the dependent packages.
 pub fn login<'a>(
     server: &'a McpServer,
-    store: &'a Arc<dyn Store>,
+    store: &'a Arc<Store>,
     announce: Box<dyn FnOnce(&str) + Send + 'a>,
 ) -> BoxFuture<'a, Result<Vec<String>, McpError>> {
     logged_in(server, store, announce).map_err(McpError::Login).boxed()
@@ -44,7 +44,7 @@ pub fn login<'a>(
 
 async fn logged_in(
     server: &McpServer,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     announce: Box<dyn FnOnce(&str) + Send + '_>,
 ) -> Result<Vec<String>, BoxError> {
     let (url, oauth, vault) = oauth_of(server, store)?;
@@ -101,13 +101,13 @@ async fn logged_in(
 ///
 /// # Errors
 /// Returns [`McpError::Login`] if the server's `auth` is not a login, or the store cannot be written.
-pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, McpError>> {
+pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<Store>) -> BoxFuture<'a, Result<bool, McpError>> {
     async { Ok(oauth_of(server, store)?.2.forget().await?) }.map_err(McpError::Login).boxed()
 }
 
 fn oauth_of<'s>(
     server: &'s McpServer,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
 ) -> Result<(&'s Url, &'s McpOAuth, Vault), BoxError> {
     match (&server.transport, Vault::of(server, store)) {
         (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),

@@ -48,7 +48,7 @@ pub(super) struct ClientIdentity {
 pub(super) struct Vault(Arc<VaultState>);
 
 struct VaultState {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     /// The name of the stored secret.
     name: String,
     url: String,
@@ -58,7 +58,7 @@ struct VaultState {
 
 impl Vault {
     /// Returns the storage of a server's login; `None` if its `auth` is not a login.
-    pub(super) fn of(server: &McpServer, store: &Arc<dyn Store>) -> Option<Self> {
+    pub(super) fn of(server: &McpServer, store: &Arc<Store>) -> Option<Self> {
         let McpTransport::Http { url, auth: McpAuth::OAuth(_) } = &server.transport else { return None };
         let shared = VaultState {
             store: store.clone(),

@@ -53,7 +53,7 @@ pub struct ServerScan {
 pub fn look<'a>(
     server: &'a McpServer,
     pins: &'a Pins,
-    store: Option<&'a Arc<dyn Store>>,
+    store: Option<&'a Arc<Store>>,
 ) -> BoxFuture<'a, ServerScan> {
     let look = async move {
         let link = Link::new(server.clone(), store, None);

@@ -18,7 +18,7 @@ const MAX_NEW: usize = 1_024;
 
 /// The sessions of all hosts of a store.
 pub(super) struct StoredSessions {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     /// Sessions whose owner is not recorded yet.
     new: Mutex<HashMap<String, SessionState>>,
 }
@@ -31,7 +31,7 @@ struct StoredSession {
 }
 
 impl StoredSessions {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self { store, new: Mutex::default() }
     }
 

@@ -89,7 +89,7 @@ pub(super) async fn list(
     Path(FunctionPath { id }): Path<FunctionPath>,
 ) -> Result<JsonOf<Vec<Version>>, FunctionError> {
     app.host.written_down().await;
-    let entries = admin::entries(&**app.host.store(), &app.host.snapshot(), &id).await;
+    let entries = admin::entries(app.host.store(), &app.host.snapshot(), &id).await;
     json_answer(&app, entries.map(|all| all.iter().map(admin::Entry::to_json).collect::<Vec<_>>().into()))
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn show(
         Some(Side::Current) => Against::Current,
     };
     app.host.written_down().await;
-    let detail = admin::detail(&**app.host.store(), &app.host.snapshot(), &id, version, against).await;
+    let detail = admin::detail(app.host.store(), &app.host.snapshot(), &id, version, against).await;
     json_answer(&app, detail.map(|detail| detail.to_json()))
 }
 

@@ -1,8 +1,8 @@
 //! The store in a database of a real server.
 
 use crate::sql::Lock;
-use crate::sql_store::SqlStore;
-use crate::{Conversations as _, Kv, KvChange, KvRow, NewRun, RunStart, Store, StoreErrorKind};
+use crate::store::Store;
+use crate::{Kv, KvChange, KvRow, NewRun, RunStart, StoreErrorKind};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,8 +15,8 @@ fn key() -> SecretSource {
     SecretSource::Literal(Secret::new("a key that all hosts of these tests have"))
 }
 
-async fn open(url: &str) -> SqlStore {
-    SqlStore::postgres(url, Some(&key())).await.unwrap_or_else(|error| panic!("{error}"))
+async fn open(url: &str) -> Store {
+    Store::postgres(url, Some(&key())).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn json(text: &str) -> Json {
@@ -28,7 +28,7 @@ async fn concurrent_hosts_lose_no_writes() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let hosts = futures::future::join_all((0..3).map(|_| open(&url))).await;
-    let merge = async |store: &SqlStore, name: &str| {
+    let merge = async |store: &Store, name: &str| {
         for number in 0..100i64 {
             let values = Json::object();
             values.set(&format!("{name}{number}"), number).unwrap();
@@ -45,7 +45,7 @@ async fn entries_of_several_hosts_are_all_stored() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let (one, other) = (open(&url).await, open(&url).await);
-    let write = async |store: &SqlStore, mut keys: Vec<i64>| {
+    let write = async |store: &Store, mut keys: Vec<i64>| {
         for round in 0..30i64 {
             keys.rotate_left(7);
             let set = |key: &i64| {
@@ -66,7 +66,7 @@ async fn entries_of_several_hosts_are_all_stored() {
 }
 
 /// Returns the maps of a host.
-fn maps(store: &Arc<SqlStore>) -> Kv {
+fn maps(store: &Arc<Store>) -> Kv {
     let (writes, reads, swaps) = (store.clone(), store.clone(), store.clone());
     let kv = Kv::default().written_by(move |changes| {
         let store = writes.clone();
@@ -83,7 +83,7 @@ fn maps(store: &Arc<SqlStore>) -> Kv {
 }
 
 /// Starts three hosts on one database and returns their stores and maps.
-async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
+async fn three(url: &str) -> Vec<(Arc<Store>, Kv)> {
     let mut hosts = Vec::new();
     for name in ["a", "b", "c"] {
         let store = Arc::new(open(url).await);
@@ -395,20 +395,19 @@ async fn a_database_outage_is_reported_and_recovered_from() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_names_the_database_and_not_its_password() {
     let error =
-        SqlStore::postgres("postgres://me:hunter2@127.0.0.1:1/nowhere", None).await.map(drop).unwrap_err();
+        Store::postgres("postgres://me:hunter2@127.0.0.1:1/nowhere", None).await.map(drop).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("postgres://127.0.0.1:1/nowhere") && !text.contains("hunter2"), "{text}");
     assert_eq!(error.kind, StoreErrorKind::Unreachable, "{text}");
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
-    let error = SqlStore::postgres(&url, None).await.map(drop).unwrap_err().to_string();
+    let error = Store::postgres(&url, None).await.map(drop).unwrap_err().to_string();
     assert!(error.contains("set it on each host"), "{error}");
     open(&url).await;
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let file = std::env::temp_dir().join(format!("valvehouse-other-key-{}", COUNT.fetch_add(1, Relaxed)));
     std::fs::write(&file, "another key that is long enough to be one").unwrap();
-    let error =
-        SqlStore::postgres(&url, Some(&SecretSource::File(file.clone()))).await.map(drop).unwrap_err();
+    let error = Store::postgres(&url, Some(&SecretSource::File(file.clone()))).await.map(drop).unwrap_err();
     std::fs::remove_file(file).unwrap();
     assert_eq!(error.kind, StoreErrorKind::Sealed, "{error}");
 }
@@ -429,7 +428,7 @@ async fn hosts_behind_pgbouncer_work_and_are_notified_through_a_direct_connectio
     let hosts = futures::future::join_all((0..3).map(|_| open(&pooled))).await;
     assert!(hosts.iter().all(Store::is_polled), "it is recognized");
     assert!(hosts.iter().all(Store::is_shared));
-    let work = async |store: &SqlStore, name: &str| {
+    let work = async |store: &Store, name: &str| {
         for number in 0..40i64 {
             let values = Json::object();
             values.set(&format!("{name}{number}"), number).unwrap();
@@ -450,7 +449,7 @@ async fn hosts_behind_pgbouncer_work_and_are_notified_through_a_direct_connectio
 
     assert!(!open(&direct).await.is_polled(), "without one it listens");
     let past = StoreSettings { listen_url: Some(Secret::new(&direct)), ..settings(&pooled) };
-    let past = SqlStore::shared(&past, None).await.unwrap();
+    let past = Store::shared(&past, None).await.unwrap();
     assert!(!past.is_polled());
     past.changed().await;
     hosts[0].replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
@@ -462,7 +461,7 @@ async fn a_host_waits_for_its_tables_and_accepts_later_schemas() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let waits = StoreSettings { migrate: SchemaMigration::Wait, ..settings(&url) };
-    let opened = async || SqlStore::shared(&waits, None).await;
+    let opened = async || Store::shared(&waits, None).await;
     let error = opened().await.map(drop).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::OlderSchema, "{error}");
     assert!(error.to_string().contains("valvehouse migrate"), "{error}");
@@ -521,7 +520,7 @@ async fn a_database_that_never_answers_counts_as_unavailable() {
         connect_ms: 200,
         ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
     };
-    let error = SqlStore::shared(&settings, None).await.map(drop).unwrap_err();
+    let error = Store::shared(&settings, None).await.map(drop).unwrap_err();
     accepting.abort();
     assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("does not answer within 200ms"), "{error}");
@@ -533,7 +532,7 @@ async fn a_store_started_from_a_snapshot_rejects_another_database_of_the_same_na
     let (url, folder) = (server.database(), tempfile::tempdir().unwrap());
     let file = folder.path().join("snapshot");
     let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()));
-    let store = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    let store = Store::shared(&settings, Some(&file)).await.unwrap();
     let generation = store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     assert!(!store.save_snapshot(generation + 1).await.unwrap(), "no host has applied that one");
     assert!(store.save_snapshot(generation).await.unwrap());
@@ -545,7 +544,7 @@ async fn a_store_started_from_a_snapshot_rejects_another_database_of_the_same_na
     open(&url).await.close().await;
     server.kill();
     let settings = StoreSettings { connect_ms: 200, ..settings };
-    let cold = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    let cold = Store::shared(&settings, Some(&file)).await.unwrap();
     assert_eq!(cold.settings().await.unwrap(), settings_then);
     let entry = KvRow {
         plugin: "a".into(),
@@ -582,7 +581,7 @@ async fn work_on_silently_dropped_connections_ends_during_an_outage() {
         connect_ms: 300,
         ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
     };
-    let store = SqlStore::shared(&settings, None).await.unwrap();
+    let store = Store::shared(&settings, None).await.unwrap();
     let values = json(r#"{"x": 1}"#);
     assert_eq!(store.replace_valves("a", None, &values, "test").await.unwrap(), 1);
     proxy.die();
@@ -606,7 +605,7 @@ async fn an_update_during_an_outage_is_local_and_stored_later() {
     let Some(mut server) = Postgres::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = server.database();
-    let store = SqlStore::shared(&settings(&url), Some(&folder.path().join("snapshot"))).await.unwrap();
+    let store = Store::shared(&settings(&url), Some(&folder.path().join("snapshot"))).await.unwrap();
     let store = Arc::new(store);
     let kv = maps(&store);
     update(&kv, "sum", |_| 1_i64.into()).await;

@@ -3,9 +3,7 @@
 use super::json::{AT_ONCE, encode};
 use crate::clock::now;
 use crate::kv::joined;
-#[cfg(feature = "postgres")]
-use crate::record::{HOST_SILENCE, KvNews};
-use crate::record::{KvChange, KvRow};
+use crate::record::{HOST_SILENCE, KvChange, KvNews, KvRow};
 use crate::sql::{self, Session, query};
 use std::collections::HashMap;
 use valvehouse_json::Json;
@@ -41,7 +39,6 @@ pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Erro
 
 /// Reads the generation of the store and the entries changed since a mark; all entries for 0. Changes of
 /// transactions that were in progress at the mark are returned again.
-#[cfg(feature = "postgres")]
 pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sqlx::Error> {
     let known = now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
     // The mark is read before the rows, if those are read by another statement. Concurrent changes are part
@@ -85,7 +82,6 @@ pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sq
 }
 
 /// Deletes expired entries, and records of changes that all hosts have read.
-#[cfg(feature = "postgres")]
 pub(crate) async fn clear(session: &mut Session) -> Result<(), sqlx::Error> {
     query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(session).await?;
     query("DELETE FROM kv_changes WHERE at < now() - interval '1 hour'").execute(session).await?;

@@ -134,10 +134,11 @@ impl Pool {
     }
 
     /// Replaces the connections to a server.
-    #[cfg(feature = "postgres")]
     pub(crate) fn renew(&self) {
-        if let Self::Postgres(pool) = self {
-            pool.renew();
+        match self {
+            Self::Sqlite(_) => {}
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => pool.renew(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Conversations in a file: the owners of runs, interrupted writes, and the cost of operations.
 
 use super::tests::raw;
-use crate::sql_store::SqlStore;
+use crate::store::Store;
 use crate::{
-    Conversations as _, First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, Store as _,
-    StoreErrorKind, UserRecords, forget_user, now,
+    First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, StoreErrorKind, UserRecords,
+    forget_user, now,
 };
 use sqlx::SqlitePool;
 use std::pin::pin;
@@ -16,9 +16,9 @@ use valvehouse_json::Json;
 
 static NULL: Json = Json::Null;
 
-async fn store() -> (TempDir, SqlStore) {
+async fn store() -> (TempDir, Store) {
     let folder = TempDir::new().unwrap();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     (folder, store)
 }
 
@@ -45,12 +45,12 @@ fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> RunStep<'a> {
     }
 }
 
-async fn begin(store: &SqlStore, run: &str, expected: u64, messages: &[Json]) {
+async fn begin(store: &Store, run: &str, expected: u64, messages: &[Json]) {
     let begun = store.begin_run(&beginning(run, expected, messages)).await.unwrap();
     assert!(matches!(begun, RunStart::Begun(_)), "{begun:?}");
 }
 
-async fn change(store: &SqlStore, sql: &'static str) {
+async fn change(store: &Store, sql: &'static str) {
     sqlx::query(sql).execute(raw(&store.swift)).await.unwrap();
 }
 
@@ -189,14 +189,14 @@ async fn conversations_survive_a_restart() {
     assert!(store.keep_step(&step("r", 0, &[user_message("there")])).await.unwrap());
     let before = store.export("a").await.unwrap().unwrap().to_string();
     crate::Store::close(&store).await;
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     assert_eq!(store.export("a").await.unwrap().unwrap().to_string(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exactly_one_of_two_processes_resumes_a_paused_run() {
     let (folder, one) = store().await;
-    let two = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let two = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     begin(&one, "r", 0, &[]).await;
     for place in (0..20).map(|round| round * 3) {
         let paused = RunStep { status: RunStatus::Paused, ..step("r", place, &[]) };

@@ -2,8 +2,8 @@
 
 use super::open;
 use crate::sql::{Lock, Pool};
-use crate::sql_store::SqlStore;
-use crate::{KvChange, KvRow, LastGood, Store, StoreError, StoreErrorKind};
+use crate::store::Store;
+use crate::{KvChange, KvRow, LastGood, StoreError, StoreErrorKind};
 use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
@@ -30,8 +30,8 @@ fn folder() -> TempDir {
 async fn concurrent_merges_of_two_processes_lose_nothing() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, two) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
-    let merge = async |store: &SqlStore, name: &str| {
+    let (one, two) = (Store::sqlite(&file).await.unwrap(), Store::sqlite(&file).await.unwrap());
+    let merge = async |store: &Store, name: &str| {
         for number in 0..100i64 {
             let values = Json::object();
             values.set(&format!("{name}{number}"), number).unwrap();
@@ -55,7 +55,7 @@ async fn processes_that_start_together_create_one_store() {
     let file = folder.path().join("new/state.db");
     let opened = futures::future::join_all((0..6).map(|_| {
         let file = file.clone();
-        tokio::spawn(async move { SqlStore::sqlite(&file).await.map(drop) })
+        tokio::spawn(async move { Store::sqlite(&file).await.map(drop) })
     }))
     .await;
     for result in opened {
@@ -67,10 +67,10 @@ async fn processes_that_start_together_create_one_store() {
 async fn state_survives_a_restart() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     store.close().await;
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
     assert_eq!(store.generation().await.unwrap(), 1);
 }
@@ -81,7 +81,7 @@ async fn a_new_store_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     let file = folder.path().join("deep/.valvehouse/state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(file.parent().unwrap()), 0o700);
@@ -93,7 +93,7 @@ async fn a_new_store_is_readable_by_its_owner_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     let versions: Vec<_> = (0..1000)
         .map(|number| LastGood {
             id: format!("filter_{number}"),
@@ -114,7 +114,7 @@ async fn a_thousand_scripts_are_saved_in_well_under_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_decisions_of_operators_wait_for_the_disk() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     for (pool, level) in [(&store.durable, 2i64), (&store.swift, 1)] {
         let found: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(raw(pool)).await.unwrap();
         let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(raw(pool)).await.unwrap();
@@ -125,7 +125,7 @@ async fn only_decisions_of_operators_wait_for_the_disk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_host_counts_as_gone() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.announce("killed", 1, 1, None).await.unwrap();
     sqlx::query("UPDATE hosts SET seen_at = seen_at - 5500").execute(raw(&store.swift)).await.unwrap();
     assert_eq!(store.hosts().await.unwrap(), []);
@@ -139,7 +139,7 @@ async fn a_silent_host_counts_as_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_row_is_reported_and_can_be_reset() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     sqlx::query("UPDATE valves SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.all_valves().await.unwrap_err().to_string();
@@ -155,7 +155,7 @@ async fn an_unreadable_row_is_reported_and_can_be_reset() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_grants_are_reported_and_can_be_revoked() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
     sqlx::query("UPDATE grants SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.grants().await.unwrap_err().to_string();
@@ -165,7 +165,7 @@ async fn unreadable_grants_are_reported_and_can_be_revoked() {
 }
 
 async fn refusal(file: &Path) -> StoreError {
-    SqlStore::sqlite(file).await.map(drop).unwrap_err()
+    Store::sqlite(file).await.map(drop).unwrap_err()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +188,7 @@ async fn a_file_that_is_not_a_database_is_reported() {
 async fn a_store_of_a_newer_version_is_not_changed() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let store = SqlStore::sqlite(&file).await.unwrap();
+    let store = Store::sqlite(&file).await.unwrap();
     sqlx::query("INSERT INTO _sqlx_migrations VALUES (9999, 'later', CURRENT_TIMESTAMP, TRUE, x'00', 0)")
         .execute(raw(&store.swift))
         .await
@@ -214,7 +214,7 @@ async fn a_folder_of_another_owner_is_reported() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
-    let result = SqlStore::sqlite(&folder.path().join("state.db")).await.map(drop);
+    let result = Store::sqlite(&folder.path().join("state.db")).await.map(drop);
     // Root may write anywhere, which causes no error.
     if let Err(error) = result {
         assert_eq!(error.kind, StoreErrorKind::ReadOnly);
@@ -225,7 +225,7 @@ async fn a_folder_of_another_owner_is_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_reported_until_space_is_free() {
     let folder = folder();
-    let store = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
+    let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(raw(&store.durable)).await.unwrap();
     let limit = async |pages: i64| {
         let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
@@ -259,7 +259,7 @@ async fn a_full_disk_is_reported_until_space_is_free() {
 async fn writers_behind_a_held_lock_fail_together() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
+    let (one, other) = (Store::sqlite(&file).await.unwrap(), Store::sqlite(&file).await.unwrap());
     let lock = other.durable.begin(Lock::Settings).await.unwrap();
     let values = json(r#"{"a": 1}"#);
     let merges = (0..20).map(|_| one.merge_valves("a", None, &values, "test"));
@@ -278,7 +278,7 @@ async fn writers_behind_a_held_lock_fail_together() {
 async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
     let folder = folder();
     let file = folder.path().join("state.db");
-    let (one, other) = (SqlStore::sqlite(&file).await.unwrap(), SqlStore::sqlite(&file).await.unwrap());
+    let (one, other) = (Store::sqlite(&file).await.unwrap(), Store::sqlite(&file).await.unwrap());
     let lock = other.durable.begin(Lock::Settings).await.unwrap();
     // Other work uses the processor most of the time, and the lock is released late.
     let busy = async {

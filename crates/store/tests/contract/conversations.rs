@@ -9,21 +9,21 @@ pub(super) const ME: &str = "me";
 /// A number that no system uses as a process id.
 pub(super) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    no_conversation_is_there_at_first(&*fresh().await).await;
-    what_was_said_comes_back_as_it_was_said(&*fresh().await).await;
-    any_text_is_an_id(&*fresh().await).await;
-    an_id_with_a_nul_is_one_or_is_refused(&*fresh().await).await;
-    a_conversation_may_be_empty(&*fresh().await).await;
-    messages_are_read_by_their_places(&*fresh().await).await;
-    a_long_message_is_a_message(&*fresh().await).await;
-    what_an_agent_keeps_stays_until_it_changes(&*fresh().await).await;
-    what_cannot_be_read_back_is_refused_as_a_whole(&*fresh().await).await;
-    the_latest_conversation_comes_first(&*fresh().await).await;
-    a_fork_shares_what_was_said_and_then_goes_its_own_way(&*fresh().await).await;
-    a_fork_is_refused_where_there_is_nothing_to_share(&*fresh().await).await;
-    a_forgotten_conversation_leaves_nothing(&*fresh().await).await;
-    no_host_has_to_notice_what_is_said(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    no_conversation_is_there_at_first(&fresh().await).await;
+    what_was_said_comes_back_as_it_was_said(&fresh().await).await;
+    any_text_is_an_id(&fresh().await).await;
+    an_id_with_a_nul_is_one_or_is_refused(&fresh().await).await;
+    a_conversation_may_be_empty(&fresh().await).await;
+    messages_are_read_by_their_places(&fresh().await).await;
+    a_long_message_is_a_message(&fresh().await).await;
+    what_an_agent_keeps_stays_until_it_changes(&fresh().await).await;
+    what_cannot_be_read_back_is_refused_as_a_whole(&fresh().await).await;
+    the_latest_conversation_comes_first(&fresh().await).await;
+    a_fork_shares_what_was_said_and_then_goes_its_own_way(&fresh().await).await;
+    a_fork_is_refused_where_there_is_nothing_to_share(&fresh().await).await;
+    a_forgotten_conversation_leaves_nothing(&fresh().await).await;
+    no_host_has_to_notice_what_is_said(&fresh().await).await;
 }
 
 pub(super) fn user_message(text: &str) -> Json {
@@ -69,7 +69,7 @@ pub(super) fn ended<'a>(run: &'a str, expected: u64, status: RunStatus) -> RunSt
 
 /// Begins a run, which must succeed.
 pub(super) async fn begin(
-    store: &dyn Conversations,
+    store: &Store,
     run: &str,
     conversation: &str,
     expected: u64,
@@ -82,17 +82,17 @@ pub(super) async fn begin(
 }
 
 /// Creates a conversation with these messages in one finished run.
-pub(super) async fn conversation_of(store: &dyn Conversations, id: &str, messages: &[Json]) {
+pub(super) async fn conversation_of(store: &Store, id: &str, messages: &[Json]) {
     begin(store, &format!("run of {id}"), id, 0, messages).await;
     assert!(store.keep_step(&ended(&format!("run of {id}"), 0, RunStatus::Done)).await.unwrap());
 }
 
-pub(super) async fn texts(store: &dyn Conversations, conversation: &str) -> Vec<String> {
+pub(super) async fn texts(store: &Store, conversation: &str) -> Vec<String> {
     let messages = store.messages(conversation, 0, u64::MAX).await.unwrap();
     messages.iter().map(|message| message.text("content").unwrap().into()).collect()
 }
 
-async fn no_conversation_is_there_at_first(store: &dyn Conversations) {
+async fn no_conversation_is_there_at_first(store: &Store) {
     assert_eq!(store.conversation("a").await.unwrap(), None);
     assert_eq!(store.conversations(None, 10).await.unwrap(), []);
     assert_eq!(store.messages("a", 0, 10).await.unwrap(), []);
@@ -109,7 +109,7 @@ async fn no_conversation_is_there_at_first(store: &dyn Conversations) {
     assert_eq!(store.prune(Some("a"), Prune::default()).await.unwrap(), 0);
 }
 
-async fn what_was_said_comes_back_as_it_was_said(store: &dyn Conversations) {
+async fn what_was_said_comes_back_as_it_was_said(store: &Store) {
     let spelled = [
         r#"{"role":"user","content":"hi"}"#,
         r#"{"z":1e2,"a":[1,2.0,-0,1.50,{"b":false}],"n":12345678901234567890123}"#,
@@ -124,7 +124,7 @@ async fn what_was_said_comes_back_as_it_was_said(store: &dyn Conversations) {
     assert_eq!(found.iter().map(Json::to_string).collect::<Vec<_>>(), spelled);
 }
 
-async fn any_text_is_an_id(store: &dyn Conversations) {
+async fn any_text_is_an_id(store: &Store) {
     let ids = ["", "a", "A", "a ", "' OR 1=1; --", "%", "ü", "u\u{308}", "🦊", &"x".repeat(10_000)];
     for id in ids {
         begin(store, id, id, 0, &[user_message(id)]).await;
@@ -143,7 +143,7 @@ async fn any_text_is_an_id(store: &dyn Conversations) {
 }
 
 /// Not every database supports a NUL character in texts.
-async fn an_id_with_a_nul_is_one_or_is_refused(store: &dyn Conversations) {
+async fn an_id_with_a_nul_is_one_or_is_refused(store: &Store) {
     for id in ["a\0b", "a\0c"] {
         match store.begin_run(&beginning(id, id, 0, &[user_message(id)])).await {
             Ok(_) => assert_eq!(texts(store, id).await, [id]),
@@ -152,7 +152,7 @@ async fn an_id_with_a_nul_is_one_or_is_refused(store: &dyn Conversations) {
     }
 }
 
-async fn a_conversation_may_be_empty(store: &dyn Conversations) {
+async fn a_conversation_may_be_empty(store: &Store) {
     conversation_of(store, "a", &[]).await;
     let found = store.conversation("a").await.unwrap().unwrap();
     assert_eq!((found.length, found.kept, found.forked_from), (0, Json::object(), None));
@@ -163,7 +163,7 @@ async fn a_conversation_may_be_empty(store: &dyn Conversations) {
     assert_eq!(texts(store, "a").await, ["hi"]);
 }
 
-async fn messages_are_read_by_their_places(store: &dyn Conversations) {
+async fn messages_are_read_by_their_places(store: &Store) {
     let messages: Vec<Json> = (0..10i64).map(Json::from).collect();
     begin(store, "r", "a", 0, &messages[..3]).await;
     conversation_of(store, "b", &[user_message("somebody else's")]).await;
@@ -178,7 +178,7 @@ async fn messages_are_read_by_their_places(store: &dyn Conversations) {
     }
 }
 
-async fn a_long_message_is_a_message(store: &dyn Conversations) {
+async fn a_long_message_is_a_message(store: &Store) {
     let long = user_message(&"ä\"".repeat(1 << 19));
     conversation_of(store, "a", &[user_message("before"), long.clone(), user_message("after")]).await;
     assert_eq!(store.messages("a", 1, 2).await.unwrap()[0].to_string(), long.to_string());
@@ -190,7 +190,7 @@ async fn a_long_message_is_a_message(store: &dyn Conversations) {
     );
 }
 
-async fn what_an_agent_keeps_stays_until_it_changes(store: &dyn Conversations) {
+async fn what_an_agent_keeps_stays_until_it_changes(store: &Store) {
     let large = Json::from([("summary", "x".repeat(1 << 20).into()), ("n", json("1.50"))]);
     begin(store, "r", "a", 0, &[]).await;
     assert!(store.keep_step(&RunStep { kept: Some(&large), ..step("r", 0, &[]) }).await.unwrap());
@@ -208,7 +208,7 @@ async fn what_an_agent_keeps_stays_until_it_changes(store: &dyn Conversations) {
     assert!(error.to_string().contains("must be an object, not array"), "{error}");
 }
 
-async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversations) {
+async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &Store) {
     let deep = |levels: usize| json(&format!("{}{}", "[".repeat(levels), "]".repeat(levels)));
     let (state, pending) = (deep(124), deep(126));
     begin(store, "r", "a", 0, &[deep(126)]).await;
@@ -238,7 +238,7 @@ async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversation
     assert!(store.import(&json(&exported), Some("b")).await.unwrap(), "what is kept can be carried on");
 }
 
-async fn the_latest_conversation_comes_first(store: &dyn Conversations) {
+async fn the_latest_conversation_comes_first(store: &Store) {
     for id in ["a", "b", "c"] {
         conversation_of(store, id, &[user_message(id)]).await;
         until_later().await;
@@ -265,7 +265,7 @@ async fn until_later() {
     }
 }
 
-async fn a_fork_shares_what_was_said_and_then_goes_its_own_way(store: &dyn Conversations) {
+async fn a_fork_shares_what_was_said_and_then_goes_its_own_way(store: &Store) {
     conversation_of(store, "a", &[user_message("1"), user_message("2"), user_message("3")]).await;
     let kept = json(r#"{"summary":"two"}"#);
     assert!(store.fork("a", 2, "b", &kept).await.unwrap());
@@ -281,7 +281,7 @@ async fn a_fork_shares_what_was_said_and_then_goes_its_own_way(store: &dyn Conve
     assert_eq!(texts(store, "b").await, ["1", "2", "3b"], "forgetting the one leaves the other");
 }
 
-async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &dyn Conversations) {
+async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &Store) {
     conversation_of(store, "a", &[user_message("1")]).await;
     conversation_of(store, "b", &[user_message("another")]).await;
     assert!(!store.fork("a", 1, "b", &Json::object()).await.unwrap());
@@ -298,7 +298,7 @@ async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &dyn Conversat
     assert_eq!(texts(store, "b").await, ["another"]);
 }
 
-async fn a_forgotten_conversation_leaves_nothing(store: &dyn Conversations) {
+async fn a_forgotten_conversation_leaves_nothing(store: &Store) {
     conversation_of(store, "a", &[user_message("secret")]).await;
     conversation_of(store, "b", &[user_message("other")]).await;
     begin(store, "r", "a", 1, &[]).await;
@@ -319,7 +319,7 @@ async fn a_forgotten_conversation_leaves_nothing(store: &dyn Conversations) {
     assert_eq!(texts(store, "a").await, ["anew"]);
 }
 
-async fn no_host_has_to_notice_what_is_said(store: &dyn Store) {
+async fn no_host_has_to_notice_what_is_said(store: &Store) {
     conversation_of(store, "a", &[user_message("1")]).await;
     store.fork("a", 1, "b", &Json::object()).await.unwrap();
     store.forget_conversation("a").await.unwrap();

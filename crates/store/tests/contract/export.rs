@@ -3,16 +3,16 @@
 use super::conversations::{begin, conversation_of, ended, step, texts, user_message};
 use super::{json, *};
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_conversation_goes_out_and_comes_in_byte_for_byte(&*fresh().await, &*fresh().await).await;
-    beside_the_original_runs_have_ids_of_their_own(&*fresh().await).await;
-    nothing_takes_the_place_of_a_conversation(&*fresh().await).await;
-    whoever_worked_on_it_does_so_no_more(&*fresh().await, &*fresh().await).await;
-    what_is_damaged_is_refused_and_leaves_nothing(&*fresh().await, &*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_conversation_goes_out_and_comes_in_byte_for_byte(&fresh().await, &fresh().await).await;
+    beside_the_original_runs_have_ids_of_their_own(&fresh().await).await;
+    nothing_takes_the_place_of_a_conversation(&fresh().await).await;
+    whoever_worked_on_it_does_so_no_more(&fresh().await, &fresh().await).await;
+    what_is_damaged_is_refused_and_leaves_nothing(&fresh().await, &fresh().await).await;
 }
 
 /// Creates a conversation with all features: a fork, a finished run and a waiting one.
-async fn rich(store: &dyn Conversations) {
+async fn rich(store: &Store) {
     conversation_of(store, "root", &[user_message("1"), user_message("2")]).await;
     store.fork("root", 1, "a", &json(r#"{"z":1e2,"a":{}}"#)).await.unwrap();
     let states = [json(r#"{"z":1.50,"a":"ü\u0000"}"#), json("[1,2.0]")];
@@ -33,14 +33,11 @@ async fn rich(store: &dyn Conversations) {
     assert!(store.keep_step(&paused).await.unwrap());
 }
 
-async fn exported(store: &dyn Conversations, id: &str) -> Json {
+async fn exported(store: &Store, id: &str) -> Json {
     store.export(id).await.unwrap().unwrap()
 }
 
-async fn a_conversation_goes_out_and_comes_in_byte_for_byte(
-    store: &dyn Conversations,
-    other: &dyn Conversations,
-) {
+async fn a_conversation_goes_out_and_comes_in_byte_for_byte(store: &Store, other: &Store) {
     rich(store).await;
     let first = exported(store, "a").await;
     assert!(other.import(&json(&first.to_string()), None).await.unwrap());
@@ -63,7 +60,7 @@ async fn a_conversation_goes_out_and_comes_in_byte_for_byte(
     assert_eq!(exported(other, "empty").await.to_string(), empty.to_string());
 }
 
-async fn beside_the_original_runs_have_ids_of_their_own(store: &dyn Conversations) {
+async fn beside_the_original_runs_have_ids_of_their_own(store: &Store) {
     rich(store).await;
     let original = exported(store, "a").await;
     assert!(store.import(&original, Some("b")).await.unwrap());
@@ -88,7 +85,7 @@ async fn beside_the_original_runs_have_ids_of_their_own(store: &dyn Conversation
     assert_eq!(exported(store, "a").await.to_string(), original.to_string());
 }
 
-async fn nothing_takes_the_place_of_a_conversation(store: &dyn Conversations) {
+async fn nothing_takes_the_place_of_a_conversation(store: &Store) {
     rich(store).await;
     let first = exported(store, "a").await;
     assert!(!store.import(&first, None).await.unwrap());
@@ -97,7 +94,7 @@ async fn nothing_takes_the_place_of_a_conversation(store: &dyn Conversations) {
     assert_eq!(exported(store, "a").await.to_string(), first.to_string());
 }
 
-async fn whoever_worked_on_it_does_so_no_more(store: &dyn Conversations, other: &dyn Conversations) {
+async fn whoever_worked_on_it_does_so_no_more(store: &Store, other: &Store) {
     let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
     assert!(run.is_alive());
     assert!(other.import(&exported(store, "a").await, None).await.unwrap());
@@ -106,7 +103,7 @@ async fn whoever_worked_on_it_does_so_no_more(store: &dyn Conversations, other: 
     assert!(other.claim_run("r", 0, "other", std::process::id()).await.unwrap().is_some());
 }
 
-async fn what_is_damaged_is_refused_and_leaves_nothing(store: &dyn Conversations, other: &dyn Conversations) {
+async fn what_is_damaged_is_refused_and_leaves_nothing(store: &Store, other: &Store) {
     rich(store).await;
     let whole = exported(store, "a").await;
     let damage: [(&str, &str, &str); 22] = [

@@ -3,17 +3,17 @@
 use super::*;
 use std::sync::Arc;
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_file_is_written_down_once_however_often_it_is_seen(&*fresh().await).await;
-    of_many_files_each_is_written_down_like_a_single_one(&*fresh().await).await;
-    what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(&*fresh().await).await;
-    each_change_of_settings_is_a_version(&*fresh().await).await;
-    what_users_set_for_themselves_is_no_version(&*fresh().await).await;
-    an_edit_is_one_version_with_all_that_it_sets(&*fresh().await).await;
-    what_a_host_saw_first_gets_the_name_of_who_did_it(&*fresh().await).await;
-    what_is_gone_can_come_back(&*fresh().await).await;
-    a_long_history_loses_its_oldest_versions_and_their_texts(&*fresh().await).await;
-    histories_say_from_when_to_when_they_go(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_file_is_written_down_once_however_often_it_is_seen(&fresh().await).await;
+    of_many_files_each_is_written_down_like_a_single_one(&fresh().await).await;
+    what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(&fresh().await).await;
+    each_change_of_settings_is_a_version(&fresh().await).await;
+    what_users_set_for_themselves_is_no_version(&fresh().await).await;
+    an_edit_is_one_version_with_all_that_it_sets(&fresh().await).await;
+    what_a_host_saw_first_gets_the_name_of_who_did_it(&fresh().await).await;
+    what_is_gone_can_come_back(&fresh().await).await;
+    a_long_history_loses_its_oldest_versions_and_their_texts(&fresh().await).await;
+    histories_say_from_when_to_when_they_go(&fresh().await).await;
 }
 
 fn source(text: &str) -> Source {
@@ -30,12 +30,12 @@ fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> 
 }
 
 /// Returns the changes and their authors, newest first.
-async fn history_of_a(store: &dyn Store) -> Vec<(u64, String, &'static str)> {
+async fn history_of_a(store: &Store) -> Vec<(u64, String, &'static str)> {
     let versions = store.history("a").await.unwrap();
     versions.into_iter().map(|version| (version.number, version.by, version.action.as_str())).collect()
 }
 
-async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store) {
+async fn a_file_is_written_down_once_however_often_it_is_seen(store: &Store) {
     let text = "\u{feff}fn a() {}\r\n  \n";
     for _ in 0..3 {
         store.record(&[seen("a", Some(text)), seen("never", None)]).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
 }
 
 /// Two hosts watch one folder: the slower one reports a state that the other has replaced long ago.
-async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(store: &dyn Store) {
+async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(store: &Store) {
     store.record(&[seen("a", Some("one")), seen("b", Some("one"))]).await.unwrap();
     let at = store.history("a").await.unwrap()[0].at;
     let early = |plugin: &str, text| SeenFile { at, ..seen(plugin, text) };
@@ -74,7 +74,7 @@ async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it
     assert_eq!(store.history("a").await.unwrap().len(), 2);
 }
 
-async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store) {
+async fn of_many_files_each_is_written_down_like_a_single_one(store: &Store) {
     let valves = json(r#"{"x": 1}"#);
     store.replace_valves("p7", None, &valves, "ann").await.unwrap();
     store.replace_valves("p8", Some("ann"), &valves, "ann").await.unwrap();
@@ -105,7 +105,7 @@ async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store)
     );
 }
 
-async fn each_change_of_settings_is_a_version(store: &dyn Store) {
+async fn each_change_of_settings_is_a_version(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "early").await.unwrap();
     assert_eq!(store.history("a").await.unwrap(), [], "nothing is known of it yet");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
@@ -134,14 +134,14 @@ async fn each_change_of_settings_is_a_version(store: &dyn Store) {
     assert_eq!((versions[2].hash.is_some(), versions[3].enabled), (true, None));
 }
 
-async fn what_users_set_for_themselves_is_no_version(store: &dyn Store) {
+async fn what_users_set_for_themselves_is_no_version(store: &Store) {
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.replace_valves("a", Some("ann"), &json(r#"{"x": 1}"#), "ann").await.unwrap();
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     assert_eq!(history_of_a(store).await.len(), 1);
 }
 
-async fn an_edit_is_one_version_with_all_that_it_sets(store: &dyn Store) {
+async fn an_edit_is_one_version_with_all_that_it_sets(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "ann").await.unwrap();
     let (one, two) = (source("one"), source("two"));
     let first = store.edit(&edit(&one, None)).await.unwrap();
@@ -162,7 +162,7 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &dyn Store) {
     assert_eq!(history_of_a(store).await.len(), 3, "the file is what the edit says");
 }
 
-async fn what_a_host_saw_first_gets_the_name_of_who_did_it(store: &dyn Store) {
+async fn what_a_host_saw_first_gets_the_name_of_who_did_it(store: &Store) {
     let (one, two) = (source("one"), source("two"));
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.edit(&Edit { since: i64::MAX, ..edit(&one, None) }).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_a_host_saw_first_gets_the_name_of_who_did_it(store: &dyn Store) {
     assert_eq!(history_of_a(store).await.len(), 2);
 }
 
-async fn what_is_gone_can_come_back(store: &dyn Store) {
+async fn what_is_gone_can_come_back(store: &Store) {
     let one = source("one");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.save_last_good(&[version("a", "1", true)]).await.unwrap();
@@ -193,7 +193,7 @@ async fn what_is_gone_can_come_back(store: &dyn Store) {
     assert_eq!(history_of_a(store).await[0], (4, "file".to_owned(), "delete"));
 }
 
-async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn Store) {
+async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &Store) {
     let text =
         |number: u64| if number.is_multiple_of(2) { "even".to_owned() } else { format!("text {number}") };
     for number in 1..=MAX_VERSIONS + 3 {
@@ -207,7 +207,7 @@ async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn St
     assert!(kept("text 5").await && kept("even").await);
 }
 
-async fn histories_say_from_when_to_when_they_go(store: &dyn Store) {
+async fn histories_say_from_when_to_when_they_go(store: &Store) {
     let began = now();
     let two: Arc<[SeenFile]> = Arc::new([seen("b", Some("b")), seen("a", Some("a"))]);
     store.record(&two).await.unwrap();

@@ -1,4 +1,4 @@
-//! The contract of every store. Each test is a function of `&dyn Store` and runs on a new one.
+//! The contract of every store. Each test is a function of `&Store` and runs on a new one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ async fn sqlite_fulfills_the_store_contract() {
     check(|| async {
         let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let file = folder.path().join(format!("{number}.db"));
-        Box::new(SqlStore::sqlite(&file).await.unwrap()) as Box<dyn Store>
+        Store::sqlite(&file).await.unwrap()
     })
     .await;
 }
@@ -41,30 +41,30 @@ async fn postgres_fulfills_the_store_contract() {
     let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
     let key = SecretSource::Literal(Secret::new("a key that all hosts of these tests have"));
     check(|| async {
-        let store = SqlStore::postgres(&server.database(), Some(&key)).await;
-        Box::new(store.unwrap_or_else(|error| panic!("{error}"))) as Box<dyn Store>
+        let store = Store::postgres(&server.database(), Some(&key)).await;
+        store.unwrap_or_else(|error| panic!("{error}"))
     })
     .await;
 }
 
 /// Runs all tests; `fresh` returns a new, empty store.
-async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
-    nothing_is_there_at_first(&*fresh().await).await;
-    replacing_valves_forgets_the_others(&*fresh().await).await;
-    merging_valves_keeps_the_others(&*fresh().await).await;
-    resetting_takes_out_some_or_all(&*fresh().await).await;
-    users_and_operators_do_not_meet(&*fresh().await).await;
-    values_come_back_as_they_were(&*fresh().await).await;
-    a_refused_change_changes_nothing(&*fresh().await).await;
-    every_change_raises_the_generation(&*fresh().await).await;
-    half_a_switch_leaves_the_other_half(&*fresh().await).await;
-    grants_are_changed_only_by_who_knows_them(&*fresh().await).await;
-    the_last_good_version_is_the_last_one(&*fresh().await).await;
-    scripts_find_what_they_kept(&*fresh().await).await;
-    counts_are_added_to_what_is_stored(&*fresh().await).await;
-    a_value_is_replaced_only_as_it_was_seen(&*fresh().await).await;
-    what_has_expired_is_gone(&*fresh().await).await;
-    hosts_come_and_go(&*fresh().await).await;
+async fn check<F: Future<Output = Store>>(fresh: impl Fn() -> F) {
+    nothing_is_there_at_first(&fresh().await).await;
+    replacing_valves_forgets_the_others(&fresh().await).await;
+    merging_valves_keeps_the_others(&fresh().await).await;
+    resetting_takes_out_some_or_all(&fresh().await).await;
+    users_and_operators_do_not_meet(&fresh().await).await;
+    values_come_back_as_they_were(&fresh().await).await;
+    a_refused_change_changes_nothing(&fresh().await).await;
+    every_change_raises_the_generation(&fresh().await).await;
+    half_a_switch_leaves_the_other_half(&fresh().await).await;
+    grants_are_changed_only_by_who_knows_them(&fresh().await).await;
+    the_last_good_version_is_the_last_one(&fresh().await).await;
+    scripts_find_what_they_kept(&fresh().await).await;
+    counts_are_added_to_what_is_stored(&fresh().await).await;
+    a_value_is_replaced_only_as_it_was_seen(&fresh().await).await;
+    what_has_expired_is_gone(&fresh().await).await;
+    hosts_come_and_go(&fresh().await).await;
     history::check(&fresh).await;
     conversations::check(&fresh).await;
     runs::check(&fresh).await;
@@ -78,7 +78,7 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     vectors::check(&fresh).await;
 }
 
-async fn nothing_is_there_at_first(store: &dyn Store) {
+async fn nothing_is_there_at_first(store: &Store) {
     assert_eq!(store.generation().await.unwrap(), 0);
     assert_eq!(store.all_valves().await.unwrap(), []);
     assert_eq!(store.valves("a", None).await.unwrap(), Json::object());
@@ -89,7 +89,7 @@ async fn nothing_is_there_at_first(store: &dyn Store) {
     assert_eq!(store.hosts().await.unwrap(), []);
 }
 
-async fn replacing_valves_forgets_the_others(store: &dyn Store) {
+async fn replacing_valves_forgets_the_others(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
     store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 3}"#));
@@ -97,13 +97,13 @@ async fn replacing_valves_forgets_the_others(store: &dyn Store) {
     assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is not a row");
 }
 
-async fn merging_valves_keeps_the_others(store: &dyn Store) {
+async fn merging_valves_keeps_the_others(store: &Store) {
     store.merge_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
     store.merge_valves("a", None, &json(r#"{"y": null, "z": 3}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1, "z": 3}"#));
 }
 
-async fn resetting_takes_out_some_or_all(store: &dyn Store) {
+async fn resetting_takes_out_some_or_all(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
     store.reset_valves("a", None, &["x".to_owned(), "never".to_owned()], "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 2}"#));
@@ -111,7 +111,7 @@ async fn resetting_takes_out_some_or_all(store: &dyn Store) {
     assert_eq!(store.all_valves().await.unwrap(), []);
 }
 
-async fn users_and_operators_do_not_meet(store: &dyn Store) {
+async fn users_and_operators_do_not_meet(store: &Store) {
     for (user, x) in [(None, 1i64), (Some(""), 2), (Some("ann"), 3), (Some("bob"), 4)] {
         let values = Json::object();
         values.set("x", x).unwrap();
@@ -128,7 +128,7 @@ async fn users_and_operators_do_not_meet(store: &dyn Store) {
     assert_eq!(found, [(None, 1), (Some(String::new()), 2), (Some("ann".to_owned()), 3)]);
 }
 
-async fn values_come_back_as_they_were(store: &dyn Store) {
+async fn values_come_back_as_they_were(store: &Store) {
     let values = json(r#"{"z": 1e2, "a": [1, 2.0, "ü\u0000\"", {"b": false}], "n": -0}"#);
     store.replace_valves("ü' --", Some("a\"b"), &values, "test").await.unwrap();
     let found = store.all_valves().await.unwrap();
@@ -136,7 +136,7 @@ async fn values_come_back_as_they_were(store: &dyn Store) {
     assert_eq!(found[0].values.to_string(), values.to_string());
 }
 
-async fn a_refused_change_changes_nothing(store: &dyn Store) {
+async fn a_refused_change_changes_nothing(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     let error = store.merge_valves("a", None, &json("[1]"), "test").await.unwrap_err();
     assert!(error.to_string().contains("expected an object"), "{error}");
@@ -144,7 +144,7 @@ async fn a_refused_change_changes_nothing(store: &dyn Store) {
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
 }
 
-async fn every_change_raises_the_generation(store: &dyn Store) {
+async fn every_change_raises_the_generation(store: &Store) {
     let switch = Switch { plugin: "a".into(), enabled: Some(true), global: None };
     let answers = [
         store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap(),
@@ -161,7 +161,7 @@ async fn every_change_raises_the_generation(store: &dyn Store) {
     assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is not a change");
 }
 
-async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
+async fn half_a_switch_leaves_the_other_half(store: &Store) {
     let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global };
     store.set_switch(&switch(None, Some(false)), "test").await.unwrap();
     assert_eq!(store.switches().await.unwrap(), [switch(None, Some(false))]);
@@ -170,7 +170,7 @@ async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
     assert_eq!(store.switches().await.unwrap(), [switch(Some(false), Some(true))]);
 }
 
-async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
+async fn grants_are_changed_only_by_who_knows_them(store: &Store) {
     let (one, two) = (json(r#"{"http": ["a"]}"#), json(r#"{"http": ["a", "b"], "kv": true}"#));
     assert_eq!(store.set_grants("x", Some(&one), None, "test").await.unwrap(), Some(1));
     assert_eq!(store.set_grants("x", Some(&two), None, "test").await.unwrap(), None, "something is there");
@@ -208,7 +208,7 @@ fn version(id: &str, hash: &str, security: bool) -> LastGood {
     }
 }
 
-async fn the_last_good_version_is_the_last_one(store: &dyn Store) {
+async fn the_last_good_version_is_the_last_one(store: &Store) {
     let (first, second, guard) =
         (version("a", "1", false), version("a", "2", false), version("g", "1", true));
     store.save_last_good(&[first, guard.clone()]).await.unwrap();
@@ -223,7 +223,7 @@ fn row(key: &str, value: Json, expires_at: Option<i64>) -> KvRow {
     KvRow { plugin: "a".into(), scope: "user/ann".into(), key: key.into(), value, expires_at }
 }
 
-async fn scripts_find_what_they_kept(store: &dyn Store) {
+async fn scripts_find_what_they_kept(store: &Store) {
     let delete =
         |key: &str| KvChange::Delete { plugin: "a".into(), scope: "user/ann".into(), key: key.into() };
     let other_scope = KvRow { scope: "user/bob".into(), ..row("x", "bob's".into(), None) };
@@ -244,7 +244,7 @@ async fn scripts_find_what_they_kept(store: &dyn Store) {
     assert_eq!(found, kept);
 }
 
-async fn counts_are_added_to_what_is_stored(store: &dyn Store) {
+async fn counts_are_added_to_what_is_stored(store: &Store) {
     let number = |key: &str, value: i64, end| row(key, value.into(), end);
     let window = |hits: [i64; 2]| row("window", hits.map(Json::from).to_vec().into(), Some(i64::MAX));
     let soon = now() + 3_600_000;
@@ -281,7 +281,7 @@ async fn counts_are_added_to_what_is_stored(store: &dyn Store) {
     assert!((0..300_i64).all(|key| of(&format!("key {key}")).value == Json::from(2 * key)));
 }
 
-async fn a_value_is_replaced_only_as_it_was_seen(store: &dyn Store) {
+async fn a_value_is_replaced_only_as_it_was_seen(store: &Store) {
     let (none, one) = (row("k", Json::Null, None), row("k", json(r#"{"n": 1.0}"#), None));
     let two = row("k", json("[2]"), Some(now() + 3_600_000));
     let set = |row: &KvRow| KvChange::Set(row.clone());
@@ -301,13 +301,13 @@ async fn a_value_is_replaced_only_as_it_was_seen(store: &dyn Store) {
     assert_eq!(store.kv_all().await.unwrap(), [one]);
 }
 
-async fn what_has_expired_is_gone(store: &dyn Store) {
+async fn what_has_expired_is_gone(store: &Store) {
     let (old, fresh) = (row("old", 1i64.into(), Some(1)), row("fresh", 1i64.into(), Some(i64::MAX)));
     store.kv_write(&[KvChange::Set(old), KvChange::Set(fresh.clone())]).await.unwrap();
     assert_eq!(store.kv_all().await.unwrap(), [fresh]);
 }
 
-async fn hosts_come_and_go(store: &dyn Store) {
+async fn hosts_come_and_go(store: &Store) {
     store.announce("one", 11, 1, None).await.unwrap();
     store.announce("two", 22, 1, None).await.unwrap();
     store.announce("one", 11, 2, None).await.unwrap();

@@ -3,14 +3,14 @@
 use super::conversations::{begin, ended, step, texts, user_message};
 use super::{json, *};
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    of_old_runs_the_last_step_stays_and_of_older_ones_nothing(&*fresh().await).await;
-    a_run_that_can_go_on_keeps_its_last_step(&*fresh().await).await;
-    one_conversation_is_pruned_and_the_others_are_left_alone(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    of_old_runs_the_last_step_stays_and_of_older_ones_nothing(&fresh().await).await;
+    a_run_that_can_go_on_keeps_its_last_step(&fresh().await).await;
+    one_conversation_is_pruned_and_the_others_are_left_alone(&fresh().await).await;
 }
 
 /// Creates a run of three steps with a checkpoint each, which ends with the given status.
-async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: RunStatus) {
+async fn run(store: &Store, id: &str, conversation: &str, status: RunStatus) {
     let length = store.conversation(conversation).await.unwrap().map_or(0, |found| found.length);
     begin(store, id, conversation, length, &[user_message(id)]).await;
     let state = json("{}");
@@ -22,12 +22,12 @@ async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: Ru
 }
 
 /// Returns the steps that have checkpoints, newest first.
-async fn left(store: &dyn Conversations, conversation: &str) -> Vec<String> {
+async fn left(store: &Store, conversation: &str) -> Vec<String> {
     let checkpoints = store.checkpoints(conversation, 1000).await.unwrap();
     checkpoints.iter().map(|checkpoint| format!("{}.{}", checkpoint.run, checkpoint.step)).collect()
 }
 
-async fn of_old_runs_the_last_step_stays_and_of_older_ones_nothing(store: &dyn Conversations) {
+async fn of_old_runs_the_last_step_stays_and_of_older_ones_nothing(store: &Store) {
     for id in ["1", "2", "3", "4", "5"] {
         run(store, id, "a", RunStatus::Done).await;
     }
@@ -42,7 +42,7 @@ async fn of_old_runs_the_last_step_stays_and_of_older_ones_nothing(store: &dyn C
     assert_eq!(store.runs(None, None, 10).await.unwrap().len(), 5, "nor a run");
 }
 
-async fn a_run_that_can_go_on_keeps_its_last_step(store: &dyn Conversations) {
+async fn a_run_that_can_go_on_keeps_its_last_step(store: &Store) {
     let open = [RunStatus::Running, RunStatus::Paused, RunStatus::Failed];
     for status in open {
         run(store, &format!("old {}", status.name()), status.name(), RunStatus::Done).await;
@@ -58,7 +58,7 @@ async fn a_run_that_can_go_on_keeps_its_last_step(store: &dyn Conversations) {
     assert_eq!(store.prune(None, Prune { whole_runs: 0, runs: 0 }).await.unwrap(), 1);
 }
 
-async fn one_conversation_is_pruned_and_the_others_are_left_alone(store: &dyn Conversations) {
+async fn one_conversation_is_pruned_and_the_others_are_left_alone(store: &Store) {
     run(store, "1", "a", RunStatus::Done).await;
     run(store, "2", "b", RunStatus::Done).await;
     let keep = Prune { whole_runs: 0, runs: 1 };

@@ -4,12 +4,12 @@
 use super::*;
 use valvehouse_store::{AnswerState, SentAnswer, StoredQuestion};
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_question_is_found_while_its_host_lives_and_until_it_is_removed(&*fresh().await).await;
-    an_answer_waits_until_the_host_that_asked_settles_it(&*fresh().await).await;
-    an_answer_to_a_question_that_has_ended_is_refused(&*fresh().await).await;
-    what_nobody_removed_is_dropped(&*fresh().await).await;
-    many_questions_are_listed_at_once(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_question_is_found_while_its_host_lives_and_until_it_is_removed(&fresh().await).await;
+    an_answer_waits_until_the_host_that_asked_settles_it(&fresh().await).await;
+    an_answer_to_a_question_that_has_ended_is_refused(&fresh().await).await;
+    what_nobody_removed_is_dropped(&fresh().await).await;
+    many_questions_are_listed_at_once(&fresh().await).await;
 }
 
 fn question(id: &str, host: &str, held: Option<Json>) -> StoredQuestion {
@@ -28,7 +28,7 @@ fn sent(id: &str, question: &str, by: Option<&str>) -> SentAnswer {
     SentAnswer { id: id.into(), question: question.into(), by: by.map(str::to_owned), answer }
 }
 
-async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store: &dyn Store) {
+async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store: &Store) {
     let held = question("q1", "one", Some(json(r#"{"type": "approval", "data": {"tool": "pay"}}"#)));
     let (other, stale) = (question("q2", "one", None), question("q3", "gone", Some(Json::object())));
     store.add_questions(&[held.clone(), other.clone(), stale]).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_question_is_found_while_its_host_lives_and_until_it_is_removed(store:
     assert_eq!(store.question("q2").await.unwrap(), None, "they end with their host");
 }
 
-async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &dyn Store) {
+async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &Store) {
     store.announce("one", 1, 1, None).await.unwrap();
     store.announce("two", 2, 1, None).await.unwrap();
     store.add_questions(&[question("q1", "one", None), question("q2", "two", None)]).await.unwrap();
@@ -81,7 +81,7 @@ async fn an_answer_waits_until_the_host_that_asked_settles_it(store: &dyn Store)
     assert_eq!(store.answer_state("a3").await.unwrap(), AnswerState::Refused);
 }
 
-async fn an_answer_to_a_question_that_has_ended_is_refused(store: &dyn Store) {
+async fn an_answer_to_a_question_that_has_ended_is_refused(store: &Store) {
     store.announce("one", 1, 1, None).await.unwrap();
     store.add_questions(&[question("q1", "one", None), question("q2", "gone", None)]).await.unwrap();
     assert!(!store.send_answer(&sent("a0", "never", None)).await.unwrap());
@@ -93,7 +93,7 @@ async fn an_answer_to_a_question_that_has_ended_is_refused(store: &dyn Store) {
     assert!(!store.send_answer(&sent("a2", "q1", None)).await.unwrap());
 }
 
-async fn what_nobody_removed_is_dropped(store: &dyn Store) {
+async fn what_nobody_removed_is_dropped(store: &Store) {
     store.announce("one", 1, 1, None).await.unwrap();
     let left = StoredQuestion { ends_ms: now() - 600_000, ..question("left", "one", None) };
     store.add_questions(&[left]).await.unwrap();
@@ -102,7 +102,7 @@ async fn what_nobody_removed_is_dropped(store: &dyn Store) {
     assert!(store.question("new").await.unwrap().is_some());
 }
 
-async fn many_questions_are_listed_at_once(store: &dyn Store) {
+async fn many_questions_are_listed_at_once(store: &Store) {
     store.announce("one", 1, 1, None).await.unwrap();
     let all: Vec<_> = (0..200)
         .map(|number| question(&format!("q{number}"), "one", Some(i64::from(number).into())))

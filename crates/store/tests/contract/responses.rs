@@ -3,12 +3,12 @@
 use super::*;
 use valvehouse_store::StoredResponse;
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_response_is_found_until_it_is_deleted_or_expires(&*fresh().await).await;
-    a_response_is_changed_only_by_its_runner(&*fresh().await).await;
-    the_size_of_a_caller_is_that_of_its_responses_and_conversations(&*fresh().await).await;
-    events_are_read_from_any_place_until_they_expire(&*fresh().await).await;
-    a_conversation_keeps_its_items_in_order(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_response_is_found_until_it_is_deleted_or_expires(&fresh().await).await;
+    a_response_is_changed_only_by_its_runner(&fresh().await).await;
+    the_size_of_a_caller_is_that_of_its_responses_and_conversations(&fresh().await).await;
+    events_are_read_from_any_place_until_they_expire(&fresh().await).await;
+    a_conversation_keeps_its_items_in_order(&fresh().await).await;
 }
 
 fn stored(id: &str, expires_ms: i64, runner: &str) -> StoredResponse {
@@ -24,7 +24,7 @@ fn stored(id: &str, expires_ms: i64, runner: &str) -> StoredResponse {
     }
 }
 
-async fn a_response_is_found_until_it_is_deleted_or_expires(store: &dyn Store) {
+async fn a_response_is_found_until_it_is_deleted_or_expires(store: &Store) {
     let (kept, expired) = (stored("resp_1", now() + 60_000, ""), stored("resp_2", now() - 1, ""));
     store.save_response(&expired).await.unwrap();
     store.save_response(&kept).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_response_is_found_until_it_is_deleted_or_expires(store: &dyn Store) {
     assert_eq!(store.response("resp_1").await.unwrap(), None);
 }
 
-async fn a_response_is_changed_only_by_its_runner(store: &dyn Store) {
+async fn a_response_is_changed_only_by_its_runner(store: &Store) {
     store.save_response(&stored("resp_1", now() + 60_000, "host 1")).await.unwrap();
     assert!(store.touch_response("resp_1", "host 1").await.unwrap());
     assert!(!store.touch_response("resp_1", "host 2").await.unwrap());
@@ -57,7 +57,7 @@ async fn a_response_is_changed_only_by_its_runner(store: &dyn Store) {
     assert!(!store.touch_response("resp_1", "host 1").await.unwrap());
 }
 
-async fn the_size_of_a_caller_is_that_of_its_responses_and_conversations(store: &dyn Store) {
+async fn the_size_of_a_caller_is_that_of_its_responses_and_conversations(store: &Store) {
     let (one, expired) = (stored("resp_1", now() + 60_000, "host 1"), stored("resp_2", now() - 1, ""));
     let size = |text: &str| i64::try_from(text.len()).unwrap();
     assert_eq!(store.stored_size("ann").await.unwrap(), 0);
@@ -83,7 +83,7 @@ async fn the_size_of_a_caller_is_that_of_its_responses_and_conversations(store: 
     assert_eq!(store.stored_size("ann").await.unwrap(), size(&item.item));
 }
 
-async fn events_are_read_from_any_place_until_they_expire(store: &dyn Store) {
+async fn events_are_read_from_any_place_until_they_expire(store: &Store) {
     let events: Vec<(i64, String)> = (0..250).map(|number| (number, format!("{{\"n\":{number}}}"))).collect();
     let soon = now() + 60_000;
     store.append_response_events("resp_1", &events[..100], soon).await.unwrap();
@@ -98,7 +98,7 @@ async fn events_are_read_from_any_place_until_they_expire(store: &dyn Store) {
     assert_eq!(store.response_events("resp_1", -1, 5).await.unwrap(), []);
 }
 
-async fn a_conversation_keeps_its_items_in_order(store: &dyn Store) {
+async fn a_conversation_keeps_its_items_in_order(store: &Store) {
     let conversation = |id: &str, expires_ms| ResponseConversation {
         id: id.into(),
         owner: "ann".into(),

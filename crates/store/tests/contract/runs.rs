@@ -6,27 +6,27 @@ use super::conversations::{
 };
 use super::{json, *};
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_run_begins_with_what_is_said(&*fresh().await).await;
-    a_run_can_begin_with_its_first_step(&*fresh().await).await;
-    nobody_speaks_while_somebody_works(&*fresh().await).await;
-    a_conversation_that_has_grown_is_told(&*fresh().await).await;
-    a_run_whose_process_is_gone_is_in_nobodys_way(&*fresh().await).await;
-    what_was_under_way_at_a_takeover_is_refused(&*fresh().await).await;
-    a_new_run_takes_the_place_of_one_that_could_go_on(&*fresh().await).await;
-    a_run_has_an_id_of_its_own(&*fresh().await).await;
-    a_step_is_kept_as_a_whole(&*fresh().await).await;
-    a_step_that_comes_late_is_not_kept(&*fresh().await).await;
-    a_run_that_does_not_run_keeps_no_steps(&*fresh().await).await;
-    a_paused_run_goes_on_with_whoever_claims_it(&*fresh().await).await;
-    only_a_run_that_can_go_on_is_claimed(&*fresh().await).await;
-    of_many_who_claim_a_run_one_has_it(&*fresh().await).await;
-    of_many_who_begin_one_begins(&*fresh().await).await;
-    runs_are_listed_by_how_they_stand(&*fresh().await).await;
-    checkpoints_are_found_by_id_and_run_and_listed(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_run_begins_with_what_is_said(&fresh().await).await;
+    a_run_can_begin_with_its_first_step(&fresh().await).await;
+    nobody_speaks_while_somebody_works(&fresh().await).await;
+    a_conversation_that_has_grown_is_told(&fresh().await).await;
+    a_run_whose_process_is_gone_is_in_nobodys_way(&fresh().await).await;
+    what_was_under_way_at_a_takeover_is_refused(&fresh().await).await;
+    a_new_run_takes_the_place_of_one_that_could_go_on(&fresh().await).await;
+    a_run_has_an_id_of_its_own(&fresh().await).await;
+    a_step_is_kept_as_a_whole(&fresh().await).await;
+    a_step_that_comes_late_is_not_kept(&fresh().await).await;
+    a_run_that_does_not_run_keeps_no_steps(&fresh().await).await;
+    a_paused_run_goes_on_with_whoever_claims_it(&fresh().await).await;
+    only_a_run_that_can_go_on_is_claimed(&fresh().await).await;
+    of_many_who_claim_a_run_one_has_it(&fresh().await).await;
+    of_many_who_begin_one_begins(&fresh().await).await;
+    runs_are_listed_by_how_they_stand(&fresh().await).await;
+    checkpoints_are_found_by_id_and_run_and_listed(&fresh().await).await;
 }
 
-async fn a_run_begins_with_what_is_said(store: &dyn Conversations) {
+async fn a_run_begins_with_what_is_said(store: &Store) {
     let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
     assert_eq!((run.id.as_str(), run.conversation.as_str(), run.step), ("r", "a", 0));
     assert_eq!((run.status, run.owner.as_str(), run.pid), (RunStatus::Running, ME, std::process::id()));
@@ -38,7 +38,7 @@ async fn a_run_begins_with_what_is_said(store: &dyn Conversations) {
     assert_eq!(texts(store, "a").await, ["hi"]);
 }
 
-async fn nobody_speaks_while_somebody_works(store: &dyn Conversations) {
+async fn nobody_speaks_while_somebody_works(store: &Store) {
     let run = begin(store, "r", "a", 0, &[user_message("hi")]).await;
     let busy = store.begin_run(&beginning("s", "a", 1, &[user_message("me too")])).await.unwrap();
     assert_eq!(busy, RunStart::Busy(run.clone()), "not even the one who works on it");
@@ -51,7 +51,7 @@ async fn nobody_speaks_while_somebody_works(store: &dyn Conversations) {
     begin(store, "t", "a", 1, &[user_message("now")]).await;
 }
 
-async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
+async fn a_conversation_that_has_grown_is_told(store: &Store) {
     let moved = store.begin_run(&beginning("r", "a", 3, &[user_message("x")])).await.unwrap();
     assert_eq!(moved, RunStart::Moved(0), "one that is new has no messages");
     assert_eq!(store.conversation("a").await.unwrap(), None);
@@ -64,7 +64,7 @@ async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
     assert_eq!(store.run("r").await.unwrap(), None);
 }
 
-async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations) {
+async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &Store) {
     let dead = NewRun { owner: "dead", pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
     let RunStart::Begun(run) = store.begin_run(&dead).await.unwrap() else { panic!("nobody is in the way") };
     assert_eq!((run.status, run.is_alive()), (RunStatus::Running, false));
@@ -78,7 +78,7 @@ async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations
     assert!(store.keep_step(&step("r", 1, &[user_message("x")])).await.unwrap());
 }
 
-async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) {
+async fn what_was_under_way_at_a_takeover_is_refused(store: &Store) {
     let left = NewRun { pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
     assert!(matches!(store.begin_run(&left).await.unwrap(), RunStart::Begun(_)));
     let mut stands = 0;
@@ -95,7 +95,7 @@ async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) 
     assert_eq!(texts(store, "a").await, ["x"]);
 }
 
-async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversations) {
+async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &Store) {
     for (place, status) in [RunStatus::Paused, RunStatus::Failed, RunStatus::Done].into_iter().enumerate() {
         begin(store, status.name(), "a", place as u64, &[user_message(status.name())]).await;
         let pending = json(r#"{"type":"approval"}"#);
@@ -119,14 +119,14 @@ async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversat
     assert_eq!(store.claim_run("paused", 1, ME, 1).await.unwrap(), None);
 }
 
-async fn a_run_has_an_id_of_its_own(store: &dyn Conversations) {
+async fn a_run_has_an_id_of_its_own(store: &Store) {
     begin(store, "r", "a", 0, &[user_message("hi")]).await;
     let error = store.begin_run(&beginning("r", "b", 0, &[user_message("x")])).await.unwrap_err().to_string();
     assert!(error.contains("start a run") && error.contains("the run \"r\" already exists"), "{error}");
     assert_eq!(store.conversation("b").await.unwrap(), None);
 }
 
-async fn a_step_is_kept_as_a_whole(store: &dyn Conversations) {
+async fn a_step_is_kept_as_a_whole(store: &Store) {
     begin(store, "r", "a", 0, &[user_message("hi")]).await;
     let (state, pending) = (json(r#"{"z":1.0,"a":[]}"#), json(r#"{"z":1.50,"a":null}"#));
     let messages = [user_message("one"), user_message("two")];
@@ -151,7 +151,7 @@ async fn a_step_is_kept_as_a_whole(store: &dyn Conversations) {
     assert_eq!(checkpoint.state.to_string(), state.to_string());
 }
 
-async fn a_step_that_comes_late_is_not_kept(store: &dyn Conversations) {
+async fn a_step_that_comes_late_is_not_kept(store: &Store) {
     begin(store, "r", "a", 0, &[]).await;
     assert!(store.keep_step(&step("r", 0, &[user_message("1")])).await.unwrap());
     let (state, kept, messages) = (json("1"), json(r#"{"x":1}"#), [user_message("late")]);
@@ -171,7 +171,7 @@ async fn a_step_that_comes_late_is_not_kept(store: &dyn Conversations) {
     assert_eq!(store.run("r").await.unwrap().unwrap().status, RunStatus::Running);
 }
 
-async fn a_run_that_does_not_run_keeps_no_steps(store: &dyn Conversations) {
+async fn a_run_that_does_not_run_keeps_no_steps(store: &Store) {
     for (place, status) in RunStatus::ALL.into_iter().skip(1).enumerate() {
         begin(store, status.name(), "a", place as u64, &[user_message("x")]).await;
         assert!(store.keep_step(&ended(status.name(), 0, status)).await.unwrap());
@@ -182,7 +182,7 @@ async fn a_run_that_does_not_run_keeps_no_steps(store: &dyn Conversations) {
     }
 }
 
-async fn a_paused_run_goes_on_with_whoever_claims_it(store: &dyn Conversations) {
+async fn a_paused_run_goes_on_with_whoever_claims_it(store: &Store) {
     for (place, status) in [RunStatus::Paused, RunStatus::Failed].into_iter().enumerate() {
         let (id, pending) = (status.name(), json(r#"{"hash":"x"}"#));
         begin(store, id, "a", place as u64, &[user_message("x")]).await;
@@ -200,7 +200,7 @@ async fn a_paused_run_goes_on_with_whoever_claims_it(store: &dyn Conversations) 
     }
 }
 
-async fn only_a_run_that_can_go_on_is_claimed(store: &dyn Conversations) {
+async fn only_a_run_that_can_go_on_is_claimed(store: &Store) {
     begin(store, "r", "a", 0, &[]).await;
     assert_eq!(store.claim_run("r", 0, ME, std::process::id()).await.unwrap(), None, "I work on it");
     assert!(store.keep_step(&ended("r", 0, RunStatus::Paused)).await.unwrap());
@@ -212,7 +212,7 @@ async fn only_a_run_that_can_go_on_is_claimed(store: &dyn Conversations) {
     assert_eq!(store.claim_run("r", 3, ME, std::process::id()).await.unwrap(), None, "it has ended");
 }
 
-async fn of_many_who_claim_a_run_one_has_it(store: &dyn Conversations) {
+async fn of_many_who_claim_a_run_one_has_it(store: &Store) {
     begin(store, "r", "a", 0, &[]).await;
     assert!(store.keep_step(&ended("r", 0, RunStatus::Paused)).await.unwrap());
     let owners: Vec<String> = (0..10).map(|number| format!("owner {number}")).collect();
@@ -223,7 +223,7 @@ async fn of_many_who_claim_a_run_one_has_it(store: &dyn Conversations) {
     assert_eq!(store.run("r").await.unwrap().unwrap().owner, won[0].owner);
 }
 
-async fn of_many_who_begin_one_begins(store: &dyn Conversations) {
+async fn of_many_who_begin_one_begins(store: &Store) {
     let runs: Vec<String> = (0..10).map(|number| format!("run {number}")).collect();
     let messages: Vec<[Json; 1]> = runs.iter().map(|run| [user_message(run)]).collect();
     let beginnings: Vec<_> =
@@ -240,7 +240,7 @@ async fn of_many_who_begin_one_begins(store: &dyn Conversations) {
     assert_eq!(texts(store, "a").await, won, "{begun:?}");
 }
 
-async fn runs_are_listed_by_how_they_stand(store: &dyn Conversations) {
+async fn runs_are_listed_by_how_they_stand(store: &Store) {
     begin(store, "1", "a", 0, &[]).await;
     assert!(store.keep_step(&ended("1", 0, RunStatus::Done)).await.unwrap());
     begin(store, "2", "b", 0, &[]).await;
@@ -261,7 +261,7 @@ async fn runs_are_listed_by_how_they_stand(store: &dyn Conversations) {
     assert_eq!(ids(Some("b"), Some(RunStatus::Running), 10).await, "");
 }
 
-async fn checkpoints_are_found_by_id_and_run_and_listed(store: &dyn Conversations) {
+async fn checkpoints_are_found_by_id_and_run_and_listed(store: &Store) {
     begin(store, "r", "a", 0, &[]).await;
     for place in 0..3u64 {
         let state = Json::from([("place", place.into())]);
@@ -282,7 +282,7 @@ async fn checkpoints_are_found_by_id_and_run_and_listed(store: &dyn Conversation
     assert_eq!(store.latest_checkpoint("r").await.unwrap().unwrap().id, listed[0].id);
 }
 
-async fn a_run_can_begin_with_its_first_step(store: &dyn Conversations) {
+async fn a_run_can_begin_with_its_first_step(store: &Store) {
     let (state, kept) = (json(r#"{"at":"begin"}"#), json(r#"{"seen":1}"#));
     let first = Some(First { name: "begin", state: &state, kept: &kept });
     let messages = [user_message("hi")];

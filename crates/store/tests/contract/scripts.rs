@@ -2,23 +2,23 @@
 
 use super::*;
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_set_comes_back_as_it_was_uploaded(&*fresh().await).await;
-    an_earlier_set_comes_back_as_a_new_one(&*fresh().await).await;
-    the_oldest_sets_are_dropped_with_their_texts(&*fresh().await).await;
-    all_settings_are_of_one_moment(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_set_comes_back_as_it_was_uploaded(&fresh().await).await;
+    an_earlier_set_comes_back_as_a_new_one(&fresh().await).await;
+    the_oldest_sets_are_dropped_with_their_texts(&fresh().await).await;
+    all_settings_are_of_one_moment(&fresh().await).await;
 }
 
 fn file(path: &str, text: &str) -> ScriptFile {
     ScriptFile { path: path.to_owned(), text: text.into() }
 }
 
-async fn put(store: &dyn Store, files: &[ScriptFile], signature: Option<&str>) -> u64 {
+async fn put(store: &Store, files: &[ScriptFile], signature: Option<&str>) -> u64 {
     let manifest = SetManifest::of(files, "0.1.0");
     store.put_script_set(&NewScriptSet { manifest: &manifest, files, signature, by: "ann" }).await.unwrap()
 }
 
-async fn a_set_comes_back_as_it_was_uploaded(store: &dyn Store) {
+async fn a_set_comes_back_as_it_was_uploaded(store: &Store) {
     assert_eq!(store.script_sets().await.unwrap(), []);
     let files = [file("filters/a.rhai", "fn inlet(body) {}"), file("tools/größe.rhai", "// größe\n")];
     assert_eq!(put(store, &files, Some("signed")).await, 1);
@@ -49,7 +49,7 @@ async fn a_set_comes_back_as_it_was_uploaded(store: &dyn Store) {
     assert_eq!(store.script_files(2).await.unwrap(), [], "there is no such set");
 }
 
-async fn an_earlier_set_comes_back_as_a_new_one(store: &dyn Store) {
+async fn an_earlier_set_comes_back_as_a_new_one(store: &Store) {
     let (first, second) = ([file("filters/a.rhai", "1")], [file("filters/b.rhai", "2")]);
     put(store, &first, Some("signed")).await;
     put(store, &second, None).await;
@@ -67,7 +67,7 @@ async fn an_earlier_set_comes_back_as_a_new_one(store: &dyn Store) {
     );
 }
 
-async fn the_oldest_sets_are_dropped_with_their_texts(store: &dyn Store) {
+async fn the_oldest_sets_are_dropped_with_their_texts(store: &Store) {
     let shared = file("filters/shared.rhai", "in all of them");
     for number in 0..MAX_SCRIPT_SETS + 2 {
         put(store, &[shared.clone(), file("filters/own.rhai", &format!("own {number}"))], None).await;
@@ -80,7 +80,7 @@ async fn the_oldest_sets_are_dropped_with_their_texts(store: &dyn Store) {
     assert!(latest.contains(&shared) && latest.len() == 2, "{latest:?}");
 }
 
-async fn all_settings_are_of_one_moment(store: &dyn Store) {
+async fn all_settings_are_of_one_moment(store: &Store) {
     put(store, &[file("filters/a.rhai", "1")], None).await;
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();

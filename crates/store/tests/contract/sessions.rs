@@ -2,11 +2,11 @@
 
 use super::*;
 
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    a_session_is_found_until_it_ends(&*fresh().await).await;
+pub(super) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    a_session_is_found_until_it_ends(&fresh().await).await;
 }
 
-async fn a_session_is_found_until_it_ends(store: &dyn Store) {
+async fn a_session_is_found_until_it_ends(store: &Store) {
     let later = now() + 60_000;
     store.save_session("a", "über", later).await.unwrap();
     store.save_session("b", "two", later).await.unwrap();

@@ -4,13 +4,13 @@ use super::json;
 use valvehouse_json::Json;
 use valvehouse_store::*;
 
-pub(crate) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
-    vectors_come_back_as_they_were(&*fresh().await).await;
-    a_change_beyond_a_limit_changes_nothing(&*fresh().await).await;
-    spaces_do_not_meet(&*fresh().await).await;
-    every_change_raises_the_version_of_its_space(&*fresh().await).await;
-    vectors_of_a_removed_script_are_set_aside(&*fresh().await).await;
-    users_find_their_conversations_alone(&*fresh().await).await;
+pub(crate) async fn check<F: Future<Output = Store>>(fresh: &impl Fn() -> F) {
+    vectors_come_back_as_they_were(&fresh().await).await;
+    a_change_beyond_a_limit_changes_nothing(&fresh().await).await;
+    spaces_do_not_meet(&fresh().await).await;
+    every_change_raises_the_version_of_its_space(&fresh().await).await;
+    vectors_of_a_removed_script_are_set_aside(&fresh().await).await;
+    users_find_their_conversations_alone(&fresh().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn the_memory_index_fulfills_the_vector_contract() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_copy_of_vectors_starts_from_the_store_and_does_not_change_it() {
     let folder = tempfile::tempdir().unwrap();
-    let store = std::sync::Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
+    let store = std::sync::Arc::new(Store::sqlite(&folder.path().join("state.db")).await.unwrap());
     let own = owner("notes", "own");
     let many: Vec<NewVector> =
         (0..450).map(|at| entry(&format!("{at:03}"), "{}", &[at as f32 + 1.0])).collect();
@@ -163,7 +163,7 @@ async fn every_change_raises_the_version_of_its_space<S: Vectors + ?Sized>(store
     assert!(third > second && store.vector_space(&own).await.unwrap().version > third);
 }
 
-async fn vectors_of_a_removed_script_are_set_aside(store: &dyn Store) {
+async fn vectors_of_a_removed_script_are_set_aside(store: &Store) {
     let (own, aside) = (owner("notes", "user/ann"), owner("notes@3", "user/ann"));
     put(store, &own, &[entry("a", r#""kept""#, &[1.0])]).await.unwrap();
     store.put_aside("notes", 3).await.unwrap();
@@ -180,7 +180,7 @@ async fn vectors_of_a_removed_script_are_set_aside(store: &dyn Store) {
     assert!(!store.set_aside().await.unwrap().iter().any(|aside| aside.has_rows));
 }
 
-async fn users_find_their_conversations_alone(store: &dyn Store) {
+async fn users_find_their_conversations_alone(store: &Store) {
     for (number, (id, user)) in [("one", "ann"), ("two", "bob"), ("three", "ann")].into_iter().enumerate() {
         let kept = Json::from([("user", user.into()), (OWNER, user.into())]);
         let begin = NewRun {

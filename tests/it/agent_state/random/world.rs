@@ -21,7 +21,7 @@ pub(super) struct World {
     agent: Agent,
     model: Arc<Model>,
     broken: Arc<Mutex<HashSet<i64>>>,
-    storage: Option<(TempDir, Arc<dyn Store>)>,
+    storage: Option<(TempDir, Arc<Store>)>,
     oracle: Oracle,
     /// The messages of each stored conversation.
     lines: HashMap<String, Vec<Entry>>,
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    fn store(&self) -> Option<Arc<dyn Store>> {
+    fn store(&self) -> Option<Arc<Store>> {
         self.storage.as_ref().map(|(_, store)| store.clone())
     }
 
@@ -266,7 +266,7 @@ fn build(
     plan: &Plan,
     model: &Arc<Model>,
     broken: &Arc<Mutex<HashSet<i64>>>,
-    storage: Option<Arc<dyn Store>>,
+    storage: Option<Arc<Store>>,
 ) -> Agent {
     let summary = Json::from([
         ("window_size", plan.window.into()),

@@ -1,6 +1,6 @@
 //! A store in an SQL database: its connections, and the execution of operations.
 
-use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreFuture};
+use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreResult};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;
@@ -17,26 +17,26 @@ use crate::{
     sealing::KeyText,
     snapshot::{Availability, Local},
 };
+use futures::future::BoxFuture;
 use std::path::Path;
 #[cfg(feature = "postgres")]
 use std::sync::Arc;
-#[cfg(feature = "postgres")]
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use valvehouse_config::SecretSource;
 #[cfg(feature = "postgres")]
 use valvehouse_config::{Secret, StoreAddress, StoreSettings};
 
 /// The time after which a server that does not respond counts as unavailable; the network may report that
 /// only after a quarter of an hour.
-#[cfg(feature = "postgres")]
 const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
 /// The same limit for checks for changes, which hosts make continuously.
-#[cfg(feature = "postgres")]
 const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A store in an SQL database.
-pub struct SqlStore {
+/// Durable state that hosts and commands share, in an SQL database.
+///
+/// Every method is one transaction. Methods that return a generation have raised it. Changes of a plugin's
+/// settings name their author, and become versions in its [history](Store::history).
+pub struct Store {
     pub(crate) place: Place,
     /// The pool whose commits wait for the disk.
     pub(crate) durable: Pool,
@@ -58,13 +58,13 @@ pub struct SqlStore {
     availability: Option<Arc<Availability>>,
 }
 
-impl SqlStore {
+impl Store {
     /// Opens an SQLite file. A missing file and its folder are created for this user only. Values are sealed
     /// with the key in the file of the same name with the extension `.key`, which is created with it.
     ///
     /// # Errors
     /// Returns an error if the file is not a store, cannot be written, or its key is missing.
-    pub async fn sqlite(file: &Path) -> Result<Self, StoreError> {
+    pub async fn sqlite(file: &Path) -> StoreResult<Self> {
         Self::sqlite_with(file, None).await
     }
 
@@ -72,7 +72,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// Returns an error if the file is not a store, cannot be written, or is sealed with another key.
-    pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
+    pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> StoreResult<Self> {
         let (durable, swift) = sqlite::open::open(file).await?;
         Self::with(Place::File(file.to_owned()), durable, swift, KeyFrom::of_file(file, key)).await
     }
@@ -83,7 +83,7 @@ impl SqlStore {
     /// Returns an error if the server cannot be reached or rejects the role, or if the key is missing or
     /// wrong.
     #[cfg(feature = "postgres")]
-    pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
+    pub async fn postgres(url: &str, key: Option<&SecretSource>) -> StoreResult<Self> {
         let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(url)), key.cloned());
         Self::shared(&settings, None).await
     }
@@ -95,10 +95,7 @@ impl SqlStore {
     /// Returns an error if the server rejects the role, if the key is missing or wrong, or if the server is
     /// unavailable and the snapshot is missing or unreadable.
     #[cfg(feature = "postgres")]
-    pub(crate) async fn shared(
-        settings: &StoreSettings,
-        snapshot: Option<&Path>,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn shared(settings: &StoreSettings, snapshot: Option<&Path>) -> StoreResult<Self> {
         let StoreAddress::Postgres(url) = &settings.address else {
             unreachable!("the caller looked at the address")
         };
@@ -143,7 +140,7 @@ impl SqlStore {
         Ok(Self { listener, availability: Some(availability), ..store })
     }
 
-    async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> Result<Self, StoreError> {
+    async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> StoreResult<Self> {
         let (key, _) = sealing::key(&place, key, &durable).await?;
         Ok(Self::of_parts(place, durable, swift, key))
     }
@@ -201,59 +198,51 @@ impl SqlStore {
     }
 
     /// Executes a read; a store that has never reached its database reads the snapshot instead.
-    pub(super) fn read<'a, T: Send + 'a>(
-        &'a self,
+    pub(super) async fn read<T>(
+        &self,
         doing: &'static str,
-        of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
-        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
+        of_snapshot: impl FnOnce(&Content) -> T,
+        work: impl Future<Output = sqlx::Result<T>> + Send,
+    ) -> StoreResult<T> {
         #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
-            return Box::pin(async move { Ok(of_snapshot(&content)) });
+            return Ok(of_snapshot(&content));
         }
         #[cfg(not(feature = "postgres"))]
         drop(of_snapshot);
-        self.work(doing, work)
+        self.work(doing, work).await
     }
 
-    /// Executes an operation. `doing` describes it in errors.
-    pub(super) fn work<'a, T: 'a>(
-        &'a self,
+    /// Executes an operation. `doing` describes it in errors. It is boxed, so that the futures of callers stay
+    /// small.
+    pub(super) async fn work<T>(
+        &self,
         doing: &'static str,
-        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
-        #[cfg(feature = "postgres")]
-        let work = self.within(ANSWER_DEADLINE, work);
-        self.watched(doing, work)
+        work: impl Future<Output = sqlx::Result<T>> + Send,
+    ) -> StoreResult<T> {
+        self.watched(doing, ANSWER_DEADLINE, Box::pin(work)).await
     }
 
     /// Like [`Self::read`], for checks for changes, which have a shorter time limit: hosts make them
     /// continuously, and detect an outage by them.
-    pub(super) fn look<'a, T: Send + 'a>(
-        &'a self,
+    pub(super) async fn look<T>(
+        &self,
         doing: &'static str,
-        of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
-        look: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
+        of_snapshot: impl FnOnce(&Content) -> T,
+        look: impl Future<Output = sqlx::Result<T>> + Send,
+    ) -> StoreResult<T> {
         #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
-            return Box::pin(async move { Ok(of_snapshot(&content)) });
+            return Ok(of_snapshot(&content));
         }
         #[cfg(not(feature = "postgres"))]
         drop(of_snapshot);
-        #[cfg(feature = "postgres")]
-        let look = self.within(LOOK_DEADLINE, look);
-        self.watched(doing, look)
+        self.watched(doing, LOOK_DEADLINE, Box::pin(look)).await
     }
 
-    /// Waits for the server until a deadline; then replaces the connections.
-    #[cfg(feature = "postgres")]
-    async fn within<T>(
-        &self,
-        deadline: Duration,
-        work: impl Future<Output = Result<T, sqlx::Error>>,
-    ) -> Result<T, sqlx::Error> {
-        if let Place::File(_) = &self.place {
+    /// Waits for a server until a deadline; then replaces the connections.
+    async fn within<T>(&self, deadline: Duration, work: BoxFuture<'_, sqlx::Result<T>>) -> sqlx::Result<T> {
+        if !self.is_shared() {
             return work.await;
         }
         tokio::time::timeout(deadline, work).await.unwrap_or_else(|_late| {
@@ -263,41 +252,37 @@ impl SqlStore {
         })
     }
 
-    fn watched<'a, T: 'a>(
-        &'a self,
+    async fn watched<T>(
+        &self,
         doing: &'static str,
-        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> StoreFuture<'a, T> {
-        Box::pin(async move {
-            let done = match self.away(doing) {
-                Some(error) => Err(error),
-                None => self.unless_lost(doing, work).await,
-            };
-            match done {
-                Ok(value) => {
-                    self.error_counts.end(doing);
-                    Ok(value)
+        deadline: Duration,
+        work: BoxFuture<'_, sqlx::Result<T>>,
+    ) -> StoreResult<T> {
+        let done = match self.away(doing) {
+            Some(error) => Err(error),
+            None => self.unless_lost(doing, self.within(deadline, work)).await,
+        };
+        match &done {
+            Ok(_) => self.error_counts.end(doing),
+            Err(error) => {
+                #[cfg(feature = "postgres")]
+                if error.kind == StoreErrorKind::Unreachable
+                    && let Some(availability) = self.availability()
+                {
+                    availability.recheck();
                 }
-                Err(error) => {
-                    #[cfg(feature = "postgres")]
-                    if error.kind == StoreErrorKind::Unreachable
-                        && let Some(availability) = self.availability()
-                    {
-                        availability.recheck();
-                    }
-                    self.error_counts.add(doing, &error);
-                    Err(error)
-                }
+                self.error_counts.add(doing, error);
             }
-        })
+        }
+        done
     }
 
     /// Executes an operation, and ends it when an outage is detected.
     async fn unless_lost<T>(
         &self,
         doing: &'static str,
-        work: impl Future<Output = Result<T, sqlx::Error>>,
-    ) -> Result<T, StoreError> {
+        work: impl Future<Output = sqlx::Result<T>>,
+    ) -> StoreResult<T> {
         let work = async { work.await.map_err(|error| StoreError::from_sqlx(doing, &self.place, &error)) };
         #[cfg(feature = "postgres")]
         if let Some(availability) = self.availability() {
@@ -311,16 +296,16 @@ impl SqlStore {
     }
 
     /// Starts a transaction whose commit waits for the disk.
-    pub(super) async fn begin(&self, lock: Lock<'_>) -> Result<Session, sqlx::Error> {
+    pub(super) async fn begin(&self, lock: Lock<'_>) -> sqlx::Result<Session> {
         self.queued(|| self.durable.begin(lock)).await
     }
 
     /// Executes an operation that needs the lock of writers. If a writer finds the lock held by another
     /// process, those queued behind it fail as well, so that none of them waits twice as long.
-    pub(super) async fn queued<T, F: Future<Output = Result<T, sqlx::Error>>>(
+    pub(super) async fn queued<T, F: Future<Output = sqlx::Result<T>>>(
         &self,
         work: impl Fn() -> F,
-    ) -> Result<T, sqlx::Error> {
+    ) -> sqlx::Result<T> {
         let since = Instant::now();
         #[cfg(feature = "postgres")]
         if let Place::Server(_) = &self.place {

@@ -1,4 +1,4 @@
-//! The interfaces of the store in an SQL database. Each method is one transaction on the rows of one table.
+//! The store: durable state that hosts and commands share, in an SQL database. Each method is one transaction.
 //!
 //! Settings of operators, conversations and kv entries are durable when a call returns. Records that hosts
 //! write continuously survive the crash of a process, but a power failure may lose the latest of them.
@@ -13,4 +13,4 @@ mod sessions;
 mod state;
 mod vectors;
 
-pub use database::SqlStore;
+pub use database::Store;
