@@ -5,10 +5,9 @@ use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open_sql;
 use crate::record::HOST_SILENCE;
 use crate::rows::sealed_value::{valves_of, version_of};
-use crate::rows::{secrets, vectors};
 use crate::seal::{SealKey, is_sealed};
-use crate::sql::{Lock, Row, Session, Value, insert_rows, query_scalar, query_text};
-use crate::store::Store;
+use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
+use crate::store::{Store, secrets, vectors};
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 const DOING: &str = "copy the store";
@@ -293,8 +292,8 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
         }
         outcome.rows.push((table.name, u64::try_from(count).unwrap_or(u64::MAX)));
     }
-    let generation: i64 = query_scalar("SELECT generation FROM store")
-        .fetch_one(&mut source)
+    let generation: i64 = query("SELECT generation FROM store")
+        .fetch_scalar(&mut source)
         .await
         .map_err(|error| from.failed(&error))?;
     let raise = query_text("UPDATE store SET generation = ?".to_owned()).bind(generation);
@@ -317,9 +316,9 @@ fn refused(place: &Place, cause: &str, help: &str) -> StoreError {
 async fn is_in_use(store: &Store) -> Result<bool, StoreError> {
     let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
     let hosts = async {
-        query_scalar::<i64>("SELECT count(*) FROM hosts WHERE seen_at >= ?")
+        query("SELECT count(*) FROM hosts WHERE seen_at >= ?")
             .bind(now() - silence)
-            .fetch_one(&mut store.swift.session().await?)
+            .fetch_scalar::<i64>(&mut store.swift.session().await?)
             .await
     };
     Ok(hosts.await.map_err(|error| store.failed(&error))? > 0)
@@ -440,7 +439,6 @@ fn integer(row: &[Value<'static>], place: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::query;
     use std::collections::BTreeMap;
     use std::path::Path;
     #[cfg(all(unix, feature = "postgres"))]
@@ -558,8 +556,11 @@ mod tests {
         }
         let copied = open_sql(&second).await.unwrap();
         assert_eq!(rows(&copied).await, rows(&store).await);
-        let generation = query_scalar::<i64>("SELECT generation FROM store");
-        assert_eq!(generation.fetch_one(&mut copied.swift.session().await.unwrap()).await.unwrap(), 77);
+        let generation = query("SELECT generation FROM store");
+        assert_eq!(
+            generation.fetch_scalar::<i64>(&mut copied.swift.session().await.unwrap()).await.unwrap(),
+            77
+        );
         let file = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         assert_ne!(file("first.key"), file("second.key"));
 
@@ -586,7 +587,7 @@ mod tests {
         let insert = "INSERT INTO conversations (id, agent, length, kept, created_at, updated_at)
             VALUES ('new', 'a', 0, '{}', 1, 1) RETURNING number";
         let number: i64 =
-            query_scalar(insert).fetch_one(&mut there.swift.session().await.unwrap()).await.unwrap();
+            query(insert).fetch_scalar(&mut there.swift.session().await.unwrap()).await.unwrap();
         assert_eq!(number, 2 * BATCH as i64 + 1);
     }
 
@@ -651,7 +652,7 @@ mod tests {
 
     async fn check_columns(store: &Store, columns: &'static str) {
         let mut session = store.swift.session().await.unwrap();
-        let mut there: Vec<String> = query_scalar(columns).fetch_all(&mut session).await.unwrap();
+        let mut there: Vec<String> = query(columns).fetch_scalars(&mut session).await.unwrap();
         there.retain(|column| !LEFT.contains(&column.split('.').next().unwrap()));
         there.sort();
         let mut known: Vec<String> = TABLES

@@ -3,7 +3,7 @@
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SHORTEST_KEY, SealKey, random_word};
-use crate::sql::{Lock, Pool, Session, query, query_scalar};
+use crate::sql::{Lock, Pool, Session, query};
 use crate::sqlite::open::private_file;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
@@ -155,14 +155,14 @@ fn make(file: &Path) -> io::Result<()> {
 
 /// Reads the proof of a store's key; `None` if nothing is sealed yet.
 pub(crate) async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
-    query_scalar("SELECT proof FROM sealing").fetch_optional(&mut pool.session().await?).await
+    query("SELECT proof FROM sealing").fetch_scalar_optional(&mut pool.session().await?).await
 }
 
 /// Writes the proof and seals all stored values, unless another process has just done so. Returns the proof,
 /// and `true` if any value was sealed.
 async fn begin_sealing(key: &SealKey, pool: &Pool) -> Result<(String, bool), sqlx::Error> {
     let mut transaction = pool.begin(Lock::Settings).await?;
-    let written = query_scalar("SELECT proof FROM sealing").fetch_optional(&mut transaction).await?;
+    let written = query("SELECT proof FROM sealing").fetch_scalar_optional(&mut transaction).await?;
     if let Some(proof) = written {
         return Ok((proof, false));
     }

@@ -25,7 +25,7 @@ async fn a_rollback_restores_every_byte_and_the_valves() {
     );
     let stored = host.store().valves("shouts", None).await.unwrap();
     assert_eq!(stored.to_string(), r#"{"times":2,"token":"canary-8","$secret:token":true}"#);
-    assert_eq!(host.store().switches().await.unwrap(), [], "no switch was stored then");
+    assert_eq!(host.store().settings().await.unwrap().switches, [], "no switch was stored then");
     assert_eq!(host.api_history("shouts").await[0], (8, "local".into(), "rollback".into()));
 
     host.back_to("shouts", 7).await;

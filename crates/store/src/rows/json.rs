@@ -1,11 +1,55 @@
-//! JSON values in text columns.
+//! JSON values in text columns. Errors name the damaged value.
 
-use valvehouse_json::Json;
+use valvehouse_json::{Json, MAX_DEPTH};
 
 /// The maximum number of rows per statement.
-pub(super) const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 
-pub(crate) fn encode(value: &Json) -> Result<String, sqlx::Error> {
+pub(crate) fn encode(value: &Json) -> sqlx::Result<String> {
     let bytes = value.encode().map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Encode(Box::new(error)))
+}
+
+/// Encodes a value. It is rejected if it could not be parsed again with `around` more nesting levels in an
+/// export.
+pub(crate) fn stored(value: &Json, around: usize) -> sqlx::Result<String> {
+    let text = encode(value)?;
+    let most = MAX_DEPTH - around;
+    if depth(&text) > most {
+        return Err(refused(format!("a value is nested deeper than {most} levels")));
+    }
+    Ok(text)
+}
+
+/// Returns the nesting depth of a JSON text.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Parses a stored value; `what` describes it in the error.
+pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> sqlx::Result<Json> {
+    Json::parse(content.as_bytes()).map_err(|error| {
+        let cause = format!("{} is no longer valid JSON: {error}", what());
+        let cause = format!("{cause}; restore the store from a backup, or forget the conversation");
+        sqlx::Error::Decode(cause.into())
+    })
+}
+
+/// Returns the error for a request that cannot be executed, with its reason.
+pub(crate) fn refused(cause: impl Into<String>) -> sqlx::Error {
+    sqlx::Error::Encode(cause.into().into())
 }

@@ -154,8 +154,7 @@ impl Availability {
         let pending = journal.pending();
         let written = async {
             let mut transaction = self.pool.begin(Lock::Kv).await?;
-            let merged = kv::merged(&mut transaction, &pending).await?;
-            kv::write(&mut transaction, &merged).await?;
+            kv::write_merged(&mut transaction, &pending).await?;
             transaction.commit().await
         };
         if pending.is_empty() {

@@ -8,7 +8,12 @@ use sqlx::query::Query as Prepared;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Error, Sqlite};
 use std::borrow::Cow;
-use std::marker::PhantomData;
+
+/// Creates an array of parameters: `values![id, now()]`.
+macro_rules! values {
+    ($($value:expr),+ $(,)?) => { [$($crate::sql::Value::from($value)),+] };
+}
+pub(crate) use values;
 
 /// A parameter of a statement; `None` is a null of its type.
 #[derive(Clone)]
@@ -25,12 +30,6 @@ pub(crate) struct Query<'q> {
     values: Vec<Value<'q>>,
 }
 
-/// A statement that returns the first column of its rows.
-pub(crate) struct Scalar<'q, T> {
-    query: Query<'q>,
-    column: PhantomData<T>,
-}
-
 /// Creates a statement.
 pub(crate) fn query<'q>(text: &'static str) -> Query<'q> {
     Query { text: text.into(), values: Vec::new() }
@@ -39,11 +38,6 @@ pub(crate) fn query<'q>(text: &'static str) -> Query<'q> {
 /// Creates a statement whose text is composed at run time.
 pub(crate) fn query_text<'q>(text: String) -> Query<'q> {
     Query { text: text.into(), values: Vec::new() }
-}
-
-/// Creates a statement that returns the first column of its rows.
-pub(crate) fn query_scalar<'q, T>(text: &'static str) -> Scalar<'q, T> {
-    Scalar { query: query(text), column: PhantomData }
 }
 
 /// Creates a statement that inserts these rows at once: `head`, the values, and `tail`.
@@ -66,6 +60,12 @@ impl<'q> Query<'q> {
     /// Adds the next parameter.
     pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
         self.values.push(value.into());
+        self
+    }
+
+    /// Adds the next parameters.
+    pub(crate) fn bind_all(mut self, values: impl IntoIterator<Item = Value<'q>>) -> Self {
+        self.values.extend(values);
         self
     }
 
@@ -111,24 +111,32 @@ impl<'q> Query<'q> {
     }
 
     pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<Row>, Error> {
-        Ok(match session.link() {
-            Link::Sqlite(connection) => self.sqlite().fetch_optional(connection).await?.map(Row::Sqlite),
-            #[cfg(feature = "postgres")]
-            Link::Postgres { connection, is_pooled } => {
-                self.postgres(!is_pooled).fetch_optional(connection).await?.map(Row::Postgres)
-            }
-            #[cfg(feature = "postgres")]
-            Link::Pooled(connection) => {
-                let mut transaction = connection.begin().await?;
-                let row = self.postgres(false).fetch_optional(&mut *transaction).await?;
-                transaction.commit().await?;
-                row.map(Row::Postgres)
-            }
-        })
+        Ok(self.fetch_all(session).await?.into_iter().next())
     }
 
     pub(crate) async fn fetch_one(self, session: &mut Session) -> Result<Row, Error> {
         self.fetch_optional(session).await?.ok_or(Error::RowNotFound)
+    }
+
+    /// Returns the first column of all rows.
+    pub(crate) async fn fetch_scalars<T: for<'r> Column<'r>>(
+        self,
+        session: &mut Session,
+    ) -> Result<Vec<T>, Error> {
+        self.fetch_all(session).await?.iter().map(Row::first).collect()
+    }
+
+    /// Returns the first column of the first row, if there is one.
+    pub(crate) async fn fetch_scalar_optional<T: for<'r> Column<'r>>(
+        self,
+        session: &mut Session,
+    ) -> Result<Option<T>, Error> {
+        self.fetch_optional(session).await?.as_ref().map(Row::first).transpose()
+    }
+
+    /// Returns the first column of the first row.
+    pub(crate) async fn fetch_scalar<T: for<'r> Column<'r>>(self, session: &mut Session) -> Result<T, Error> {
+        self.fetch_one(session).await?.first()
     }
 
     fn sqlite(self) -> Prepared<'q, Sqlite, SqliteArguments> {
@@ -167,26 +175,6 @@ fn numbered(text: &str) -> String {
         numbered.push_str(part);
     }
     numbered
-}
-
-impl<'q, T: for<'r> Column<'r>> Scalar<'q, T> {
-    /// Adds the next parameter.
-    pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
-        self.query = self.query.bind(value);
-        self
-    }
-
-    pub(crate) async fn fetch_all(self, session: &mut Session) -> Result<Vec<T>, Error> {
-        self.query.fetch_all(session).await?.iter().map(Row::first).collect()
-    }
-
-    pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<T>, Error> {
-        self.query.fetch_optional(session).await?.as_ref().map(Row::first).transpose()
-    }
-
-    pub(crate) async fn fetch_one(self, session: &mut Session) -> Result<T, Error> {
-        self.query.fetch_one(session).await?.first()
-    }
 }
 
 impl<'q> From<&'q str> for Value<'q> {
@@ -240,6 +228,19 @@ impl From<Option<i64>> for Value<'_> {
 impl From<u32> for Value<'_> {
     fn from(number: u32) -> Self {
         i64::from(number).into()
+    }
+}
+
+/// A count; none comes near the limit of the column.
+impl From<u64> for Value<'_> {
+    fn from(number: u64) -> Self {
+        i64::try_from(number).unwrap_or(i64::MAX).into()
+    }
+}
+
+impl From<Option<u64>> for Value<'_> {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::Integer(None), Self::from)
     }
 }
 

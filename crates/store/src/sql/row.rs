@@ -42,6 +42,11 @@ impl Row {
         }
     }
 
+    /// Reads a column with a count.
+    pub(crate) fn count(&self, column: &str) -> Result<u64, Error> {
+        self.try_get::<i64>(column).map(i64::unsigned_abs)
+    }
+
     /// Reads the first column.
     pub(super) fn first<'r, T: Column<'r>>(&'r self) -> Result<T, Error> {
         match self {

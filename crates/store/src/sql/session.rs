@@ -172,6 +172,11 @@ impl Session {
         }
     }
 
+    /// Commits the transaction, and returns this value.
+    pub(crate) async fn commit_with<T>(self, value: T) -> Result<T, Error> {
+        self.commit().await.map(|()| value)
+    }
+
     /// Rolls the transaction back.
     pub(crate) async fn rollback(self) -> Result<(), Error> {
         match self {

@@ -1,7 +1,7 @@
 //! Overwriting of deleted rows, which SQLite leaves in free pages of the file and in the write-ahead log.
 
 use super::open::SECURE_DELETE;
-use crate::sql::{Pool, Session, query, query_scalar, query_text};
+use crate::sql::{Pool, Session, query, query_text};
 use std::time::{Duration, Instant};
 
 /// The number of pages that are overwritten in one transaction, during which other writers wait.
@@ -33,8 +33,8 @@ pub(crate) async fn erase(pool: &Pool) -> Result<(), sqlx::Error> {
 
 /// Fills all free pages with rows and deletes the rows. A page is overwritten when it becomes free.
 async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
-    let page: i64 = query_scalar("PRAGMA page_size").fetch_one(session).await?;
-    let mut free: i64 = query_scalar("PRAGMA freelist_count").fetch_one(session).await?;
+    let page: i64 = query("PRAGMA page_size").fetch_scalar(session).await?;
+    let mut free: i64 = query("PRAGMA freelist_count").fetch_scalar(session).await?;
     query("CREATE TABLE IF NOT EXISTS erased (content BLOB NOT NULL)").execute(session).await?;
     while free > 0 {
         let pages = free.min(CHUNK);
@@ -54,7 +54,7 @@ async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
 /// Writes the log to the file and empties it as soon as no reader uses an older state.
 async fn empty_log(session: &mut Session) -> Result<(), sqlx::Error> {
     let deadline = Instant::now() + PATIENCE;
-    while query_scalar::<i64>("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(session).await? != 0 {
+    while query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_scalar::<i64>(session).await? != 0 {
         if Instant::now() > deadline {
             let why = "the records are deleted, but their copies remain in the write-ahead log of the file, because \
                        another process reads an older state of it";

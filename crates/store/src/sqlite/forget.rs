@@ -6,7 +6,7 @@ use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::record::HOST_SILENCE;
 use crate::rows::generation::raise;
 use crate::sealing::{self, KeyFrom};
-use crate::sql::{Lock, Pool, query, query_scalar};
+use crate::sql::{Lock, Pool, query};
 use std::path::Path;
 use valvehouse_config::SecretSource;
 
@@ -33,9 +33,9 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
     }
     let failed = |error| StoreError::from_sqlx(DOING, place, &error);
     let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-    let hosts: i64 = query_scalar("SELECT count(*) FROM hosts WHERE seen_at >= ?")
+    let hosts: i64 = query("SELECT count(*) FROM hosts WHERE seen_at >= ?")
         .bind(now() - silence)
-        .fetch_one(&mut durable.session().await.map_err(failed)?)
+        .fetch_scalar(&mut durable.session().await.map_err(failed)?)
         .await
         .map_err(failed)?;
     if hosts > 0 {
@@ -49,7 +49,7 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
 async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
     let mut transaction = pool.begin(Lock::Settings).await?;
     let plugins: i64 =
-        query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut transaction).await?;
+        query("SELECT count(DISTINCT plugin) FROM valves").fetch_scalar(&mut transaction).await?;
     for change in [
         "DELETE FROM valves",
         "UPDATE versions SET valves = '{}'",

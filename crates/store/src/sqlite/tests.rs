@@ -142,14 +142,14 @@ async fn an_unreadable_row_is_reported_and_can_be_reset() {
     let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     sqlx::query("UPDATE valves SET content = '{'").execute(raw(&store.swift)).await.unwrap();
-    let error = store.all_valves().await.unwrap_err().to_string();
+    let error = store.valves("a", None).await.unwrap_err().to_string();
     assert!(
         error.contains("read the stored valves")
             && error.contains("delete them with `valvehouse valves reset a`"),
         "{error}"
     );
     store.reset_valves("a", None, &[], "test").await.unwrap();
-    assert_eq!(store.all_valves().await.unwrap(), []);
+    assert_eq!(store.settings().await.unwrap().valves, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
-//! Conversations. Each method is one transaction; writers lock the conversation at its
-//! beginning.
+//! Conversations and their messages. Hosts do not depend on them, so their changes leave the generation unchanged.
 
 use super::database::Store;
-use crate::conversation::{Checkpoint, Conversation, NewRun, Prune, Run, RunStart, RunStatus, RunStep};
+use crate::clock::now;
+use crate::conversation::{Conversation, OWNER};
 use crate::error::StoreResult;
-use crate::rows::conversations::{checkpoints, messages, runs, transfer};
-use crate::sql::Lock;
+use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
+use crate::rows::json::{read, refused, stored};
+use crate::sql::{self, Lock, Row, Session, Value, query, query_text, values};
 use valvehouse_json::Json;
 
 /// The conversations in the store. Every method is one transaction, which is durable when it returns.
@@ -15,16 +16,21 @@ use valvehouse_json::Json;
 impl Store {
     /// Returns the conversation with this id.
     pub async fn conversation(&self, id: &str) -> StoreResult<Option<Conversation>> {
-        self.work("read a conversation", async {
-            messages::conversation(&mut self.swift.session().await?, id).await
-        })
-        .await
+        self.work("read a conversation", async { find(&mut self.swift.session().await?, id).await }).await
     }
 
     /// Returns the conversations of an agent, or of all agents, newest message first.
     pub async fn conversations(&self, agent: Option<&str>, limit: u64) -> StoreResult<Vec<Conversation>> {
         self.work("list conversations", async {
-            messages::conversations(&mut self.swift.session().await?, agent, limit).await
+            let mut session = self.swift.session().await?;
+            const NEWEST: &str = "ORDER BY updated_at DESC, number DESC LIMIT ?";
+            match agent {
+                None => select(&mut session, NEWEST, values![limit]).await,
+                Some(agent) => {
+                    let of_agent = format!("WHERE agent = ? {NEWEST}");
+                    select(&mut session, &of_agent, values![agent, limit]).await
+                }
+            }
         })
         .await
     }
@@ -37,7 +43,10 @@ impl Store {
         limit: u64,
     ) -> StoreResult<Vec<Conversation>> {
         self.work("list the conversations of a user", async {
-            messages::conversations_of(&mut self.swift.session().await?, owner, before, limit).await
+            let which =
+                "WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?";
+            let values = values![owner, before.unwrap_or(i64::MAX), limit];
+            select(&mut self.swift.session().await?, which, values).await
         })
         .await
     }
@@ -45,7 +54,8 @@ impl Store {
     /// Returns the conversation with this id if it belongs to this verified user.
     pub async fn conversation_of(&self, owner: &str, id: &str) -> StoreResult<Option<Conversation>> {
         self.work("read a conversation", async {
-            messages::conversation_of(&mut self.swift.session().await?, owner, id).await
+            let which = "WHERE id = ? AND verified_user = ?";
+            Ok(select(&mut self.swift.session().await?, which, values![id, owner]).await?.pop())
         })
         .await
     }
@@ -53,145 +63,39 @@ impl Store {
     /// Returns the messages of a range, in order; positions after the end are left out.
     pub async fn messages(&self, conversation: &str, from: u64, to: u64) -> StoreResult<Vec<Json>> {
         self.work("read the messages of a conversation", async {
-            messages::messages(&mut self.swift.session().await?, conversation, from, to).await
-        })
-        .await
-    }
-
-    /// Starts a run, unless another host works on one of this conversation.
-    pub async fn begin_run(&self, beginning: &NewRun<'_>) -> StoreResult<RunStart> {
-        self.work("start a run", async {
-            let mut transaction = self.begin(Lock::Conversation(beginning.conversation)).await?;
-            let begun = runs::begin(&mut transaction, beginning).await?;
-            transaction.commit().await?;
-            Ok(begun)
-        })
-        .await
-    }
-
-    /// Takes over a run to continue it, and raises its step, so that later writes of its previous owner are
-    /// rejected, even if that is the same process. Returns `None` if the run does not exist, has ended, is in
-    /// progress, or is not at `step`.
-    pub async fn claim_run(&self, id: &str, step: u64, owner: &str, pid: u32) -> StoreResult<Option<Run>> {
-        self.work("resume a run", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            let run = runs::claim(&mut transaction, id, step, owner, pid).await?;
-            transaction.commit().await?;
-            Ok(run)
-        })
-        .await
-    }
-
-    /// Stores a step of a run that its owner started or took over. Returns `false` and stores nothing if
-    /// another host has continued the run or the run has ended.
-    pub async fn keep_step(&self, step: &RunStep<'_>) -> StoreResult<bool> {
-        self.work("store a step of a run", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            let kept = runs::keep(&mut transaction, step).await?;
-            transaction.commit().await?;
-            Ok(kept)
-        })
-        .await
-    }
-
-    /// Records a heartbeat of the owner of a run, without waiting for the disk.
-    pub async fn touch_run(&self, id: &str, owner: &str) -> StoreResult<()> {
-        self.work("record that a run is alive", async {
-            runs::touch(&mut self.swift.session().await?, id, owner).await
-        })
-        .await
-    }
-
-    /// Returns the run with this id.
-    pub async fn run(&self, id: &str) -> StoreResult<Option<Run>> {
-        self.work("read a run", async { runs::run(&mut self.swift.session().await?, id).await }).await
-    }
-
-    /// Returns the runs of a conversation, or of all conversations, newest first, optionally only those with
-    /// this status.
-    pub async fn runs(
-        &self,
-        conversation: Option<&str>,
-        status: Option<RunStatus>,
-        limit: u64,
-    ) -> StoreResult<Vec<Run>> {
-        self.work("list runs", async {
-            runs::runs(&mut self.swift.session().await?, conversation, status, limit).await
-        })
-        .await
-    }
-
-    /// Returns the checkpoint with this id.
-    pub async fn checkpoint(&self, id: &str) -> StoreResult<Option<Checkpoint>> {
-        self.work("read a checkpoint", async {
-            checkpoints::checkpoint(&mut self.swift.session().await?, id).await
-        })
-        .await
-    }
-
-    /// Returns the latest checkpoint of a run.
-    pub async fn latest_checkpoint(&self, run: &str) -> StoreResult<Option<Checkpoint>> {
-        self.work("read a checkpoint", async {
-            checkpoints::latest(&mut self.swift.session().await?, run).await
-        })
-        .await
-    }
-
-    /// Returns the checkpoints of a conversation without their states, newest first.
-    pub async fn checkpoints(&self, conversation: &str, limit: u64) -> StoreResult<Vec<Checkpoint>> {
-        self.work("list checkpoints", async {
-            checkpoints::list(&mut self.swift.session().await?, conversation, limit).await
+            messages(&mut self.swift.session().await?, conversation, from, to).await
         })
         .await
     }
 
     /// Creates an independent conversation from the first `length` messages of another, with these kept
-    /// values. Returns `false` if the id is in use.
+    /// values. The messages are copied, so that each conversation can be deleted without the other. Returns
+    /// `false` if the id is in use.
     ///
     /// # Errors
     /// Returns an error if the other conversation does not exist or is shorter.
     pub async fn fork(&self, from: &str, length: u64, id: &str, kept: &Json) -> StoreResult<bool> {
         self.work("fork a conversation", async {
             let mut transaction = self.begin(Lock::Conversation(id)).await?;
-            let forked = messages::fork(&mut transaction, from, length, id, kept).await?;
-            transaction.commit().await?;
-            Ok(forked)
-        })
-        .await
-    }
-
-    /// Returns a conversation with its messages, runs and checkpoints as one JSON object; `None` if it does
-    /// not exist. The owners of its runs are left out, because they do not exist where it is imported.
-    pub async fn export(&self, conversation: &str) -> StoreResult<Option<Json>> {
-        self.work("export a conversation", async {
-            let mut transaction = self.swift.snapshot().await?;
-            transfer::export(&mut transaction, conversation).await
-        })
-        .await
-    }
-
-    /// Imports an exported conversation under its own id or another one, completely or not at all. Returns
-    /// `false` if the id is in use. Its runs and checkpoints keep their ids, unless one of them is in use
-    /// here: then all get new ones.
-    pub async fn import(&self, exported: &Json, id: Option<&str>) -> StoreResult<bool> {
-        self.work("import a conversation", async {
-            let exported = transfer::read(exported, id)?;
-            let mut transaction = self.begin(Lock::Conversation(&exported.conversation.id)).await?;
-            let imported = transfer::import(&mut transaction, exported).await?;
-            transaction.commit().await?;
-            Ok(imported)
-        })
-        .await
-    }
-
-    /// Deletes old checkpoints of one conversation or of all, and returns their number. Messages are never
-    /// deleted, and neither is the last checkpoint of a run that can be resumed.
-    pub async fn prune(&self, conversation: Option<&str>, keep: Prune) -> StoreResult<u64> {
-        self.work("delete old checkpoints", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            let dropped = checkpoints::prune(&mut transaction, conversation, keep).await?;
-            transaction.commit().await?;
-            Ok(dropped)
+            if number_of(&mut transaction, id).await?.is_some() {
+                return Ok(false);
+            }
+            let original = find(&mut transaction, from).await?;
+            let original = original.ok_or_else(|| refused(format!("unknown conversation {from:?}")))?;
+            if length > original.length {
+                let has = original.length;
+                return Err(refused(format!("the conversation {from:?} has {has} messages, not {length}")));
+            }
+            let (id, kept, time) = (id.to_owned(), kept.clone(), now());
+            let forked_from = Some((from.to_owned(), length));
+            let new = Conversation { id, kept, forked_from, created_at: time, updated_at: time, ..original };
+            let number = insert(&mut transaction, &new).await?;
+            let copy = "INSERT INTO messages (conversation, place, content)
+                 SELECT ?, place, content FROM messages
+                 WHERE conversation = (SELECT number FROM conversations WHERE id = ?) AND place < ?";
+            query(copy).bind_all(values![number, from, length]).execute(&mut transaction).await?;
+            set_length(&mut transaction, number, length).await?;
+            transaction.commit_with(true).await
         })
         .await
     }
@@ -200,10 +104,120 @@ impl Store {
     pub async fn forget_conversation(&self, id: &str) -> StoreResult<bool> {
         self.work("delete a conversation", async {
             let mut transaction = self.begin(Lock::Nothing).await?;
-            let forgotten = messages::forget(&mut transaction, id).await?;
-            transaction.commit().await?;
-            Ok(forgotten)
+            // The messages, runs and checkpoints are deleted through their references.
+            let delete = query("DELETE FROM conversations WHERE id = ?").bind(id);
+            let deleted = delete.execute(&mut transaction).await?;
+            transaction.commit_with(deleted > 0).await
         })
         .await
     }
+}
+
+async fn select<'q>(
+    session: &mut Session,
+    which: &str,
+    values: impl IntoIterator<Item = Value<'q>>,
+) -> sqlx::Result<Vec<Conversation>> {
+    let text = format!(
+        "SELECT id, agent, length, kept, forked_from, shared, created_at, updated_at FROM conversations {which}"
+    );
+    query_text(text).bind_all(values).fetch_all(session).await?.iter().map(from_row).collect()
+}
+
+fn from_row(row: &Row) -> sqlx::Result<Conversation> {
+    let id: String = row.try_get("id")?;
+    let kept = read(|| format!("the values of the conversation {id:?}"), row.try_get("kept")?)?;
+    let forked_from: Option<String> = row.try_get("forked_from")?;
+    let shared: Option<i64> = row.try_get("shared")?;
+    Ok(Conversation {
+        agent: row.try_get("agent")?,
+        length: row.count("length")?,
+        kept,
+        forked_from: forked_from.zip(shared.map(i64::unsigned_abs)),
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+        id,
+    })
+}
+
+pub(super) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option<Conversation>> {
+    Ok(select(session, "WHERE id = ?", values![id]).await?.pop())
+}
+
+/// Returns the number of a conversation, and its number of messages.
+pub(super) async fn number_of(session: &mut Session, id: &str) -> sqlx::Result<Option<(i64, u64)>> {
+    let query = query("SELECT number, length FROM conversations WHERE id = ?").bind(id);
+    let row = query.fetch_optional(session).await?;
+    row.map(|row| Ok((row.try_get("number")?, row.count("length")?))).transpose()
+}
+
+pub(super) async fn messages(
+    session: &mut Session,
+    conversation: &str,
+    from: u64,
+    to: u64,
+) -> sqlx::Result<Vec<Json>> {
+    let rows = query(MESSAGES).bind_all(values![conversation, from, to]).fetch_all(session).await?;
+    let messages = rows.iter().map(|row| {
+        let place: i64 = row.try_get("place")?;
+        read(|| format!("message {place} of the conversation {conversation:?}"), row.try_get("content")?)
+    });
+    messages.collect()
+}
+
+const MESSAGES: &str = "SELECT place, content FROM messages
+     WHERE conversation = (SELECT number FROM conversations WHERE id = ?) AND place >= ? AND place < ?
+     ORDER BY place";
+
+/// Inserts a new conversation without messages, and returns its number.
+pub(super) async fn insert(session: &mut Session, new: &Conversation) -> sqlx::Result<i64> {
+    let (from, shared) = new.forked_from.clone().unzip();
+    let text = "INSERT INTO conversations
+         (id, agent, length, kept, forked_from, shared, created_at, updated_at, verified_user)
+         VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?) RETURNING number";
+    query(text)
+        .bind_all(values![&new.id, &new.agent, stored_kept(&new.kept)?, from, shared])
+        .bind_all(values![new.created_at, new.updated_at, owner_in(&new.kept)])
+        .fetch_scalar(session)
+        .await
+}
+
+/// Returns the verified user in the kept values of a conversation.
+pub(super) fn owner_in(kept: &Json) -> Option<String> {
+    kept.text(OWNER).map(String::from)
+}
+
+/// Encodes the kept values of a conversation.
+pub(super) fn stored_kept(kept: &Json) -> sqlx::Result<String> {
+    if kept.as_object().is_none() {
+        return Err(refused(format!("the values of a conversation must be an object, not {}", kept.kind())));
+    }
+    stored(kept, AROUND_KEPT)
+}
+
+/// Appends messages to a conversation of this length, and returns the new length.
+pub(super) async fn append(
+    session: &mut Session,
+    conversation: i64,
+    length: u64,
+    messages: &[Json],
+) -> sqlx::Result<u64> {
+    let mut place = length;
+    // A writer blocks all others, and many rows per statement take a fraction of the time.
+    for some in messages.chunks(100) {
+        let some =
+            some.iter().map(|message| stored(message, AROUND_MESSAGE)).collect::<sqlx::Result<Vec<_>>>()?;
+        let rows =
+            some.into_iter().zip(place..).map(|(content, place)| values![conversation, place, content]);
+        let added = sql::insert("INSERT INTO messages (conversation, place, content)", rows, "");
+        place += added.execute(session).await?;
+    }
+    set_length(session, conversation, place).await?;
+    Ok(place)
+}
+
+async fn set_length(session: &mut Session, conversation: i64, length: u64) -> sqlx::Result<()> {
+    let set = query("UPDATE conversations SET length = ? WHERE number = ?");
+    set.bind_all(values![length, conversation]).execute(session).await?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A store in an SQL database: its connections, and the execution of operations.
 
 use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreResult};
+use crate::outage::{Outage, SnapshotInfo};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;
@@ -347,6 +348,110 @@ impl Store {
             Place::File(file) => sqlite::open::is_contended(file),
             #[cfg(feature = "postgres")]
             Place::Server(_) => true,
+        }
+    }
+}
+
+/// The state of the store.
+impl Store {
+    /// Returns `true` if hosts on other computers may share it. A failure of the store then affects all of
+    /// them, and is not a reason to route requests elsewhere.
+    pub fn is_shared(&self) -> bool {
+        match self.place {
+            Place::File(_) => false,
+            #[cfg(feature = "postgres")]
+            Place::Server(_) => true,
+        }
+    }
+
+    /// Returns `true` if the store is shared, but a pooler in front of it does not forward notifications of a
+    /// new generation.
+    pub fn is_polled(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        return self.is_shared() && self.listener.is_none();
+        #[cfg(not(feature = "postgres"))]
+        false
+    }
+
+    /// Waits until the store notifies of a possibly new generation; forever if it does not send
+    /// notifications. They may be lost with a connection, so [`Store::generation`] must be polled as well.
+    pub async fn changed(&self) {
+        #[cfg(feature = "postgres")]
+        if let Some(listener) = &self.listener {
+            return listener.changed().await;
+        }
+        std::future::pending().await
+    }
+
+    /// Returns the number of errors of each kind since the store was opened.
+    pub fn error_counts(&self) -> Vec<(StoreErrorKind, u64)> {
+        self.error_counts.counts()
+    }
+
+    /// Returns the latest failure that has not been followed by a success, such as a full disk or a held
+    /// lock.
+    pub fn failing(&self) -> Option<StoreError> {
+        self.error_counts.recent()
+    }
+
+    /// Returns the current outage of the store's database.
+    pub fn outage(&self) -> Option<Outage> {
+        #[cfg(feature = "postgres")]
+        return self.availability()?.outage();
+        #[cfg(not(feature = "postgres"))]
+        None
+    }
+
+    /// Returns the snapshot on this host's disk, from which it starts during an outage.
+    pub fn snapshot(&self) -> Option<SnapshotInfo> {
+        #[cfg(feature = "postgres")]
+        return self.availability()?.snapshot();
+        #[cfg(not(feature = "postgres"))]
+        None
+    }
+
+    /// Takes and releases the lock of writers.
+    ///
+    /// # Errors
+    /// Returns an error if another process holds the lock for longer than a writer waits.
+    pub async fn probe(&self) -> StoreResult<()> {
+        self.work("lock the store", async {
+            let since = Instant::now();
+            loop {
+                let (begun, lag) = with_lag(self.swift.begin(Lock::Nothing)).await;
+                match begun {
+                    Ok(transaction) => return transaction.rollback().await,
+                    Err(error) if !self.is_busy(&error) => return Err(error),
+                    Err(_) if self.is_contended() => return Ok(()),
+                    // On an overloaded computer, the holder of the lock may not be running either.
+                    Err(_) if lag > STARVED && since.elapsed() < sqlite::open::CONTENDED => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Finishes the operations in progress, and closes files and connections.
+    pub async fn close(&self) {
+        self.swift.close().await;
+        self.durable.close().await;
+    }
+}
+
+/// The delay of a timer from which on the computer counts as overloaded, so that the time of a held lock says
+/// nothing.
+const STARVED: Duration = Duration::from_millis(60);
+
+/// Waits for `work`. Also returns the maximum delay of a timer meanwhile.
+async fn with_lag<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    const PERIOD: Duration = Duration::from_millis(20);
+    let (mut work, mut lag) = (std::pin::pin!(work), Duration::ZERO);
+    loop {
+        let since = Instant::now();
+        tokio::select! {
+            done = &mut work => return (done, lag.max(since.elapsed().saturating_sub(PERIOD))),
+            () = tokio::time::sleep(PERIOD) => lag = lag.max(since.elapsed().saturating_sub(PERIOD)),
         }
     }
 }

@@ -3,14 +3,28 @@
 //! Settings of operators, conversations and kv entries are durable when a call returns. Records that hosts
 //! write continuously survive the crash of a process, but a power failure may lose the latest of them.
 
+mod checkpoints;
 mod conversations;
-mod history;
 mod database;
+mod grants;
+mod guards;
+mod history;
+mod hosts;
+mod kv;
+mod process;
 mod questions;
+mod removed_plugin;
+mod response_conversations;
 mod responses;
+mod runs;
 mod script_sets;
+pub(crate) mod secrets;
 mod sessions;
-mod state;
-mod vectors;
+mod settings;
+mod switches;
+mod transfer;
+mod users;
+mod valves;
+pub(crate) mod vectors;
 
 pub use database::Store;

@@ -1,19 +1,33 @@
-//! Responses and conversations of the Responses API. Each method is one transaction.
+//! Responses of the Responses API, and the events of background responses.
 
 use super::database::Store;
+use crate::clock::now;
 use crate::error::StoreResult;
-use crate::responses::{ResponseConversation, ResponseItem, StoredResponse};
-use crate::rows::{response_conversations as conversations, responses};
-use crate::sql::Lock;
+use crate::responses::{RECENT_RESPONSES, StoredResponse};
+use crate::sql::{self, Lock, Row, query, values};
 
-/// Responses and conversations of the Responses API. Expired rows are not returned, and are deleted by later
-/// writes.
+/// The maximum number of events per statement.
+const AT_ONCE: usize = 100;
+
+/// Responses of the Responses API. Expired ones are not returned, and are deleted by later writes.
 impl Store {
     /// Stores a response that its client may continue, finished or with a runner.
     pub async fn save_response(&self, stored: &StoredResponse) -> StoreResult<()> {
         self.work("store a response", async {
             let mut transaction = self.begin(Lock::Nothing).await?;
-            responses::save(&mut transaction, stored).await?;
+            for table in ["responses", "response_events"] {
+                let expired = sql::query_text(format!("DELETE FROM {table} WHERE expires_ms <= ?"));
+                expired.bind(now()).execute(&mut transaction).await?;
+            }
+            let insert = "INSERT INTO responses
+                 (id, owner, expires_ms, input_items, items, response, runner, seen_ms, size)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+            query(insert)
+                .bind_all(values![&stored.id, &stored.owner, stored.expires_ms, stored.input_items as u64])
+                .bind_all(values![&stored.items, &stored.response, &stored.runner, stored.seen_ms])
+                .bind(stored.size() as u64)
+                .execute(&mut transaction)
+                .await?;
             transaction.commit().await
         })
         .await
@@ -21,8 +35,25 @@ impl Store {
 
     /// Returns the response with this id unless it has expired.
     pub async fn response(&self, id: &str) -> StoreResult<Option<StoredResponse>> {
-        self.work("read a response", async { responses::find(&mut self.swift.session().await?, id).await })
-            .await
+        let response = |row: Row| {
+            Ok(StoredResponse {
+                id: row.try_get("id")?,
+                owner: row.try_get("owner")?,
+                expires_ms: row.try_get("expires_ms")?,
+                input_items: usize::try_from(row.try_get::<i64>("input_items")?).unwrap_or_default(),
+                items: row.try_get("items")?,
+                response: row.try_get("response")?,
+                runner: row.try_get("runner")?,
+                seen_ms: row.try_get("seen_ms")?,
+            })
+        };
+        self.work("read a response", async {
+            let text = "SELECT id, owner, expires_ms, input_items, items, response, runner, seen_ms
+                 FROM responses WHERE id = ? AND expires_ms > ?";
+            let query = query(text).bind_all(values![id, now()]);
+            query.fetch_optional(&mut self.swift.session().await?).await?.map(response).transpose()
+        })
+        .await
     }
 
     /// Returns the items of a conversation of this caller that contains an item's id, given as a text. The
@@ -30,10 +61,17 @@ impl Store {
     pub async fn response_items_with(&self, owner: &str, text: &str) -> StoreResult<Option<String>> {
         self.work("read the items of responses", async {
             let mut session = self.swift.session().await?;
-            match conversations::item_of(&mut session, owner, text.trim_matches('"')).await? {
-                Some(item) => Ok(Some(item)),
-                None => responses::items_with(&mut session, owner, text).await,
+            let stored = "SELECT items.item FROM response_conversation_items AS items
+                 JOIN response_conversations AS whole ON whole.id = items.conversation
+                 WHERE items.id = ? AND whole.owner = ? AND whole.expires_ms > ? LIMIT 1";
+            let query_stored = query(stored).bind_all(values![text.trim_matches('"'), owner, now()]);
+            if let Some(item) = query_stored.fetch_scalar_optional::<String>(&mut session).await? {
+                return Ok(Some(format!("[{item}]")));
             }
+            let recent = "SELECT items FROM (SELECT items FROM responses WHERE owner = ? AND expires_ms > ?
+                 ORDER BY expires_ms DESC LIMIT ?) AS recent WHERE replace(items, ?, '') <> items LIMIT 1";
+            let query = query(recent).bind_all(values![owner, now(), RECENT_RESPONSES, text]);
+            query.fetch_scalar_optional(&mut session).await
         })
         .await
     }
@@ -41,7 +79,15 @@ impl Store {
     /// Returns the bytes of the stored responses and conversations of a caller.
     pub async fn stored_size(&self, owner: &str) -> StoreResult<i64> {
         self.work("add up the responses of a caller", async {
-            responses::size_of(&mut self.swift.session().await?, owner).await
+            let mut session = self.swift.session().await?;
+            let mut size = 0;
+            for table in ["responses", "response_conversations"] {
+                let sum = sql::query_text(format!(
+                    "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM {table} WHERE owner = ? AND expires_ms > ?"
+                ));
+                size += sum.bind_all(values![owner, now()]).fetch_scalar::<i64>(&mut session).await?;
+            }
+            Ok(size)
         })
         .await
     }
@@ -50,7 +96,11 @@ impl Store {
     pub async fn delete_response(&self, id: &str) -> StoreResult<()> {
         self.work("delete a response", async {
             let mut transaction = self.begin(Lock::Nothing).await?;
-            responses::delete(&mut transaction, id).await?;
+            for text in
+                ["DELETE FROM responses WHERE id = ?", "DELETE FROM response_events WHERE response = ?"]
+            {
+                query(text).bind(id).execute(&mut transaction).await?;
+            }
             transaction.commit().await
         })
         .await
@@ -60,7 +110,10 @@ impl Store {
     /// exist.
     pub async fn response_runner(&self, id: &str) -> StoreResult<Option<(String, i64)>> {
         self.work("read the runner of a response", async {
-            responses::runner(&mut self.swift.session().await?, id).await
+            let text = "SELECT runner, seen_ms FROM responses WHERE id = ? AND expires_ms > ?";
+            let query = query(text).bind_all(values![id, now()]);
+            let row = query.fetch_optional(&mut self.swift.session().await?).await?;
+            row.map(|row| Ok((row.try_get("runner")?, row.try_get("seen_ms")?))).transpose()
         })
         .await
     }
@@ -69,7 +122,9 @@ impl Store {
     /// canceled, deleted, or taken for lost.
     pub async fn touch_response(&self, id: &str, runner: &str) -> StoreResult<bool> {
         self.work("record that a response is alive", async {
-            responses::touch(&mut self.swift.session().await?, id, runner).await
+            let touch = query("UPDATE responses SET seen_ms = ? WHERE id = ? AND runner = ?");
+            let touch = touch.bind_all(values![now(), id, runner]);
+            Ok(touch.execute(&mut self.swift.session().await?).await? > 0)
         })
         .await
     }
@@ -86,14 +141,22 @@ impl Store {
     ) -> StoreResult<bool> {
         self.work("update a response", async {
             let mut transaction = self.begin(Lock::Nothing).await?;
-            let changed = responses::change(&mut transaction, id, runner, response, items, is_over).await?;
-            transaction.commit().await?;
-            Ok(changed)
+            let change =
+                "UPDATE responses SET response = ?, items = coalesce(?, items), runner = ?, seen_ms = ?
+                 WHERE id = ? AND runner = ?";
+            let next = if is_over { "" } else { runner };
+            let change = query(change).bind_all(values![response, items, next, now(), id, runner]);
+            let changed = change.execute(&mut transaction).await?;
+            let measure =
+                "UPDATE responses SET size = octet_length(items) + octet_length(response) WHERE id = ?";
+            query(measure).bind(id).execute(&mut transaction).await?;
+            transaction.commit_with(changed > 0).await
         })
         .await
     }
 
-    /// Stores numbered events of a response, which expire at a time in milliseconds since 1970.
+    /// Stores numbered events of a response, which expire at a time in milliseconds since 1970. Events with
+    /// existing numbers are unchanged.
     pub async fn append_response_events(
         &self,
         id: &str,
@@ -103,7 +166,11 @@ impl Store {
         self.work("store the events of a response", async {
             // Events are written continuously, so a power failure may lose the latest.
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
-            responses::append_events(&mut transaction, id, events, expires_ms).await?;
+            for events in events.chunks(AT_ONCE) {
+                let rows = events.iter().map(|(number, event)| values![id, *number, expires_ms, event]);
+                let head = "INSERT INTO response_events (response, number, expires_ms, event)";
+                sql::insert(head, rows, "ON CONFLICT DO NOTHING").execute(&mut transaction).await?;
+            }
             transaction.commit().await
         })
         .await
@@ -112,81 +179,11 @@ impl Store {
     /// Returns at most `limit` events of a response that follow the given number.
     pub async fn response_events(&self, id: &str, after: i64, limit: i64) -> StoreResult<Vec<(i64, String)>> {
         self.work("read the events of a response", async {
-            responses::events(&mut self.swift.session().await?, id, after, limit).await
-        })
-        .await
-    }
-
-    /// Stores a new conversation.
-    pub async fn save_response_conversation(&self, conversation: &ResponseConversation) -> StoreResult<()> {
-        self.work("store a conversation", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            conversations::save(&mut transaction, conversation).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
-    /// Returns the conversation with this id unless it has expired.
-    pub async fn response_conversation(&self, id: &str) -> StoreResult<Option<ResponseConversation>> {
-        self.work("read a conversation", async {
-            conversations::find(&mut self.swift.session().await?, id).await
-        })
-        .await
-    }
-
-    /// Replaces the metadata of a conversation.
-    pub async fn set_conversation_metadata(&self, id: &str, metadata: &str) -> StoreResult<()> {
-        self.work("update a conversation", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            conversations::set_metadata(&mut transaction, id, metadata).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
-    /// Deletes a conversation with its items.
-    pub async fn delete_response_conversation(&self, id: &str) -> StoreResult<()> {
-        self.work("delete a conversation", async {
-            let mut transaction = self.begin(Lock::Conversation(id)).await?;
-            conversations::delete(&mut transaction, id).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
-    /// Appends items to a conversation, and sets its expiry. Returns `false` and adds none if the
-    /// conversation does not exist or would exceed [`MAX_CONVERSATION_SIZE`](crate::MAX_CONVERSATION_SIZE).
-    pub async fn append_conversation_items(
-        &self,
-        id: &str,
-        items: &[ResponseItem],
-        expires_ms: i64,
-    ) -> StoreResult<bool> {
-        self.work("add items to a conversation", async {
-            let mut transaction = self.begin(Lock::Conversation(id)).await?;
-            let added = conversations::append(&mut transaction, id, items, expires_ms).await?;
-            transaction.commit().await?;
-            Ok(added)
-        })
-        .await
-    }
-
-    /// Returns the items of a conversation in order.
-    pub async fn conversation_items(&self, id: &str) -> StoreResult<Vec<ResponseItem>> {
-        self.work("read the items of a conversation", async {
-            conversations::items(&mut self.swift.session().await?, id).await
-        })
-        .await
-    }
-
-    /// Deletes an item of a conversation. Returns `false` if the item does not exist.
-    pub async fn delete_conversation_item(&self, conversation: &str, id: &str) -> StoreResult<bool> {
-        self.work("delete an item of a conversation", async {
-            let mut transaction = self.begin(Lock::Conversation(conversation)).await?;
-            let deleted = conversations::delete_item(&mut transaction, conversation, id).await?;
-            transaction.commit().await?;
-            Ok(deleted)
+            let text = "SELECT number, event FROM response_events
+                 WHERE response = ? AND number > ? AND expires_ms > ? ORDER BY number LIMIT ?";
+            let query = query(text).bind_all(values![id, after, now(), limit]);
+            let rows = query.fetch_all(&mut self.swift.session().await?).await?;
+            rows.iter().map(|row| Ok((row.try_get("number")?, row.try_get("event")?))).collect()
         })
         .await
     }

@@ -150,14 +150,14 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &Store) {
     let second = store.edit(&edit(&two, Some(settings))).await.unwrap();
     assert_eq!(second, first + 1, "hosts are notified");
     assert_eq!(store.valves("a", None).await.unwrap(), valves);
-    assert_eq!(store.switches().await.unwrap()[0].global, Some(false));
+    assert_eq!(store.settings().await.unwrap().switches[0].global, Some(false));
     let versions = store.history("a").await.unwrap();
     assert_eq!(versions.len(), 2);
     assert_eq!((versions[0].valves.to_string(), versions[0].global), (r#"{"z":3}"#.to_owned(), Some(false)));
     assert_eq!((versions[1].valves.to_string(), versions[1].global), (r#"{"x":1}"#.to_owned(), None));
     let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None };
     store.edit(&edit(&one, Some(nobody))).await.unwrap();
-    assert_eq!(store.switches().await.unwrap(), [], "as if it had never been set");
+    assert_eq!(store.settings().await.unwrap().switches, [], "as if it had never been set");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     assert_eq!(history_of_a(store).await.len(), 3, "the file is what the edit says");
 }

@@ -80,9 +80,9 @@ async fn check<F: Future<Output = Store>>(fresh: impl Fn() -> F) {
 
 async fn nothing_is_there_at_first(store: &Store) {
     assert_eq!(store.generation().await.unwrap(), 0);
-    assert_eq!(store.all_valves().await.unwrap(), []);
+    assert_eq!(store.settings().await.unwrap().valves, []);
     assert_eq!(store.valves("a", None).await.unwrap(), Json::object());
-    assert_eq!(store.switches().await.unwrap(), []);
+    assert_eq!(store.settings().await.unwrap().switches, []);
     assert_eq!(store.grants().await.unwrap(), []);
     assert_eq!(store.last_good().await.unwrap(), []);
     assert_eq!(store.kv_all().await.unwrap(), []);
@@ -94,7 +94,7 @@ async fn replacing_valves_forgets_the_others(store: &Store) {
     store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 3}"#));
     store.replace_valves("a", None, &Json::object(), "test").await.unwrap();
-    assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is not a row");
+    assert_eq!(store.settings().await.unwrap().valves, [], "nothing set is not a row");
 }
 
 async fn merging_valves_keeps_the_others(store: &Store) {
@@ -108,7 +108,7 @@ async fn resetting_takes_out_some_or_all(store: &Store) {
     store.reset_valves("a", None, &["x".to_owned(), "never".to_owned()], "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 2}"#));
     store.reset_valves("a", None, &[], "test").await.unwrap();
-    assert_eq!(store.all_valves().await.unwrap(), []);
+    assert_eq!(store.settings().await.unwrap().valves, []);
 }
 
 async fn users_and_operators_do_not_meet(store: &Store) {
@@ -119,9 +119,10 @@ async fn users_and_operators_do_not_meet(store: &Store) {
     }
     store.reset_valves("a", Some("bob"), &[], "test").await.unwrap();
     let found: Vec<_> = store
-        .all_valves()
+        .settings()
         .await
         .unwrap()
+        .valves
         .into_iter()
         .map(|row| (row.user, row.values.get("x").unwrap().as_i64().unwrap()))
         .collect();
@@ -131,7 +132,7 @@ async fn users_and_operators_do_not_meet(store: &Store) {
 async fn values_come_back_as_they_were(store: &Store) {
     let values = json(r#"{"z": 1e2, "a": [1, 2.0, "ü\u0000\"", {"b": false}], "n": -0}"#);
     store.replace_valves("ü' --", Some("a\"b"), &values, "test").await.unwrap();
-    let found = store.all_valves().await.unwrap();
+    let found = store.settings().await.unwrap().valves;
     assert_eq!((found[0].plugin.as_str(), found[0].user.as_deref()), ("ü' --", Some("a\"b")));
     assert_eq!(found[0].values.to_string(), values.to_string());
 }
@@ -164,10 +165,10 @@ async fn every_change_raises_the_generation(store: &Store) {
 async fn half_a_switch_leaves_the_other_half(store: &Store) {
     let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global };
     store.set_switch(&switch(None, Some(false)), "test").await.unwrap();
-    assert_eq!(store.switches().await.unwrap(), [switch(None, Some(false))]);
+    assert_eq!(store.settings().await.unwrap().switches, [switch(None, Some(false))]);
     store.set_switch(&switch(Some(false), None), "test").await.unwrap();
     store.set_switch(&switch(None, Some(true)), "test").await.unwrap();
-    assert_eq!(store.switches().await.unwrap(), [switch(Some(false), Some(true))]);
+    assert_eq!(store.settings().await.unwrap().switches, [switch(Some(false), Some(true))]);
 }
 
 async fn grants_are_changed_only_by_who_knows_them(store: &Store) {
