@@ -4,7 +4,7 @@ use super::remote::Remote;
 use super::{args, running};
 use valvehouse_config::Config;
 use valvehouse_json::Json;
-use valvehouse_store::{self as store, Kv, forget_user};
+use valvehouse_store::{self as store, Kv};
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
 /// The names of the numbers with their descriptions.
@@ -73,7 +73,7 @@ fn as_argument(text: &str) -> String {
 async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, CommandError> {
     let store = store::open_to_read(&config.store).await?;
     let records = match is_deletion {
-        true => forget_user(&store, &Kv::load(store.kv_all().await?), user).await,
+        true => store.forget_user(&Kv::load(store.kv_all().await?), user).await,
         false => store.user_records(user).await,
     };
     store.close().await;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
-use valvehouse_store::{UserRecords, forget_user};
+use valvehouse_store::UserRecords;
 
 /// Returns the routes, which require the operators' key.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
@@ -72,7 +72,7 @@ async fn forget(
     Path(UserPath { user }): Path<UserPath>,
 ) -> Result<Reply<Records>, ApiError> {
     is_named(&user)?;
-    let records = forget_user(app.host.store(), app.host.kv(), &user).await?;
+    let records = app.host.store().forget_user(app.host.kv(), &user).await?;
     tracing::info!(user, "deleted the stored records of a user");
     Ok(Reply(records.into()))
 }

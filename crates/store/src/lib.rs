@@ -28,7 +28,6 @@ mod sql;
 mod sqlite;
 mod store;
 mod temporary;
-mod user;
 mod vectors;
 
 pub use clock::now;
@@ -46,7 +45,7 @@ pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, SentAnswer, StoredQuestion};
 pub use record::{
     Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves,
-    Switch, UserChat, UserRecords, scope_of_chat,
+    Switch, UserRecords, scope_of_chat,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem,
@@ -57,7 +56,6 @@ pub use scripts::{
 };
 pub use settings::StoredSettings;
 pub use store::Store;
-pub use user::forget_user;
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,
     NewVector, StoredVector, VectorChange, VectorIndex, VectorOwner, VectorSelection, VectorSpace, Vectors,

@@ -207,15 +207,6 @@ pub struct HostSeen {
     pub seen_at: i64,
 }
 
-/// A conversation of a user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserChat {
-    /// The number of its row.
-    pub(crate) number: i64,
-    /// The id of the conversation.
-    pub id: String,
-}
-
 /// The numbers of stored records of a user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UserRecords {

@@ -3,8 +3,7 @@
 use super::tests::raw;
 use crate::store::Store;
 use crate::{
-    First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, StoreErrorKind, UserRecords,
-    forget_user, now,
+    First, Kv, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, StoreErrorKind, UserRecords, now,
 };
 use sqlx::SqlitePool;
 use std::pin::pin;
@@ -91,7 +90,7 @@ async fn forgetting_a_user_leaves_no_byte_in_the_files() {
 
     let counted = store.user_records("ann").await.unwrap();
     assert_eq!((counted.conversations, counted.entries), (3, 1));
-    assert_eq!(forget_user(&store, &kv, "ann").await.unwrap(), counted);
+    assert_eq!(store.forget_user(&kv, "ann").await.unwrap(), counted);
     assert!(!is_in(&bytes(), SECRET), "deleted rows can be read");
     assert!(is_in(&bytes(), "hello"));
     assert_eq!(store.user_records("ann").await.unwrap(), UserRecords::default());
@@ -99,7 +98,7 @@ async fn forgetting_a_user_leaves_no_byte_in_the_files() {
         assert!(store.conversation(kept).await.unwrap().is_some(), "{kept}");
     }
     // Nothing is left to erase, and the store goes on.
-    forget_user(&store, &kv, "ann").await.unwrap();
+    store.forget_user(&kv, "ann").await.unwrap();
     begin(&store, "r", 0, &[]).await;
 }
 
@@ -111,11 +110,11 @@ async fn a_log_that_another_process_reads_is_an_error_that_says_what_is_left() {
     for text in ["BEGIN", "SELECT count(*) FROM conversations"] {
         sqlx::query(text).execute(&mut *reader).await.unwrap();
     }
-    let error = forget_user(&store, &Kv::load(Vec::new()), "ann").await.unwrap_err();
+    let error = store.forget_user(&Kv::load(Vec::new()), "ann").await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Busy);
     assert!(error.cause.contains("the records are deleted") && error.help.is_some(), "{error}");
     sqlx::query("ROLLBACK").execute(&mut *reader).await.unwrap();
-    forget_user(&store, &Kv::load(Vec::new()), "ann").await.unwrap();
+    store.forget_user(&Kv::load(Vec::new()), "ann").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,9 @@
 use super::database::Store;
 use super::vectors;
 use crate::error::StoreResult;
-use crate::record::{UserChat, UserRecords, scope_of, scope_of_chat, scopes_of_chats};
-use crate::rows::generation::raise;
+use crate::kv::Kv;
+use crate::record::{UserRecords, scope_of, scope_of_chat, scopes_of_chats};
+use crate::rows::generation::commit_raised;
 use crate::sql::{Lock, Row, Session, query, values};
 use crate::sqlite::erase::erase;
 use crate::vectors::VectorOwner;
@@ -26,30 +27,46 @@ impl Store {
         .await
     }
 
-    /// Returns a user's conversations: those that the verified user started, and those without a verified user whose
-    /// requests named this user.
-    pub async fn user_chats(&self, user: &str) -> StoreResult<Vec<UserChat>> {
-        self.work("list the conversations of a user", async {
+    /// Deletes a user's records with its conversations, and returns their numbers: the conversations that the verified
+    /// user started, and those without a verified user whose requests named this user. `kv` has the maps of the
+    /// running host, or maps loaded for this call, because hosts must notice the deletion of kv entries. In an SQLite
+    /// file, deleted rows are overwritten. After an error, calling it again deletes the rest.
+    pub async fn forget_user(&self, kv: &Kv, user: &str) -> StoreResult<UserRecords> {
+        let chats = self.work("list the conversations of a user", async {
             chats(&mut self.swift.session().await?, user).await
-        })
-        .await
-    }
-
-    /// Deletes a user's records with these conversations, except kv entries, and returns their numbers: hosts have
-    /// to delete those themselves to notice it ([`forget_user`](crate::forget_user)). In an SQLite file, deleted
-    /// rows are overwritten.
-    pub async fn forget_user(&self, user: &str, chats: &[UserChat]) -> StoreResult<UserRecords> {
+        });
+        let chats = chats.await?;
+        let scopes = std::iter::once(scope_of(user));
+        let scopes: HashSet<String> =
+            scopes.chain(chats.iter().map(|chat| scope_of_chat(&chat.id, None))).collect();
+        let own_chats = scopes_of_chats(user);
+        let entries = kv.clear_scopes(|scope| scopes.contains(scope) || scope.starts_with(&own_chats));
+        kv.flush_all().await?;
+        // Maps without a write function do not write themselves.
+        let changes = kv.take_changes();
+        if !changes.is_empty()
+            && let Err(error) = self.kv_write(&changes).await
+        {
+            kv.give_back(&changes);
+            return Err(error);
+        }
         self.work("delete the records of a user", async {
             let mut transaction = self.begin(Lock::Settings).await?;
-            let records = count(&mut transaction, user, chats).await?;
-            forget(&mut transaction, user, chats).await?;
-            raise(&mut transaction).await?;
-            transaction.commit().await?;
+            let records = count(&mut transaction, user, &chats).await?;
+            forget(&mut transaction, user, &chats).await?;
+            commit_raised(transaction).await?;
             erase(&self.durable).await?;
-            Ok(records)
+            Ok(UserRecords { entries: records.entries.max(entries), ..records })
         })
         .await
     }
+}
+
+/// A conversation of a user.
+struct UserChat {
+    /// The number of its row.
+    number: i64,
+    id: String,
 }
 
 /// Returns the owner of the user's rows in the Responses API.
