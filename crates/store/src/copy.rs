@@ -1,9 +1,8 @@
 //! Copies of a store, also to another kind of database.
 
-use crate::clock::now;
 use crate::error::{Place, StoreError, StoreErrorKind};
-use crate::open::open_sql;
-use crate::record::HOST_SILENCE;
+use crate::open::open;
+use crate::rows::generation;
 use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
@@ -249,10 +248,10 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     {
         return Err(refused(&Place::File(file.clone()), "there is no such file", "check its URL"));
     }
-    let from = open_sql(from).await?;
-    let to = open_sql(to).await?;
+    let from = open(from).await?;
+    let to = open(to).await?;
     for store in [&from, &to] {
-        if is_in_use(store).await? {
+        if !store.hosts().await?.is_empty() {
             return Err(refused(&store.place, "a host is running on it", "stop it first"));
         }
     }
@@ -292,14 +291,11 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
         }
         outcome.rows.push((table.name, u64::try_from(count).unwrap_or(u64::MAX)));
     }
-    let generation: i64 = query("SELECT generation FROM store")
-        .fetch_scalar(&mut source)
-        .await
-        .map_err(|error| from.failed(&error))?;
-    let raise = query_text("UPDATE store SET generation = ?".to_owned()).bind(generation);
+    let generation = generation::read(&mut source).await.map_err(|error| from.failed(&error))?;
+    let raise = query("UPDATE store SET generation = ?").bind(generation);
     raise.execute(&mut target).await.map_err(failed)?;
     target.commit().await.map_err(failed)?;
-    source.rollback().await.map_err(|error| from.failed(&error))?;
+    source.commit().await.map_err(|error| from.failed(&error))?;
     for pool in [&from.swift, &from.durable, &to.swift, &to.durable] {
         pool.close().await;
     }
@@ -311,17 +307,6 @@ fn refused(place: &Place, cause: &str, help: &str) -> StoreError {
         help: Some(help.to_owned()),
         ..StoreError::new(DOING, place, StoreErrorKind::Refused, cause)
     }
-}
-
-async fn is_in_use(store: &Store) -> Result<bool, StoreError> {
-    let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-    let hosts = async {
-        query("SELECT count(*) FROM hosts WHERE seen_at >= ?")
-            .bind(now() - silence)
-            .fetch_scalar::<i64>(&mut store.swift.session().await?)
-            .await
-    };
-    Ok(hosts.await.map_err(|error| store.failed(&error))? > 0)
 }
 
 impl Store {
@@ -439,6 +424,7 @@ fn integer(row: &[Value<'static>], place: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::now;
     use std::collections::BTreeMap;
     use std::path::Path;
     #[cfg(all(unix, feature = "postgres"))]
@@ -546,7 +532,7 @@ mod tests {
     async fn a_copied_store_holds_every_row_sealed_with_its_own_key() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
-        let store = open_sql(&first).await.unwrap();
+        let store = open(&first).await.unwrap();
         fill(&store).await;
         let outcome = copy(&first, &second).await.unwrap();
         assert_eq!(outcome.unopened, 0);
@@ -554,7 +540,7 @@ mod tests {
         for (table, count) in outcome.rows {
             assert!(count >= 2 * BATCH as u64, "{table}: {count}");
         }
-        let copied = open_sql(&second).await.unwrap();
+        let copied = open(&second).await.unwrap();
         assert_eq!(rows(&copied).await, rows(&store).await);
         let generation = query("SELECT generation FROM store");
         assert_eq!(
@@ -575,14 +561,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
         let shared = StoreSettings::at(StoreAddress::Postgres(Secret::new(&server.database())), key());
-        let store = open_sql(&first).await.unwrap();
+        let store = open(&first).await.unwrap();
         fill(&store).await;
         copy(&first, &shared).await.unwrap();
         let expected = rows(&store).await;
-        let there = open_sql(&shared).await.unwrap();
+        let there = open(&shared).await.unwrap();
         assert_eq!(rows(&there).await, expected);
         copy(&shared, &second).await.unwrap();
-        assert_eq!(rows(&open_sql(&second).await.unwrap()).await, expected);
+        assert_eq!(rows(&open(&second).await.unwrap()).await, expected);
         // The next conversation gets a number of its own.
         let insert = "INSERT INTO conversations (id, agent, length, kept, created_at, updated_at)
             VALUES ('new', 'a', 0, '{}', 1, 1) RETURNING number";
@@ -599,7 +585,7 @@ mod tests {
         assert!(missing.contains("first.db") && missing.contains("there is no such file"), "{missing}");
         assert!(!folder.path().join("second.db").exists());
 
-        let store = open_sql(&first).await.unwrap();
+        let store = open(&first).await.unwrap();
         fill(&store).await;
         let mut session = store.durable.session().await.unwrap();
         query("INSERT INTO hosts (host_id, pid, applied_generation, seen_at) VALUES ('a', 1, 1, ?)")
@@ -621,7 +607,7 @@ mod tests {
 
         // Nothing is copied if a row is rejected at the end.
         let third = sqlite(folder.path(), "third.db");
-        let target = open_sql(&third).await.unwrap();
+        let target = open(&third).await.unwrap();
         let mut session = target.durable.session().await.unwrap();
         let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON secrets BEGIN SELECT RAISE(ABORT, 'no'); END";
         query(refuse).execute(&mut session).await.unwrap();
@@ -633,7 +619,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn every_sqlite_table_and_column_is_copied_or_excluded_explicitly() {
         let folder = tempfile::tempdir().unwrap();
-        let store = open_sql(&sqlite(folder.path(), "a.db")).await.unwrap();
+        let store = open(&sqlite(folder.path(), "a.db")).await.unwrap();
         let columns = "SELECT one.name || '.' || info.name FROM sqlite_schema AS one
             JOIN pragma_table_info(one.name) AS info WHERE one.type = 'table'";
         check_columns(&store, columns).await;
@@ -644,7 +630,7 @@ mod tests {
     async fn every_postgres_table_and_column_is_copied_or_excluded_explicitly() {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let address = StoreAddress::Postgres(Secret::new(&server.database()));
-        let store = open_sql(&StoreSettings::at(address, key())).await.unwrap();
+        let store = open(&StoreSettings::at(address, key())).await.unwrap();
         let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns
             WHERE table_schema = 'public'";
         check_columns(&store, columns).await;

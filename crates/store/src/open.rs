@@ -15,7 +15,22 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 /// # Errors
 /// Returns an error if the database cannot be opened or migrated, or if the key of the store is missing or wrong.
 pub async fn open(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
-    Ok(Arc::new(open_sql(settings).await?))
+    let store = match &settings.address {
+        StoreAddress::Sqlite(file) => Store::sqlite_with(file, settings.key.as_ref()).await,
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(_) => Store::shared(settings, None).await,
+        #[cfg(not(feature = "postgres"))]
+        StoreAddress::Postgres(_) => Err(StoreError {
+            doing: "open the store".into(),
+            place: "postgres".into(),
+            kind: StoreErrorKind::Other,
+            cause: "valvehouse was built without the feature `postgres`".into(),
+            help: Some(
+                "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
+            ),
+        }),
+    };
+    store.map(Arc::new)
 }
 
 /// Opens the SQLite store in a file, which is created if it does not exist.
@@ -55,24 +70,6 @@ pub async fn open_or_start_without(settings: &StoreSettings) -> Result<Arc<Store
             Ok(Arc::new(Store::shared(settings, settings.snapshot.as_deref()).await?))
         }
         _ => open(settings).await,
-    }
-}
-
-pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<Store, StoreError> {
-    match &settings.address {
-        StoreAddress::Sqlite(file) => Store::sqlite_with(file, settings.key.as_ref()).await,
-        #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(_) => Store::shared(settings, None).await,
-        #[cfg(not(feature = "postgres"))]
-        StoreAddress::Postgres(_) => Err(StoreError {
-            doing: "open the store".into(),
-            place: "postgres".into(),
-            kind: StoreErrorKind::Other,
-            cause: "valvehouse was built without the feature `postgres`".into(),
-            help: Some(
-                "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
-            ),
-        }),
     }
 }
 

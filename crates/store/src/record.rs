@@ -1,5 +1,6 @@
 //! The types of the rows of a store.
 
+use crate::clock::now;
 use std::time::Duration;
 use valvehouse_json::Json;
 
@@ -191,6 +192,11 @@ pub struct KvNews {
 
 /// The time without a heartbeat after which a host counts as gone.
 pub const HOST_SILENCE: Duration = Duration::from_secs(5);
+
+/// Returns the earliest heartbeat of a running host, in milliseconds since 1970.
+pub(crate) fn alive() -> i64 {
+    now() - HOST_SILENCE.as_millis() as i64
+}
 
 /// A host of this store.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SHORTEST_KEY, SealKey, random_word};
-use crate::sql::{Lock, Pool, Session, query};
+use crate::sql::{Lock, Pool, Session, query, values};
 use crate::sqlite::open::private_file;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
@@ -167,10 +167,8 @@ async fn begin_sealing(key: &SealKey, pool: &Pool) -> Result<(String, bool), sql
         return Ok((proof, false));
     }
     let proof = key.seal(PROOF, PROOF);
-    query("INSERT INTO sealing (only_row, proof) VALUES (1, ?)")
-        .bind(&proof)
-        .execute(&mut transaction)
-        .await?;
+    let insert = query("INSERT INTO sealing (only_row, proof) VALUES (1, ?)").bind(&proof);
+    insert.execute(&mut transaction).await?;
     let sealed = seal_valves(key, &mut transaction).await? + seal_versions(key, &mut transaction).await?;
     transaction.commit().await?;
     Ok((proof, sealed > 0))
@@ -181,12 +179,8 @@ async fn seal_valves(key: &SealKey, transaction: &mut Session) -> Result<usize, 
     for row in &rows {
         let (plugin, user): (String, Option<String>) = (row.try_get("plugin")?, row.try_get("user_id")?);
         let sealed = key.seal(row.try_get("content")?, &valves_of(&plugin, user.as_deref()));
-        query("UPDATE valves SET content = ? WHERE plugin = ? AND user_id IS NOT DISTINCT FROM ?")
-            .bind(sealed)
-            .bind(&plugin)
-            .bind(&user)
-            .execute(transaction)
-            .await?;
+        let seal = query("UPDATE valves SET content = ? WHERE plugin = ? AND user_id IS NOT DISTINCT FROM ?");
+        seal.bind_all(values![sealed, &plugin, &user]).execute(transaction).await?;
     }
     Ok(rows.len())
 }
@@ -196,12 +190,8 @@ async fn seal_versions(key: &SealKey, transaction: &mut Session) -> Result<usize
     for row in &rows {
         let (plugin, number): (String, i64) = (row.try_get("plugin")?, row.try_get("version")?);
         let sealed = key.seal(row.try_get("valves")?, &version_of(&plugin, number));
-        query("UPDATE versions SET valves = ? WHERE plugin = ? AND version = ?")
-            .bind(sealed)
-            .bind(&plugin)
-            .bind(number)
-            .execute(transaction)
-            .await?;
+        let seal = query("UPDATE versions SET valves = ? WHERE plugin = ? AND version = ?");
+        seal.bind_all(values![sealed, &plugin, number]).execute(transaction).await?;
     }
     Ok(rows.len())
 }

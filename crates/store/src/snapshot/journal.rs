@@ -6,7 +6,7 @@ use super::json::{change_from_json, change_to_json};
 use crate::clock::now;
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::kv::joined;
-use crate::record::{KvChange, KvRow};
+use crate::record::KvChange;
 use crate::rows::json::encode;
 use crate::seal::{SealKey, random_word};
 use crate::sqlite::open::{private_file, private_folder};
@@ -114,11 +114,7 @@ impl Journal {
     }
 
     fn remember(&mut self, change: KvChange) {
-        let (KvChange::Set(KvRow { plugin, scope, key, .. })
-        | KvChange::Add(KvRow { plugin, scope, key, .. })
-        | KvChange::Hits(KvRow { plugin, scope, key, .. }, _)
-        | KvChange::Delete { plugin, scope, key }) = &change;
-        let place = [plugin.clone(), scope.clone(), key.clone()];
+        let place = change.place().map(str::to_owned);
         let change = joined(self.pending.get(&place), change, now());
         self.pending.insert(place, change);
     }
@@ -256,6 +252,7 @@ fn files(snapshot: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::KvRow;
 
     fn origin(database: &str) -> Origin {
         Origin { database: database.into(), proof: "p".into() }

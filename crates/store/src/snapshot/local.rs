@@ -107,21 +107,19 @@ impl Local {
 
     /// Returns the kv entries of the snapshot with the changes of the journal.
     pub(crate) async fn kv(&self, content: &Content) -> Vec<KvRow> {
-        let place = |row: &KvRow| [row.plugin.clone(), row.scope.clone(), row.key.clone()];
-        let mut rows: HashMap<_, _> = content.kv.iter().map(|row| (place(row), row.clone())).collect();
+        let changes = content.kv.iter().map(|row| KvChange::Set(row.clone()));
+        let mut rows: HashMap<[String; 3], KvChange> =
+            changes.map(|change| (change.place().map(str::to_owned), change)).collect();
         for change in self.journal.lock().await.pending() {
-            let at = match &change {
-                KvChange::Set(row) | KvChange::Add(row) | KvChange::Hits(row, _) => place(row),
-                KvChange::Delete { plugin, scope, key } => [plugin.clone(), scope.clone(), key.clone()],
-            };
-            let before = rows.remove(&at).map(KvChange::Set);
-            if let KvChange::Set(row) | KvChange::Add(row) | KvChange::Hits(row, _) =
-                joined(before.as_ref(), change, now())
-            {
-                rows.insert(at, row);
-            }
+            let place = change.place().map(str::to_owned);
+            let change = joined(rows.get(&place), change, now());
+            rows.insert(place, change);
         }
-        rows.into_values().collect()
+        let row = |change| match change {
+            KvChange::Set(row) | KvChange::Add(row) | KvChange::Hits(row, _) => Some(row),
+            KvChange::Delete { .. } => None,
+        };
+        rows.into_values().filter_map(row).collect()
     }
 
     /// Records a change of settings that does not raise the generation.

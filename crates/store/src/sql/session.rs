@@ -160,33 +160,19 @@ impl Session {
         }
     }
 
-    /// Commits the transaction.
+    /// Commits the transaction, if there is one.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {
             Self::SqliteTransaction(transaction) => transaction.commit().await,
             #[cfg(feature = "postgres")]
             Self::PostgresTransaction { transaction, .. } => transaction.commit().await,
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) | Self::Pooled(_) => Ok(()),
-            Self::Sqlite(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// Commits the transaction, and returns this value.
     pub(crate) async fn commit_with<T>(self, value: T) -> Result<T, Error> {
         self.commit().await.map(|()| value)
-    }
-
-    /// Rolls the transaction back.
-    pub(crate) async fn rollback(self) -> Result<(), Error> {
-        match self {
-            Self::SqliteTransaction(transaction) => transaction.rollback().await,
-            #[cfg(feature = "postgres")]
-            Self::PostgresTransaction { transaction, .. } => transaction.rollback().await,
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) | Self::Pooled(_) => Ok(()),
-            Self::Sqlite(_) => Ok(()),
-        }
     }
 
     /// Returns `true` if hosts on other computers may share this store.

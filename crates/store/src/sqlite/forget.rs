@@ -1,10 +1,9 @@
 //! Recovery after the loss of the key: sealed values are deleted, everything else stays.
 
 use super::open;
-use crate::clock::now;
 use crate::error::{Place, StoreError, StoreErrorKind};
-use crate::record::HOST_SILENCE;
-use crate::rows::generation::raise;
+use crate::record::alive;
+use crate::rows::generation::commit_raised;
 use crate::sealing::{self, KeyFrom};
 use crate::sql::{Lock, Pool, query};
 use std::path::Path;
@@ -32,9 +31,8 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
         );
     }
     let failed = |error| StoreError::from_sqlx(DOING, place, &error);
-    let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
     let hosts: i64 = query("SELECT count(*) FROM hosts WHERE seen_at >= ?")
-        .bind(now() - silence)
+        .bind(alive())
         .fetch_scalar(&mut durable.session().await.map_err(failed)?)
         .await
         .map_err(failed)?;
@@ -60,7 +58,5 @@ async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
     ] {
         query(change).execute(&mut transaction).await?;
     }
-    raise(&mut transaction).await?;
-    transaction.commit().await?;
-    Ok(plugins.unsigned_abs())
+    commit_raised(transaction).await.map(|_| plugins.unsigned_abs())
 }

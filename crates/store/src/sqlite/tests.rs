@@ -268,7 +268,7 @@ async fn writers_behind_a_held_lock_fail_together() {
     // it.
     assert!(ended.iter().all(|ended| ended.as_ref().is_err_and(|error| error.kind == StoreErrorKind::Busy)));
     assert!(one.probe().await.is_err());
-    lock.rollback().await.unwrap();
+    lock.commit().await.unwrap();
     one.merge_valves("a", None, &values, "test").await.unwrap();
     one.probe().await.unwrap();
     assert_eq!(one.failing(), None);
@@ -287,7 +287,7 @@ async fn a_lock_that_is_held_long_on_a_busy_machine_is_waited_for() {
             std::thread::sleep(std::time::Duration::from_millis(150));
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
-        lock.rollback().await
+        lock.commit().await
     };
     let (probed, ended) = tokio::join!(one.probe(), busy);
     ended.unwrap();

@@ -75,7 +75,9 @@ impl Store {
     /// Returns an error if the file is not a store, cannot be written, or is sealed with another key.
     pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> StoreResult<Self> {
         let (durable, swift) = sqlite::open::open(file).await?;
-        Self::with(Place::File(file.to_owned()), durable, swift, KeyFrom::of_file(file, key)).await
+        let place = Place::File(file.to_owned());
+        let (key, _) = sealing::key(&place, KeyFrom::of_file(file, key), &durable).await?;
+        Ok(Self::of_parts(place, durable, swift, key))
     }
 
     /// Opens a Postgres database and creates missing tables. Hosts that share it need the same key.
@@ -141,11 +143,6 @@ impl Store {
         Ok(Self { listener, availability: Some(availability), ..store })
     }
 
-    async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> StoreResult<Self> {
-        let (key, _) = sealing::key(&place, key, &durable).await?;
-        Ok(Self::of_parts(place, durable, swift, key))
-    }
-
     fn of_parts(place: Place, durable: Pool, swift: Pool, key: SealKey) -> Self {
         crate::conversation::opened();
         let (queue, error_counts) = (tokio::sync::Mutex::default(), StoreErrorCounts::default());
@@ -190,12 +187,14 @@ impl Store {
         error.map(|error| StoreError { doing: doing.to_owned(), ..error })
     }
 
-    /// Records a change that does not raise the generation.
-    pub(super) fn changed_quietly(&self) {
+    /// Commits a change that does not raise the generation, and returns this value.
+    pub(super) async fn commit_quietly<T>(&self, transaction: Session, value: T) -> sqlx::Result<T> {
+        transaction.commit().await?;
         #[cfg(feature = "postgres")]
         if let Some(local) = self.availability().and_then(Availability::local) {
             local.settings_changed();
         }
+        Ok(value)
     }
 
     /// Executes a read; a store that has never reached its database reads the snapshot instead.
@@ -420,7 +419,7 @@ impl Store {
             loop {
                 let (begun, lag) = with_lag(self.swift.begin(Lock::Nothing)).await;
                 match begun {
-                    Ok(transaction) => return transaction.rollback().await,
+                    Ok(transaction) => return transaction.commit().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),
                     Err(_) if self.is_contended() => return Ok(()),
                     // On an overloaded computer, the holder of the lock may not be running either.

@@ -42,9 +42,7 @@ impl Store {
                      WHERE plugin = ? AND what NOT IN ('off', 'narrow', 'configured')";
                 query(outdated).bind(&version.id).execute(&mut transaction).await?;
             }
-            transaction.commit().await?;
-            self.changed_quietly();
-            Ok(())
+            self.commit_quietly(transaction, ()).await
         })
         .await
     }
@@ -54,9 +52,7 @@ impl Store {
         self.work("delete a last good script", async {
             let mut transaction = self.begin(Lock::Settings).await?;
             forget_last_good(&mut transaction, id).await?;
-            transaction.commit().await?;
-            self.changed_quietly();
-            Ok(())
+            self.commit_quietly(transaction, ()).await
         })
         .await
     }
@@ -87,9 +83,9 @@ impl Store {
     /// Deletes the confirmation of a guard's change.
     pub async fn forget_confirmed(&self, id: &str, what: &GuardChange) -> StoreResult<()> {
         self.work("delete the confirmations of a guard", async {
-            forget_confirmed(&mut self.durable.session().await?, id, what).await?;
-            self.changed_quietly();
-            Ok(())
+            let mut transaction = self.begin(Lock::Nothing).await?;
+            forget_confirmed(&mut transaction, id, what).await?;
+            self.commit_quietly(transaction, ()).await
         })
         .await
     }
@@ -114,9 +110,7 @@ impl Store {
                     "INSERT INTO guarded_models (plugin, model) VALUES (?, ?) ON CONFLICT DO NOTHING";
                 query(insert).bind_all(values![plugin, model]).execute(&mut transaction).await?;
             }
-            transaction.commit().await?;
-            self.changed_quietly();
-            Ok(())
+            self.commit_quietly(transaction, ()).await
         })
         .await
     }

@@ -74,9 +74,7 @@ impl Store {
                 }
             }
             self.write_versions(&mut transaction, &versions).await?;
-            transaction.commit().await?;
-            self.changed_quietly();
-            Ok(late)
+            self.commit_quietly(transaction, late).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 use super::database::Store;
 use crate::clock::now;
 use crate::error::StoreResult;
-use crate::record::{HOST_SILENCE, HostSeen};
+use crate::record::{HOST_SILENCE, HostSeen, alive};
 use crate::rows::json::encode;
 use crate::sql::{Lock, Row, query, values};
 use valvehouse_json::Json;
@@ -22,7 +22,8 @@ impl Store {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             let tells = tells.map(encode).transpose()?;
             // Killed hosts do not deregister; their rows are deleted after this time.
-            let gone = query("DELETE FROM hosts WHERE seen_at < ?").bind(now() - 12 * silence());
+            let gone = query("DELETE FROM hosts WHERE seen_at < ?")
+                .bind(now() - 12 * HOST_SILENCE.as_millis() as i64);
             gone.execute(&mut transaction).await?;
             let put = "INSERT INTO hosts (host_id, pid, applied_generation, seen_at, tells)
                  VALUES (?1, ?2, ?3, ?4, COALESCE(?5, '{}'))
@@ -50,7 +51,7 @@ impl Store {
         self.work("list running hosts", async {
             let text = "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts
                  WHERE seen_at >= ? ORDER BY host_id";
-            let query = query(text).bind(now() - silence());
+            let query = query(text).bind(alive());
             query.fetch_all(&mut self.swift.session().await?).await?.iter().map(host).collect()
         })
         .await
@@ -67,8 +68,4 @@ impl Store {
         })
         .await
     }
-}
-
-fn silence() -> i64 {
-    HOST_SILENCE.as_millis() as i64
 }

@@ -5,7 +5,7 @@ use crate::clock::now;
 #[cfg(feature = "postgres")]
 use crate::error::StoreErrorKind;
 use crate::error::StoreResult;
-use crate::record::{HOST_SILENCE, KvChange, KvNews, KvRow};
+use crate::record::{KvChange, KvNews, KvRow, alive};
 use crate::rows::kv;
 #[cfg(feature = "postgres")]
 use crate::snapshot::Availability;
@@ -114,8 +114,7 @@ impl Store {
                     news.plugin AS plugin, news.scope AS scope, news.key AS key, value, expires_at
                  FROM store LEFT JOIN kv_changes AS news ON news.changed >= ?
                     LEFT JOIN kv ON kv.plugin = news.plugin AND kv.scope = news.scope AND kv.key = news.key";
-            let alive = now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-            let query = query(text).bind_all(values![alive, if since == 0 { u64::MAX } else { since }]);
+            let query = query(text).bind_all(values![alive(), if since == 0 { u64::MAX } else { since }]);
             let mut session = self.swift.session().await?;
             let rows = query.fetch_all(&mut session).await?;
             let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;

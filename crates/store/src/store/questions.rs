@@ -5,7 +5,7 @@ use super::database::Store;
 use crate::clock::now;
 use crate::error::StoreResult;
 use crate::questions::{AnswerState, SentAnswer, StoredQuestion};
-use crate::record::HOST_SILENCE;
+use crate::record::alive;
 use crate::rows::generation::wake;
 use crate::rows::json::{AT_ONCE, encode};
 use crate::sql::{self, Lock, Row, query, query_text, values};
@@ -213,9 +213,4 @@ fn question_of(id: &str, host_id: &str) -> String {
 /// Returns the subject that an answer is sealed for.
 fn answer_of(id: &str, question: &str) -> String {
     format!("answer {id:?} {question:?}")
-}
-
-/// Returns the earliest heartbeat of a running host, in milliseconds since 1970.
-fn alive() -> i64 {
-    now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX)
 }

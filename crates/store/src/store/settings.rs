@@ -31,8 +31,7 @@ impl Store {
         self.read("read the stored settings of plugins", |snapshot| snapshot.settings.clone(), async {
             let mut session = self.swift.snapshot().await?;
             let read = self.all_settings(&mut session).await?;
-            session.rollback().await?;
-            Ok(read)
+            session.commit_with(read).await
         })
         .await
     }
@@ -72,8 +71,7 @@ impl Store {
                 // A host that has not applied the current generation writes no snapshot.
                 let is_applied = generation::read(&mut session).await? == applied_generation;
                 let content = if is_applied { Some(self.content(&mut session).await?) } else { None };
-                session.rollback().await?;
-                Ok(content)
+                session.commit_with(content).await
             });
             let Some(content) = content.await? else { return Ok(false) };
             local.save(content, changes, since).await?;
