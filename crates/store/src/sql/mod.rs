@@ -8,7 +8,7 @@ mod row;
 mod server_pool;
 mod session;
 
-pub(crate) use query::{Value, insert, insert_rows, query, query_text, values};
+pub(crate) use query::{Query, Value, insert, insert_rows, query, query_text, values};
 pub(crate) use row::Row;
 #[cfg(feature = "postgres")]
 pub(crate) use server_pool::ServerPool;

@@ -48,7 +48,7 @@ impl Row {
     }
 
     /// Reads the first column.
-    pub(super) fn first<'r, T: Column<'r>>(&'r self) -> Result<T, Error> {
+    pub(crate) fn first<'r, T: Column<'r>>(&'r self) -> Result<T, Error> {
         match self {
             Self::Sqlite(row) => row.try_get(0),
             #[cfg(feature = "postgres")]

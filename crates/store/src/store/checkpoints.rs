@@ -5,7 +5,7 @@ use crate::conversation::{Checkpoint, Prune};
 use crate::error::StoreResult;
 use crate::export::AROUND_STATE;
 use crate::rows::json::{read, stored};
-use crate::sql::{Lock, Row, Session, Value, query, query_text, values};
+use crate::sql::{Query, Row, Session, Value, query, query_text, values};
 use uuid::Uuid;
 use valvehouse_json::Json;
 
@@ -13,72 +13,55 @@ use valvehouse_json::Json;
 impl Store {
     /// Returns the checkpoint with this id.
     pub async fn checkpoint(&self, id: &str) -> StoreResult<Option<Checkpoint>> {
-        self.work("read a checkpoint", async {
-            let which = "WHERE checkpoints.id = ?";
-            Ok(select(&mut self.swift.session().await?, "state", which, values![id]).await?.pop())
-        })
-        .await
+        let query = select("state", "WHERE checkpoints.id = ?", values![id]);
+        Ok(self.fetch("read a checkpoint", query, from_row).await?.pop())
     }
 
     /// Returns the latest checkpoint of a run.
     pub async fn latest_checkpoint(&self, run: &str) -> StoreResult<Option<Checkpoint>> {
-        self.work("read a checkpoint", async {
-            let which = "WHERE runs.id = ? ORDER BY checkpoints.step DESC LIMIT 1";
-            Ok(select(&mut self.swift.session().await?, "state", which, values![run]).await?.pop())
-        })
-        .await
+        let which = "WHERE runs.id = ? ORDER BY checkpoints.step DESC LIMIT 1";
+        let query = select("state", which, values![run]);
+        Ok(self.fetch("read a checkpoint", query, from_row).await?.pop())
     }
 
     /// Returns the checkpoints of a conversation without their states, newest first.
     pub async fn checkpoints(&self, conversation: &str, limit: u64) -> StoreResult<Vec<Checkpoint>> {
-        self.work("list checkpoints", async {
-            let which = "WHERE conversations.id = ? ORDER BY runs.number DESC, checkpoints.step DESC LIMIT ?";
-            select(&mut self.swift.session().await?, "'null'", which, values![conversation, limit]).await
-        })
-        .await
+        let which = "WHERE conversations.id = ? ORDER BY runs.number DESC, checkpoints.step DESC LIMIT ?";
+        let query = select("'null'", which, values![conversation, limit]);
+        self.fetch("list checkpoints", query, from_row).await
     }
 
     /// Deletes old checkpoints of one conversation or of all, and returns their number. Messages are never
     /// deleted, and neither is the last checkpoint of a run that can be resumed.
     pub async fn prune(&self, conversation: Option<&str>, keep: Prune) -> StoreResult<u64> {
-        self.work("delete old checkpoints", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            // This uses the index, so runs of other conversations are not read.
-            const OF_ONE: &str = "WHERE conversation = (SELECT number FROM conversations WHERE id = ?3)";
-            let text = format!(
-                "WITH ranked AS (
-                    SELECT number, status, row_number() OVER (PARTITION BY conversation ORDER BY number DESC) AS rank
-                    FROM runs {})
-                 DELETE FROM checkpoints WHERE id IN (
-                    SELECT checkpoints.id FROM ranked JOIN checkpoints ON checkpoints.run = ranked.number
-                    WHERE rank > ?1 AND NOT (
-                        step = (SELECT max(step) FROM checkpoints AS others WHERE others.run = ranked.number)
-                        AND (rank <= ?2 OR status IN ('running', 'paused', 'failed'))
-                    )
-                 )",
-                conversation.map_or("", |_| OF_ONE)
-            );
-            let prune = query_text(text).bind_all(values![keep.whole_runs, keep.runs]);
-            let deleted = prune.bind_all(conversation.map(Value::from)).execute(&mut transaction).await?;
-            transaction.commit_with(deleted).await
-        })
-        .await
+        // This uses the index, so runs of other conversations are not read.
+        const OF_ONE: &str = "WHERE conversation = (SELECT number FROM conversations WHERE id = ?3)";
+        let text = format!(
+            "WITH ranked AS (
+                SELECT number, status, row_number() OVER (PARTITION BY conversation ORDER BY number DESC) AS rank
+                FROM runs {})
+             DELETE FROM checkpoints WHERE id IN (
+                SELECT checkpoints.id FROM ranked JOIN checkpoints ON checkpoints.run = ranked.number
+                WHERE rank > ?1 AND NOT (
+                    step = (SELECT max(step) FROM checkpoints AS others WHERE others.run = ranked.number)
+                    AND (rank <= ?2 OR status IN ('running', 'paused', 'failed'))
+                )
+             )",
+            conversation.map_or("", |_| OF_ONE)
+        );
+        let prune = query_text(text).bind_all(values![keep.whole_runs, keep.runs]);
+        self.execute_durably("delete old checkpoints", prune.bind_all(conversation.map(Value::from))).await
     }
 }
 
-async fn select<'q>(
-    session: &mut Session,
-    state: &str,
-    which: &str,
-    values: impl IntoIterator<Item = Value<'q>>,
-) -> sqlx::Result<Vec<Checkpoint>> {
+fn select<'q>(state: &str, which: &str, values: impl IntoIterator<Item = Value<'q>>) -> Query<'q> {
     let text = format!(
         "SELECT checkpoints.id AS id, conversations.id AS conversation, runs.id AS run, checkpoints.step,
             checkpoints.length AS length, name, {state} AS state, saved_at
          FROM runs JOIN conversations ON conversations.number = runs.conversation
          JOIN checkpoints ON checkpoints.run = runs.number {which}"
     );
-    query_text(text).bind_all(values).fetch_all(session).await?.iter().map(from_row).collect()
+    query_text(text).bind_all(values)
 }
 
 fn from_row(row: &Row) -> sqlx::Result<Checkpoint> {
@@ -98,7 +81,8 @@ fn from_row(row: &Row) -> sqlx::Result<Checkpoint> {
 
 /// Returns the checkpoints of a run, in the order of their steps.
 pub(super) async fn of_run(session: &mut Session, run: &str) -> sqlx::Result<Vec<Checkpoint>> {
-    select(session, "state", "WHERE runs.id = ? ORDER BY checkpoints.step", values![run]).await
+    let query = select("state", "WHERE runs.id = ? ORDER BY checkpoints.step", values![run]);
+    query.fetch_all(session).await?.iter().map(from_row).collect()
 }
 
 /// A checkpoint to insert.

@@ -6,7 +6,7 @@ use crate::conversation::{Conversation, OWNER};
 use crate::error::StoreResult;
 use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
 use crate::rows::json::{read, refused, stored};
-use crate::sql::{self, Lock, Row, Session, Value, query, query_text, values};
+use crate::sql::{self, Lock, Query, Row, Session, Value, query, query_text, values};
 use valvehouse_json::Json;
 
 /// The conversations in the store. Every method is one transaction, which is durable when it returns.
@@ -16,23 +16,18 @@ use valvehouse_json::Json;
 impl Store {
     /// Returns the conversation with this id.
     pub async fn conversation(&self, id: &str) -> StoreResult<Option<Conversation>> {
-        self.work("read a conversation", async { find(&mut self.swift.session().await?, id).await }).await
+        let query = select("WHERE id = ?", values![id]);
+        Ok(self.fetch("read a conversation", query, from_row).await?.pop())
     }
 
     /// Returns the conversations of an agent, or of all agents, newest message first.
     pub async fn conversations(&self, agent: Option<&str>, limit: u64) -> StoreResult<Vec<Conversation>> {
-        self.work("list conversations", async {
-            let mut session = self.swift.session().await?;
-            const NEWEST: &str = "ORDER BY updated_at DESC, number DESC LIMIT ?";
-            match agent {
-                None => select(&mut session, NEWEST, values![limit]).await,
-                Some(agent) => {
-                    let of_agent = format!("WHERE agent = ? {NEWEST}");
-                    select(&mut session, &of_agent, values![agent, limit]).await
-                }
-            }
-        })
-        .await
+        const NEWEST: &str = "ORDER BY updated_at DESC, number DESC LIMIT ?";
+        let query = match agent {
+            None => select(NEWEST, values![limit]),
+            Some(agent) => select(&format!("WHERE agent = ? {NEWEST}"), values![agent, limit]),
+        };
+        self.fetch("list conversations", query, from_row).await
     }
 
     /// Returns the conversations of a verified user that changed before this time, newest first.
@@ -42,22 +37,16 @@ impl Store {
         before: Option<i64>,
         limit: u64,
     ) -> StoreResult<Vec<Conversation>> {
-        self.work("list the conversations of a user", async {
-            let which =
-                "WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?";
-            let values = values![owner, before.unwrap_or(i64::MAX), limit];
-            select(&mut self.swift.session().await?, which, values).await
-        })
-        .await
+        let which =
+            "WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?";
+        let query = select(which, values![owner, before.unwrap_or(i64::MAX), limit]);
+        self.fetch("list the conversations of a user", query, from_row).await
     }
 
     /// Returns the conversation with this id if it belongs to this verified user.
     pub async fn conversation_of(&self, owner: &str, id: &str) -> StoreResult<Option<Conversation>> {
-        self.work("read a conversation", async {
-            let which = "WHERE id = ? AND verified_user = ?";
-            Ok(select(&mut self.swift.session().await?, which, values![id, owner]).await?.pop())
-        })
-        .await
+        let query = select("WHERE id = ? AND verified_user = ?", values![id, owner]);
+        Ok(self.fetch("read a conversation", query, from_row).await?.pop())
     }
 
     /// Returns the messages of a range, in order; positions after the end are left out.
@@ -102,26 +91,17 @@ impl Store {
 
     /// Deletes a conversation with everything that belongs to it. Returns `false` if it does not exist.
     pub async fn forget_conversation(&self, id: &str) -> StoreResult<bool> {
-        self.work("delete a conversation", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            // The messages, runs and checkpoints are deleted through their references.
-            let delete = query("DELETE FROM conversations WHERE id = ?").bind(id);
-            let deleted = delete.execute(&mut transaction).await?;
-            transaction.commit_with(deleted > 0).await
-        })
-        .await
+        // The messages, runs and checkpoints are deleted through their references.
+        let delete = query("DELETE FROM conversations WHERE id = ?").bind(id);
+        Ok(self.execute_durably("delete a conversation", delete).await? > 0)
     }
 }
 
-async fn select<'q>(
-    session: &mut Session,
-    which: &str,
-    values: impl IntoIterator<Item = Value<'q>>,
-) -> sqlx::Result<Vec<Conversation>> {
+fn select<'q>(which: &str, values: impl IntoIterator<Item = Value<'q>>) -> Query<'q> {
     let text = format!(
         "SELECT id, agent, length, kept, forked_from, shared, created_at, updated_at FROM conversations {which}"
     );
-    query_text(text).bind_all(values).fetch_all(session).await?.iter().map(from_row).collect()
+    query_text(text).bind_all(values)
 }
 
 fn from_row(row: &Row) -> sqlx::Result<Conversation> {
@@ -141,7 +121,8 @@ fn from_row(row: &Row) -> sqlx::Result<Conversation> {
 }
 
 pub(super) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option<Conversation>> {
-    Ok(select(session, "WHERE id = ?", values![id]).await?.pop())
+    let row = select("WHERE id = ?", values![id]).fetch_optional(session).await?;
+    row.as_ref().map(from_row).transpose()
 }
 
 /// Returns the number of a conversation, and its number of messages.

@@ -9,7 +9,7 @@ use crate::seal::SealKey;
 use crate::seal::random;
 use crate::sealing::{self, KeyFrom};
 use crate::snapshot::Content;
-use crate::sql::{Lock, Pool, Session};
+use crate::sql::{Lock, Pool, Query, Row, Session};
 use crate::sqlite;
 use crate::temporary::TemporaryFolder;
 #[cfg(feature = "postgres")]
@@ -221,6 +221,34 @@ impl Store {
         work: impl Future<Output = sqlx::Result<T>> + Send,
     ) -> StoreResult<T> {
         self.watched(doing, ANSWER_DEADLINE, Box::pin(work)).await
+    }
+
+    /// Reads rows with one statement.
+    pub(super) async fn fetch<T>(
+        &self,
+        doing: &'static str,
+        query: Query<'_>,
+        read: impl Fn(&Row) -> sqlx::Result<T> + Send,
+    ) -> StoreResult<Vec<T>> {
+        self.work(doing, async {
+            query.fetch_all(&mut self.swift.session().await?).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Executes one statement without waiting for the disk. Returns the number of changed rows.
+    pub(super) async fn execute(&self, doing: &'static str, query: Query<'_>) -> StoreResult<u64> {
+        self.work(doing, async { query.execute(&mut self.swift.session().await?).await }).await
+    }
+
+    /// Executes one statement, which is durable when this returns. Returns the number of changed rows.
+    pub(super) async fn execute_durably(&self, doing: &'static str, query: Query<'_>) -> StoreResult<u64> {
+        self.work(doing, async {
+            let mut transaction = self.begin(Lock::Nothing).await?;
+            let changed = query.execute(&mut transaction).await?;
+            transaction.commit_with(changed).await
+        })
+        .await
     }
 
     /// Like [`Self::read`], for checks for changes, which have a shorter time limit: hosts make them

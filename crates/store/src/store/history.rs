@@ -18,21 +18,14 @@ use valvehouse_json::Json;
 impl Store {
     /// Returns the versions of a plugin, newest first.
     pub async fn history(&self, plugin: &str) -> StoreResult<Vec<Version>> {
-        self.work("read the history", async {
-            let query = query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC").bind(plugin);
-            let rows = query.fetch_all(&mut self.swift.session().await?).await?;
-            rows.iter().map(|row| self.version(plugin, row)).collect()
-        })
-        .await
+        let query = query("SELECT * FROM versions WHERE plugin = ? ORDER BY version DESC").bind(plugin);
+        self.fetch("read the history", query, |row| self.version(plugin, row)).await
     }
 
     /// Returns the text with this hash.
     pub async fn source(&self, hash: &str) -> StoreResult<Option<String>> {
-        self.work("read a source of the history", async {
-            let query = query("SELECT text FROM sources WHERE hash = ?").bind(hash);
-            query.fetch_scalar_optional(&mut self.swift.session().await?).await
-        })
-        .await
+        let query = query("SELECT text FROM sources WHERE hash = ?").bind(hash);
+        Ok(self.fetch("read a source of the history", query, |row| row.first()).await?.pop())
     }
 
     /// Returns the periods that the histories of all plugins cover.

@@ -48,13 +48,9 @@ impl Store {
                 seen_at: row.try_get("seen_at")?,
             })
         };
-        self.work("list running hosts", async {
-            let text = "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts
-                 WHERE seen_at >= ? ORDER BY host_id";
-            let query = query(text).bind(alive());
-            query.fetch_all(&mut self.swift.session().await?).await?.iter().map(host).collect()
-        })
-        .await
+        let text = "SELECT host_id, pid, applied_generation, tells, seen_at FROM hosts
+             WHERE seen_at >= ? ORDER BY host_id";
+        self.fetch("list running hosts", query(text).bind(alive()), host).await
     }
 
     /// Deregisters a host, and deletes its questions.

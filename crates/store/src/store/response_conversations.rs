@@ -32,7 +32,7 @@ impl Store {
 
     /// Returns the conversation with this id unless it has expired.
     pub async fn response_conversation(&self, id: &str) -> StoreResult<Option<ResponseConversation>> {
-        let conversation = |row: Row| {
+        let conversation = |row: &Row| {
             Ok(ResponseConversation {
                 id: row.try_get("id")?,
                 owner: row.try_get("owner")?,
@@ -41,24 +41,17 @@ impl Store {
                 metadata: row.try_get("metadata")?,
             })
         };
-        self.work("read a conversation", async {
-            let text = "SELECT id, owner, created_ms, expires_ms, metadata FROM response_conversations
-                 WHERE id = ? AND expires_ms > ?";
-            let query = query(text).bind_all(values![id, now()]);
-            query.fetch_optional(&mut self.swift.session().await?).await?.map(conversation).transpose()
-        })
-        .await
+        let text = "SELECT id, owner, created_ms, expires_ms, metadata FROM response_conversations
+             WHERE id = ? AND expires_ms > ?";
+        let query = query(text).bind_all(values![id, now()]);
+        Ok(self.fetch("read a conversation", query, conversation).await?.pop())
     }
 
     /// Replaces the metadata of a conversation.
     pub async fn set_conversation_metadata(&self, id: &str, metadata: &str) -> StoreResult<()> {
-        self.work("update a conversation", async {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            let update = query("UPDATE response_conversations SET metadata = ? WHERE id = ?");
-            update.bind_all(values![metadata, id]).execute(&mut transaction).await?;
-            transaction.commit().await
-        })
-        .await
+        let update = query("UPDATE response_conversations SET metadata = ? WHERE id = ?");
+        let update = update.bind_all(values![metadata, id]);
+        self.execute_durably("update a conversation", update).await.map(drop)
     }
 
     /// Deletes a conversation with its items.
@@ -113,13 +106,8 @@ impl Store {
     /// Returns the items of a conversation in order.
     pub async fn conversation_items(&self, id: &str) -> StoreResult<Vec<ResponseItem>> {
         let item = |row: &Row| Ok(ResponseItem { id: row.try_get("id")?, item: row.try_get("item")? });
-        self.work("read the items of a conversation", async {
-            let text =
-                "SELECT id, item FROM response_conversation_items WHERE conversation = ? ORDER BY number";
-            let rows = query(text).bind(id).fetch_all(&mut self.swift.session().await?).await?;
-            rows.iter().map(item).collect()
-        })
-        .await
+        let text = "SELECT id, item FROM response_conversation_items WHERE conversation = ? ORDER BY number";
+        self.fetch("read the items of a conversation", query(text).bind(id), item).await
     }
 
     /// Deletes an item of a conversation. Returns `false` if the item does not exist.

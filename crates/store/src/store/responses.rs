@@ -35,7 +35,7 @@ impl Store {
 
     /// Returns the response with this id unless it has expired.
     pub async fn response(&self, id: &str) -> StoreResult<Option<StoredResponse>> {
-        let response = |row: Row| {
+        let response = |row: &Row| {
             Ok(StoredResponse {
                 id: row.try_get("id")?,
                 owner: row.try_get("owner")?,
@@ -47,13 +47,10 @@ impl Store {
                 seen_ms: row.try_get("seen_ms")?,
             })
         };
-        self.work("read a response", async {
-            let text = "SELECT id, owner, expires_ms, input_items, items, response, runner, seen_ms
-                 FROM responses WHERE id = ? AND expires_ms > ?";
-            let query = query(text).bind_all(values![id, now()]);
-            query.fetch_optional(&mut self.swift.session().await?).await?.map(response).transpose()
-        })
-        .await
+        let text = "SELECT id, owner, expires_ms, input_items, items, response, runner, seen_ms
+             FROM responses WHERE id = ? AND expires_ms > ?";
+        let query = query(text).bind_all(values![id, now()]);
+        Ok(self.fetch("read a response", query, response).await?.pop())
     }
 
     /// Returns the items of a conversation of this caller that contains an item's id, given as a text. The
@@ -109,24 +106,18 @@ impl Store {
     /// Returns the runner of a response and the time of its last heartbeat; `None` if the response does not
     /// exist.
     pub async fn response_runner(&self, id: &str) -> StoreResult<Option<(String, i64)>> {
-        self.work("read the runner of a response", async {
-            let text = "SELECT runner, seen_ms FROM responses WHERE id = ? AND expires_ms > ?";
-            let query = query(text).bind_all(values![id, now()]);
-            let row = query.fetch_optional(&mut self.swift.session().await?).await?;
-            row.map(|row| Ok((row.try_get("runner")?, row.try_get("seen_ms")?))).transpose()
-        })
-        .await
+        let query = query("SELECT runner, seen_ms FROM responses WHERE id = ? AND expires_ms > ?");
+        let query = query.bind_all(values![id, now()]);
+        let runner = |row: &Row| Ok((row.try_get("runner")?, row.try_get("seen_ms")?));
+        Ok(self.fetch("read the runner of a response", query, runner).await?.pop())
     }
 
     /// Records a heartbeat of a runner. Returns `false` if the runner no longer owns the response: it was
     /// canceled, deleted, or taken for lost.
     pub async fn touch_response(&self, id: &str, runner: &str) -> StoreResult<bool> {
-        self.work("record that a response is alive", async {
-            let touch = query("UPDATE responses SET seen_ms = ? WHERE id = ? AND runner = ?");
-            let touch = touch.bind_all(values![now(), id, runner]);
-            Ok(touch.execute(&mut self.swift.session().await?).await? > 0)
-        })
-        .await
+        let touch = query("UPDATE responses SET seen_ms = ? WHERE id = ? AND runner = ?");
+        let touch = touch.bind_all(values![now(), id, runner]);
+        Ok(self.execute("record that a response is alive", touch).await? > 0)
     }
 
     /// Updates the response of its runner, and finishes it if `is_over` is set. Returns `false` and changes
@@ -178,13 +169,10 @@ impl Store {
 
     /// Returns at most `limit` events of a response that follow the given number.
     pub async fn response_events(&self, id: &str, after: i64, limit: i64) -> StoreResult<Vec<(i64, String)>> {
-        self.work("read the events of a response", async {
-            let text = "SELECT number, event FROM response_events
-                 WHERE response = ? AND number > ? AND expires_ms > ? ORDER BY number LIMIT ?";
-            let query = query(text).bind_all(values![id, after, now(), limit]);
-            let rows = query.fetch_all(&mut self.swift.session().await?).await?;
-            rows.iter().map(|row| Ok((row.try_get("number")?, row.try_get("event")?))).collect()
-        })
-        .await
+        let text = "SELECT number, event FROM response_events
+             WHERE response = ? AND number > ? AND expires_ms > ? ORDER BY number LIMIT ?";
+        let query = query(text).bind_all(values![id, after, now(), limit]);
+        let event = |row: &Row| Ok((row.try_get("number")?, row.try_get("event")?));
+        self.fetch("read the events of a response", query, event).await
     }
 }

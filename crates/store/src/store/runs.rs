@@ -7,7 +7,7 @@ use crate::conversation::{Conversation, First, NewRun, Run, RunStart, RunStatus,
 use crate::error::StoreResult;
 use crate::export::AROUND_PENDING;
 use crate::rows::json::{read, refused, stored};
-use crate::sql::{Lock, Row, Session, Value, query, query_text, values};
+use crate::sql::{Lock, Query, Row, Session, Value, query, query_text, values};
 use valvehouse_json::Json;
 
 /// The runs of conversations.
@@ -28,7 +28,7 @@ impl Store {
     pub async fn claim_run(&self, id: &str, step: u64, owner: &str, pid: u32) -> StoreResult<Option<Run>> {
         self.work("resume a run", async {
             let mut transaction = self.begin(Lock::Nothing).await?;
-            let Some(run) = find(&mut transaction, id).await? else { return Ok(None) };
+            let Some(run) = fetch(&mut transaction, by_id(id)).await? else { return Ok(None) };
             if run.step != step || !run.status.can_go_on() || run.is_alive() {
                 return Ok(None);
             }
@@ -88,18 +88,14 @@ impl Store {
 
     /// Records a heartbeat of the owner of a run, without waiting for the disk.
     pub async fn touch_run(&self, id: &str, owner: &str) -> StoreResult<()> {
-        self.work("record that a run is alive", async {
-            let touch = "UPDATE runs SET seen_at = ? WHERE id = ? AND status = 'running' AND owner = ?";
-            let mut session = self.swift.session().await?;
-            query(touch).bind_all(values![now(), id, owner]).execute(&mut session).await?;
-            Ok(())
-        })
-        .await
+        let touch = query("UPDATE runs SET seen_at = ? WHERE id = ? AND status = 'running' AND owner = ?");
+        let touch = touch.bind_all(values![now(), id, owner]);
+        self.execute("record that a run is alive", touch).await.map(drop)
     }
 
     /// Returns the run with this id.
     pub async fn run(&self, id: &str) -> StoreResult<Option<Run>> {
-        self.work("read a run", async { find(&mut self.swift.session().await?, id).await }).await
+        Ok(self.fetch("read a run", by_id(id), from_row).await?.pop())
     }
 
     /// Returns the runs of a conversation, or of all conversations, newest first, optionally only those with
@@ -110,24 +106,34 @@ impl Store {
         status: Option<RunStatus>,
         limit: u64,
     ) -> StoreResult<Vec<Run>> {
-        self.work("list runs", async {
-            runs(&mut self.swift.session().await?, conversation, status, limit).await
-        })
-        .await
+        self.fetch("list runs", latest(conversation, status, limit), from_row).await
     }
 }
 
-async fn select<'q>(
-    session: &mut Session,
-    which: &str,
-    values: impl IntoIterator<Item = Value<'q>>,
-) -> sqlx::Result<Vec<Run>> {
+fn select<'q>(which: &str, values: impl IntoIterator<Item = Value<'q>>) -> Query<'q> {
     let text = format!(
         "SELECT runs.id AS id, conversations.id AS conversation, status, step, owner, pid, pending, error,
             seen_at, runs.created_at AS created_at, runs.updated_at AS updated_at
          FROM runs JOIN conversations ON conversations.number = runs.conversation {which}"
     );
-    query_text(text).bind_all(values).fetch_all(session).await?.iter().map(from_row).collect()
+    query_text(text).bind_all(values)
+}
+
+fn by_id(id: &str) -> Query<'_> {
+    select("WHERE runs.id = ?", values![id])
+}
+
+/// Selects the latest runs, newest first.
+fn latest<'q>(conversation: Option<&'q str>, status: Option<RunStatus>, limit: u64) -> Query<'q> {
+    const NEWEST: &str = "ORDER BY runs.number DESC LIMIT ?";
+    let (which, values) = match (conversation, status.map(RunStatus::name)) {
+        (None, None) => ("", Vec::new()),
+        (None, Some(status)) => ("WHERE status = ?", vec![status]),
+        (Some(id), None) => ("WHERE conversations.id = ?", vec![id]),
+        (Some(id), Some(status)) => ("WHERE conversations.id = ? AND status = ?", vec![id, status]),
+    };
+    let values = values.into_iter().map(Value::from).chain(values![limit]);
+    select(&format!("{which} {NEWEST}"), values)
 }
 
 fn from_row(row: &Row) -> sqlx::Result<Run> {
@@ -150,25 +156,14 @@ fn from_row(row: &Row) -> sqlx::Result<Run> {
     })
 }
 
-async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option<Run>> {
-    Ok(select(session, "WHERE runs.id = ?", values![id]).await?.pop())
+async fn fetch(session: &mut Session, query: Query<'_>) -> sqlx::Result<Option<Run>> {
+    query.fetch_optional(session).await?.as_ref().map(from_row).transpose()
 }
 
-pub(super) async fn runs(
-    session: &mut Session,
-    conversation: Option<&str>,
-    status: Option<RunStatus>,
-    limit: u64,
-) -> sqlx::Result<Vec<Run>> {
-    const NEWEST: &str = "ORDER BY runs.number DESC LIMIT ?";
-    let (which, values) = match (conversation, status.map(RunStatus::name)) {
-        (None, None) => ("", Vec::new()),
-        (None, Some(status)) => ("WHERE status = ?", vec![status]),
-        (Some(id), None) => ("WHERE conversations.id = ?", vec![id]),
-        (Some(id), Some(status)) => ("WHERE conversations.id = ? AND status = ?", vec![id, status]),
-    };
-    let values = values.into_iter().map(Value::from).chain(values![limit]);
-    select(session, &format!("{which} {NEWEST}"), values).await
+/// Returns the runs of a conversation, oldest first.
+pub(super) async fn of_conversation(session: &mut Session, id: &str) -> sqlx::Result<Vec<Run>> {
+    let query = select("WHERE conversations.id = ? ORDER BY runs.number", values![id]);
+    query.fetch_all(session).await?.iter().map(from_row).collect()
 }
 
 async fn begin(session: &mut Session, beginning: &NewRun<'_>) -> sqlx::Result<RunStart> {
@@ -177,7 +172,7 @@ async fn begin(session: &mut Session, beginning: &NewRun<'_>) -> sqlx::Result<Ru
     let open = match found {
         Some((conversation, _)) => {
             let which = "WHERE runs.conversation = ? AND status IN ('running', 'paused', 'failed')";
-            select(session, which, values![conversation]).await?.pop()
+            fetch(session, select(which, values![conversation])).await?
         }
         None => None,
     };
@@ -193,7 +188,7 @@ async fn begin(session: &mut Session, beginning: &NewRun<'_>) -> sqlx::Result<Ru
         && !cancel(session, open, time).await?
     {
         // Another host has just resumed it.
-        let going_on = find(session, &open.id).await?;
+        let going_on = fetch(session, by_id(&open.id)).await?;
         return Ok(RunStart::Busy(going_on.unwrap_or_else(|| open.clone())));
     }
     let conversation = match found {

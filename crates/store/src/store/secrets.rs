@@ -19,32 +19,24 @@ impl Store {
 
     /// Returns the sealed text stored under this name, opened; `None` if there is none.
     pub async fn secret(&self, name: &str) -> StoreResult<Option<String>> {
-        self.work("read a secret of this host", async {
-            let query = query("SELECT content FROM secrets WHERE name = ?").bind(name);
-            let content: Option<String> =
-                query.fetch_scalar_optional(&mut self.swift.session().await?).await?;
-            // A text that was changed by hand cannot be opened.
-            Ok(content.and_then(|content| self.key.open(&content, &subject(name))))
-        })
-        .await
+        let query = query("SELECT content FROM secrets WHERE name = ?").bind(name);
+        let content: Option<String> =
+            self.fetch("read a secret of this host", query, |row| row.first()).await?.pop();
+        // A text that was changed by hand cannot be opened.
+        Ok(content.and_then(|content| self.key.open(&content, &subject(name))))
     }
 
     /// Seals a text and stores it under this name, replacing the previous one; `None` deletes it.
     pub async fn set_secret(&self, name: &str, text: Option<&str>) -> StoreResult<()> {
-        self.work("store a secret of this host", async {
-            let mut transaction = self.begin(Lock::Settings).await?;
-            let change = match text {
-                None => query("DELETE FROM secrets WHERE name = ?").bind(name),
-                Some(text) => {
-                    let put = "INSERT INTO secrets (name, content) VALUES (?, ?)
-                         ON CONFLICT (name) DO UPDATE SET content = excluded.content";
-                    query(put).bind_all(values![name, self.key.seal(text, &subject(name))])
-                }
-            };
-            change.execute(&mut transaction).await?;
-            transaction.commit().await
-        })
-        .await
+        let change = match text {
+            None => query("DELETE FROM secrets WHERE name = ?").bind(name),
+            Some(text) => {
+                let put = "INSERT INTO secrets (name, content) VALUES (?, ?)
+                     ON CONFLICT (name) DO UPDATE SET content = excluded.content";
+                query(put).bind_all(values![name, self.key.seal(text, &subject(name))])
+            }
+        };
+        self.execute_durably("store a secret of this host", change).await.map(drop)
     }
 
     /// Takes or extends the lease of a name for this number of milliseconds; 0 releases it. Returns `false`

@@ -25,25 +25,17 @@ impl Store {
 
     /// Returns a session that has not expired.
     pub async fn session(&self, id: &str) -> StoreResult<Option<String>> {
-        self.work("read a session", async {
-            let text = "SELECT content FROM client_sessions WHERE id = ? AND ends_at > ?";
-            let query = query(text).bind_all(values![id, now()]);
-            let content: Option<String> =
-                query.fetch_scalar_optional(&mut self.swift.session().await?).await?;
-            // A session that was changed by hand cannot be opened.
-            Ok(content.and_then(|content| self.key.open(&content, &subject(id))))
-        })
-        .await
+        let query = query("SELECT content FROM client_sessions WHERE id = ? AND ends_at > ?");
+        let query = query.bind_all(values![id, now()]);
+        let content: Option<String> = self.fetch("read a session", query, |row| row.first()).await?.pop();
+        // A session that was changed by hand cannot be opened.
+        Ok(content.and_then(|content| self.key.open(&content, &subject(id))))
     }
 
     /// Deletes the session with this id, if any.
     pub async fn end_session(&self, id: &str) -> StoreResult<()> {
-        self.work("end a session", async {
-            let delete = query("DELETE FROM client_sessions WHERE id = ?").bind(id);
-            delete.execute(&mut self.swift.session().await?).await?;
-            Ok(())
-        })
-        .await
+        let delete = query("DELETE FROM client_sessions WHERE id = ?").bind(id);
+        self.execute("end a session", delete).await.map(drop)
     }
 }
 

@@ -21,7 +21,7 @@ impl Store {
             let Some(conversation) = conversations::find(&mut session, id).await? else { return Ok(None) };
             let messages = conversations::messages(&mut session, id, 0, conversation.length).await?;
             let mut all = Vec::new();
-            for run in runs::runs(&mut session, Some(id), None, u64::MAX).await?.into_iter().rev() {
+            for run in runs::of_conversation(&mut session, id).await? {
                 let checkpoints = checkpoints::of_run(&mut session, &run.id).await?;
                 all.push((run, checkpoints));
             }

@@ -372,13 +372,8 @@ fn without_direction(doing: &str) -> StoreError {
 }
 
 fn refused(doing: &str, cause: String) -> StoreError {
-    StoreError {
-        doing: doing.to_owned(),
-        place: "vectors".to_owned(),
-        kind: StoreErrorKind::Refused,
-        cause,
-        help: None,
-    }
+    let (doing, place) = (doing.to_owned(), "vectors".to_owned());
+    StoreError { doing, place, kind: StoreErrorKind::Refused, cause, help: None }
 }
 
 #[cfg(test)]

@@ -89,13 +89,8 @@ impl MemoryVectors {
 }
 
 fn error(cause: String) -> StoreError {
-    StoreError {
-        doing: "store vectors".to_owned(),
-        place: "memory".to_owned(),
-        kind: StoreErrorKind::Refused,
-        cause,
-        help: None,
-    }
+    let (doing, place) = ("store vectors".to_owned(), "memory".to_owned());
+    StoreError { doing, place, kind: StoreErrorKind::Refused, cause, help: None }
 }
 
 impl Vectors for MemoryVectors {
