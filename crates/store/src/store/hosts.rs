@@ -36,7 +36,7 @@ impl Store {
         .await
     }
 
-    /// Returns the hosts with a heartbeat within [`HOST_SILENCE`](crate::HOST_SILENCE).
+    /// Returns the hosts with a heartbeat within [`HOST_SILENCE`].
     pub async fn hosts(&self) -> StoreResult<Vec<HostSeen>> {
         let host = |row: &Row| {
             Ok(HostSeen {

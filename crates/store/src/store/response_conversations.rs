@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// Appends items to a conversation, and sets its expiry. Returns `false` and adds none if the
-    /// conversation does not exist or would exceed [`MAX_CONVERSATION_SIZE`](crate::MAX_CONVERSATION_SIZE).
+    /// conversation does not exist or would exceed [`MAX_CONVERSATION_SIZE`].
     pub async fn append_conversation_items(
         &self,
         id: &str,

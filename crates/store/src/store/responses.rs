@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Returns the items of a conversation of this caller that contains an item's id, given as a text. The
-    /// latest [`RECENT_RESPONSES`](crate::RECENT_RESPONSES) and the stored conversations are searched.
+    /// latest [`RECENT_RESPONSES`] and the stored conversations are searched.
     pub async fn response_items_with(&self, owner: &str, text: &str) -> StoreResult<Option<String>> {
         self.work("read the items of responses", async {
             let mut session = self.swift.session().await?;
