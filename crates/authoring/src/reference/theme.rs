@@ -150,6 +150,7 @@ fn outlet(body) {
             "all",
             "items",
             "update",
+            "setdefault",
             "extend",
             "strip",
             "lstrip",

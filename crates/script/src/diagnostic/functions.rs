@@ -20,7 +20,6 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "isnumeric" | "isdecimal" => "write `isdigit()`",
         "sort_by" => "write `list.order(|x| x.key)`",
         "forEach" => "write `for item in list { … }`",
-        "setdefault" => "write `map.ensure(\"key\", value)`",
         "deepcopy" => "write `value.copy()`",
         "tuple" => "write a list: `[1, 2]`",
         "input" => "write `ask(\"question\")`",

@@ -278,6 +278,14 @@ mod tests {
             ("sorted([#{ a: 1, b: 2 }, #{ a: 1, b: 1 }], |x| [x.a, x.b])[0].b", "1"),
             ("set([1, 2, 1, \"1\"]) + set(\"aba\")", r#"[1,2,"1","a","b"]"#),
             ("let t = \"\"; try { throw \"no\" } catch (e) { t = str(e) + [e].join(\",\"); } t", r#""nono""#),
+            (
+                "let m = #{}; let g = m.setdefault(\"a.b\", #{ n: 0 }); g.n += 1; let h = m.setdefault(\"a.b\", 0); h.n += 1; m",
+                r#"{"a.b":{"n":2}}"#,
+            ),
+            (
+                "let m = json::parse(\"{}\"); m.setdefault(\"l\", []).push(1); m.setdefault(\"l\", []).push(2); m",
+                r#"{"l":[1,2]}"#,
+            ),
             ("list(#{ b: 1, a: 2 }) + list(0..2)", r#"["a","b",0,1]"#),
             ("json::parse(\"[1, 2]\").join(\"-\") + \"a\".copy()", r#""1-2a""#),
             ("reversed([1, 2]) + [reversed(\"añb\")]", r#"[2,1,"bña"]"#),

@@ -232,6 +232,26 @@ pub(super) fn register(module: &mut Module) {
             Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
         },
     );
+    let key = &["map: &mut map", "key: &str", "default", "any"];
+    let sets =
+        "Returns the value of a key; a missing one is set to the default first. A list or map is live.";
+    method("setdefault", key, sets).set_into_module(
+        module,
+        |map: &mut Map, key: &str, default: Dynamic| -> Answer<Dynamic> {
+            if !map.object.contains(key) {
+                map.set_field(key, &default)?;
+            }
+            Ok(map.field(key))
+        },
+    );
+    method("setdefault", key, sets).set_into_module(
+        module,
+        |map: &mut rhai::Map, key: &str, default: Dynamic| -> Answer<Dynamic> {
+            let place = map.entry(key.into()).or_insert(default);
+            *place = live(&json_of(place)?, Shape::Plain);
+            Ok(place.clone())
+        },
+    );
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
         pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
     }
