@@ -78,22 +78,37 @@ pub enum Capability {
     Chats,
 }
 
+/// The value of a capability in grants.
+enum Part<'g> {
+    Flag(&'g mut bool),
+    Names(&'g mut Grant),
+    Folders(&'g mut Vec<PathBuf>),
+}
+
 impl Grants {
+    fn part(&mut self, capability: Capability) -> Part<'_> {
+        match capability {
+            Capability::Http => Part::Names(&mut self.http),
+            Capability::Files => Part::Folders(&mut self.files),
+            Capability::Shell => Part::Names(&mut self.shell),
+            Capability::Env => Part::Names(&mut self.env),
+            Capability::Kv => Part::Flag(&mut self.kv),
+            Capability::Llm => Part::Flag(&mut self.llm),
+            Capability::Tools => Part::Names(&mut self.tools),
+            Capability::Vectors => Part::Flag(&mut self.vectors),
+            Capability::Memories => Part::Flag(&mut self.memories),
+            Capability::Chats => Part::Flag(&mut self.chats),
+        }
+    }
+
     /// As it is stored and shown; folders inside the project relative to it.
     pub fn to_json(&self, project: &Path) -> Json {
-        let json = Json::object();
+        let (json, mut own) = (Json::object(), self.clone());
         for capability in Capability::ALL {
-            let value = match capability {
-                Capability::Http => self.http.to_json(),
-                Capability::Shell => self.shell.to_json(),
-                Capability::Env => self.env.to_json(),
-                Capability::Files => list(self.files.iter().map(|folder| near(folder, project))),
-                Capability::Kv => self.kv.then_some(true.into()),
-                Capability::Llm => self.llm.then_some(true.into()),
-                Capability::Tools => self.tools.to_json(),
-                Capability::Vectors => self.vectors.then_some(true.into()),
-                Capability::Memories => self.memories.then_some(true.into()),
-                Capability::Chats => self.chats.then_some(true.into()),
+            let value = match own.part(capability) {
+                Part::Flag(flag) => flag.then_some(true.into()),
+                Part::Names(grant) => grant.to_json(),
+                Part::Folders(folders) => list(folders.iter().map(|folder| near(folder, project))),
             };
             if let Some(value) = value {
                 // A fresh object takes any key.
@@ -166,20 +181,13 @@ impl Capability {
         Self::Chats,
     ];
 
+    /// The names, in the order of [`Capability::ALL`].
+    const NAMES: [&str; 10] =
+        ["http", "files", "shell", "env", "kv", "llm", "tools", "vectors", "memories", "chats"];
+
     /// The name of the capability.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Files => "files",
-            Self::Shell => "shell",
-            Self::Env => "env",
-            Self::Kv => "kv",
-            Self::Llm => "llm",
-            Self::Tools => "tools",
-            Self::Vectors => "vectors",
-            Self::Memories => "memories",
-            Self::Chats => "chats",
-        }
+        Self::NAMES[self as usize]
     }
 
     /// Returns the capability with this name.
@@ -187,11 +195,10 @@ impl Capability {
     /// # Errors
     /// Returns [`GrantError::UnknownCapability`], which suggests a similar name or lists the known ones.
     pub fn from_name(word: &str) -> Result<Self, GrantError> {
-        let names = || Self::ALL.map(Self::name);
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {
-            let hint = match nearest(word, names()) {
+            let hint = match nearest(word, Self::NAMES) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known names: {}", names().join(", ")),
+                None => format!("known names: {}", Self::NAMES.join(", ")),
             };
             GrantError::UnknownCapability(format!("unknown capability `{word}`; {hint}"))
         })
@@ -279,24 +286,17 @@ impl Grants {
     /// Returns [`GrantError::NotGranted`] if the grants do not contain the part.
     pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, GrantError> {
         let mut left = self.clone();
-        match word.capability {
-            Capability::Http => left.http = self.http.without(word)?,
-            Capability::Shell => left.shell = self.shell.without(word)?,
-            Capability::Env => left.env = self.env.without(word)?,
-            Capability::Kv => left.kv = false,
-            Capability::Llm => left.llm = false,
-            Capability::Vectors => left.vectors = false,
-            Capability::Memories => left.memories = false,
-            Capability::Chats => left.chats = false,
-            Capability::Tools => left.tools = self.tools.without(word)?,
-            Capability::Files if word.names.is_empty() => left.files.clear(),
-            Capability::Files => {
+        match left.part(word.capability) {
+            Part::Flag(flag) => *flag = false,
+            Part::Names(grant) => *grant = grant.without(word)?,
+            Part::Folders(folders) if word.names.is_empty() => folders.clear(),
+            Part::Folders(folders) => {
                 let gone = word.folders(project)?;
-                if let Some(other) = gone.iter().find(|folder| !self.files.contains(folder)) {
+                if let Some(other) = gone.iter().find(|folder| !folders.contains(folder)) {
                     let why = format!("files={} is not granted", near(other, project));
                     return Err(GrantError::NotGranted(why));
                 }
-                left.files.retain(|folder| !gone.contains(folder));
+                folders.retain(|folder| !gone.contains(folder));
             }
         }
         Ok(left)
@@ -360,14 +360,8 @@ impl GrantWord {
     }
 
     fn check(&self) -> Result<(), String> {
-        match self.capability {
-            Capability::Kv
-            | Capability::Llm
-            | Capability::Vectors
-            | Capability::Memories
-            | Capability::Chats
-                if !self.names.is_empty() =>
-            {
+        match Grants::default().part(self.capability) {
+            Part::Flag(_) if !self.names.is_empty() => {
                 Err(format!("takes no list: write `{}`", self.capability.name()))
             }
             _ => self.names.iter().try_for_each(|text| name(text)),
@@ -380,21 +374,14 @@ impl GrantWord {
     /// Returns the reason if the value does not fit the capability.
     pub fn grants(&self, project: &Path) -> Result<Grants, GrantError> {
         let mut grants = Grants::default();
-        match self.capability {
-            Capability::Http => grants.http = self.grant(),
-            Capability::Shell => grants.shell = self.grant(),
-            Capability::Env => grants.env = self.grant(),
-            Capability::Kv => grants.kv = true,
-            Capability::Llm => grants.llm = true,
-            Capability::Vectors => grants.vectors = true,
-            Capability::Memories => grants.memories = true,
-            Capability::Chats => grants.chats = true,
-            Capability::Tools => grants.tools = self.grant(),
-            Capability::Files if self.names.is_empty() => {
+        match grants.part(self.capability) {
+            Part::Flag(flag) => *flag = true,
+            Part::Names(grant) => *grant = self.grant(),
+            Part::Folders(_) if self.names.is_empty() => {
                 let why = "files needs a folder: write `files=data`, with commas between several";
                 return Err(GrantError::InvalidNames(why.to_owned()));
             }
-            Capability::Files => grants.files = self.folders(project)?,
+            Part::Folders(folders) => *folders = self.folders(project)?,
         }
         Ok(grants)
     }
