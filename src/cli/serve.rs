@@ -73,12 +73,12 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
     let models = snapshot.model_names();
     let problems = plugin_problems(&snapshot);
     let human = || {
-        let paint = out.talk();
+        let (paint, limits) = (out.talk(), &app.config.limits);
         let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"));
         let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
         text.push_str(&contents(app, &snapshot));
-        if app.config.time_scale != 1.0 {
-            text.push_str(&format!("\nlimits of CPU time are multiplied by {}", app.config.time_scale));
+        if limits.time_scale != 1.0 {
+            text.push_str(&format!("\nlimits of CPU time are multiplied by {}", limits.time_scale));
         }
         if !snapshot.plugins.is_empty() {
             text.push_str(&format!("\n{}\n", list::as_table(&snapshot, &SharedStatus::default(), paint)));
@@ -102,7 +102,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
             ("event", "listening".into()),
             ("address", url.as_str().into()),
             ("generation", snapshot.generation.into()),
-            ("time_scale", app.config.time_scale.into()),
+            ("time_scale", app.config.limits.time_scale.into()),
             ("models", models.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>().into()),
             ("plugins", plugins.collect::<Vec<_>>().into()),
             ("problems", report::all_as_json(&problems)),

@@ -116,7 +116,7 @@ impl SettingsFile {
         }
     }
 
-    async fn take_up(&self, app: &App, reading: &Reading) -> Result<Vec<&'static str>, Vec<Diagnostic>> {
+    async fn take_up(&self, app: &App, reading: &Reading) -> Result<Vec<String>, Vec<Diagnostic>> {
         let config = reading.load().map_err(|error| self.problems(&error))?;
         app.reconfigure(config).await.map_err(|error| vec![self.problem(error.to_string())])
     }

@@ -1,7 +1,8 @@
 //! The models that answer where another cannot: names of other models here, or `provider/model`.
 
-use super::reader::Log;
-use crate::settings::{Config, ModelSettings};
+use crate::check::Log;
+use crate::model::ModelSettings;
+use crate::settings::Config;
 use valvehouse_core::text::did_you_mean;
 
 /// The meaning of a name in a list of fallbacks.
@@ -60,7 +61,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     let mut in_circles: Vec<&str> = Vec::new();
     for model in &config.models {
         let key = format!("models.{}.fallbacks", model.name);
-        let origin = log.origin(&key);
+        let origin = config.origin(&key);
         for name in &model.fallbacks {
             if config.target(name).is_none() {
                 log.problem(&origin, format!("{key} names the unknown model {name:?}{}", hint(config, name)));

@@ -12,37 +12,51 @@
 //! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
 use crate::error::GrantError;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 
 /// The parts of the world that a plugin may reach.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Grants {
-    /// Hosts, `*.example.com` included.
+    /// Hosts; `true` is all public ones. Private addresses must be named literally.
+    #[schemars(extend("x-form" = "true, false or list of hosts", "default" = false, "examples" = [["api.example.com", "*.example.org"]]))]
     pub http: Grant,
-    /// Folders, as whole paths.
+    /// Folders, relative to the project or absolute.
+    #[schemars(extend("items" = {"type": "string", "format": "folder"}, "x-form" = "list of folders", "default" = [], "examples" = [["data"]]))]
     pub files: Vec<PathBuf>,
-    /// Programs, by name.
+    /// Programs that it can run.
+    #[schemars(extend("x-form" = "true, false or list of programs", "default" = false, "examples" = [["git"]]))]
     pub shell: Grant,
     /// Environment variables.
+    #[schemars(extend("x-form" = "true, false or list of names", "default" = false, "examples" = [["LANG"]]))]
     pub env: Grant,
-    /// A durable map of its own.
+    /// A durable key-value store; the declaration in the script grants it.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub kv: bool,
-    /// Models of this host.
+    /// Models of this host; the declaration in the script grants them.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub llm: bool,
-    /// Tools of this host beyond those that a turn offers: names, modules, `tag:x`.
+    /// Tools of this host in addition to those of the turn: names, scripts, `tag:x`.
+    #[schemars(extend("x-form" = "true, false or list of tools", "default" = false, "examples" = [["weather"]]))]
     pub tools: Grant,
-    /// Stored vectors of its own.
+    /// Stored vectors of its own; the declaration in the script grants them.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub vectors: bool,
-    /// The memories of the users that it acts for.
+    /// The memories of the user of a request.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub memories: bool,
-    /// The stored conversations of the users that it acts for.
+    /// The stored conversations of the user of a request, read only.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub chats: bool,
 }
 
 /// The extent of a grant.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "GrantForm")]
+#[schemars(with = "GrantForm")]
 pub enum Grant {
     /// Not at all.
     #[default]
@@ -51,6 +65,23 @@ pub enum Grant {
     Only(Vec<String>),
     /// To all of them: `true`.
     Everything,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum GrantForm {
+    Whole(bool),
+    Names(#[schemars(extend("items" = {"type": "string", "format": "grant"}))] Vec<String>),
+}
+
+impl From<GrantForm> for Grant {
+    fn from(form: GrantForm) -> Self {
+        match form {
+            GrantForm::Whole(true) => Self::Everything,
+            GrantForm::Names(names) if !names.is_empty() => Self::Only(names),
+            GrantForm::Whole(false) | GrantForm::Names(_) => Self::Nothing,
+        }
+    }
 }
 
 /// Something that can be granted.

@@ -12,22 +12,26 @@
 //! assert_eq!(config.models[0].name, "demo");
 //! ```
 
+mod check;
 mod error;
 mod fallbacks;
 mod file;
+mod forms;
 mod grants;
 mod load;
 mod mcp;
+mod missing_secret;
+mod model;
 mod network;
 mod origin;
 mod provider;
-mod read;
-mod reader;
 mod reference;
+mod rules;
+mod schema;
 mod secret;
 mod settings;
+mod store;
 mod tree;
-mod missing_secret;
 
 pub use error::{ConfigError, ConfigProblem, GrantError};
 pub use file::{FileError, MAX_SETTINGS, read_regular};
@@ -38,6 +42,7 @@ pub use mcp::{
     McpTrust, ResourceServer,
 };
 pub use missing_secret::UnreadSecret;
+pub use model::{BudgetSettings, ModelSettings, PluginSettings};
 pub use network::Network;
 pub use origin::Origin;
 pub use provider::{
@@ -46,8 +51,8 @@ pub use provider::{
 pub use reference::{Effective, document, effective, schema};
 pub use secret::{HASHED, Secret, SecretSource, SecretSourceError, SecretUnread};
 pub use settings::{
-    AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,
-    PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreAddressError, StoreSettings,
-    TraceSettings, is_loopback,
+    AdminSettings, Config, EmbeddingSettings, FolderSettings, InferenceKey, Listen, OtlpSettings,
+    ScriptLimits, ScriptSource, Server, TraceSettings, is_loopback,
 };
+pub use store::{SchemaMigration, StoreAddress, StoreAddressError, StoreSettings};
 pub use valvehouse_core::provider::PIPES;

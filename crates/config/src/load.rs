@@ -2,19 +2,23 @@
 //!
 //! Errors that only show when the settings are looked at together.
 
-use super::reader::Log;
-use super::tree::{Node, Setting, Table, lay_over, parse};
-use super::{fallbacks, read};
+use crate::check::Log;
 use crate::error::{ConfigError, ConfigProblem};
 use crate::file::{FileError, MAX_SETTINGS, read_text};
 use crate::origin::Origin;
+use crate::schema::{branch, properties, tables};
 use crate::secret::SecretSource;
-use crate::settings::Config;
+use crate::settings::{Config, root};
+use crate::store::StoreAddress;
+use crate::tree::{Node, Overlay, Setting, Table, parse};
+use crate::{fallbacks, rules};
+use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use valvehouse_core::provider::PIPES;
 use valvehouse_core::text::did_you_mean;
+use valvehouse_json::Json;
 
 /// The settings' file, in the project folder.
 pub const FILE: &str = "valvehouse.toml";
@@ -23,11 +27,7 @@ const PREFIX: &str = "VALVEHOUSE__";
 impl Config {
     /// Returns the default settings, without a file and an environment. Relative folders are in `project`.
     pub fn defaults(project: &Path) -> Self {
-        read::config(
-            project.to_owned(),
-            Setting::new(Node::Table(Table::new()), &Origin::Default),
-            &mut Log::default(),
-        )
+        from_tree(project, Table::new(), &mut Log::default()).expect("the defaults are valid settings")
     }
 
     /// Reads the settings of a project.
@@ -49,41 +49,123 @@ impl Config {
         env: impl IntoIterator<Item = (OsString, OsString)>,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let (config, log) = read_all(project, env, overrides)?;
-        if log.problems.is_empty() { Ok(config) } else { Err(ConfigError { problems: log.problems }) }
-    }
-}
-
-/// The settings, and what reading them found out.
-fn read_all(
-    project: &Path,
-    env: impl IntoIterator<Item = (OsString, OsString)>,
-    overrides: &[(String, String)],
-) -> Result<(Config, Log), ConfigError> {
-    let mut log = Log::default();
-    let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
-    let mut table = match file(&project) {
-        Ok(table) => table,
-        Err(problems) => return Err(ConfigError { problems }),
-    };
-    lay_env_over(&mut table, env, &mut log);
-    for (key, text) in overrides {
-        let path: Vec<&str> = key.split('.').collect();
-        let origin = Origin::Flag(key.clone());
-        if let Err(why) = lay_over(&mut table, &path, text, &origin) {
-            log.problem(&origin, format!("this {why}"));
+        let mut log = Log::default();
+        let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+        let mut table = file(&project).map_err(|problems| ConfigError { problems })?;
+        if project.to_str().is_none() {
+            let what = format!("the path {} is not valid UTF-8: rename the folder", project.display());
+            log.problem(&Origin::Flag("project".to_owned()), what);
+        }
+        lay_env_over(&mut table, env, &mut log);
+        for (key, text) in overrides {
+            let path: Vec<&str> = key.split('.').collect();
+            let origin = Origin::Flag(key.clone());
+            if let Err(why) = overlay(text, &origin).lay_over(&mut table, &path) {
+                log.problem(&origin, format!("this {why}"));
+            }
+        }
+        match from_tree(&project, table, &mut log) {
+            Some(config) if log.problems.is_empty() => Ok(config),
+            _ => Err(ConfigError { problems: log.problems }),
         }
     }
-    let mut config = read::config(project, Setting::new(Node::Table(table), &Origin::Default), &mut log);
-    check(&config, &mut log);
-    config.origins = std::mem::take(&mut log.origins);
-    Ok((config, log))
 }
 
-/// The settings of a file alone, valid or invalid, and the keys that were read.
-#[cfg(test)]
-pub(super) fn read_with_log(project: &Path) -> (Config, Log) {
-    read_all(project, [], &[]).expect("a file that can be parsed")
+/// The provider and the model of a project that has none. They have all tools, so that one sees them work: whoever
+/// configures a model says which tools it gets.
+const DEMO: &str = r#"{
+    "providers": [{"name": "demo"}],
+    "models": [{
+        "name": "demo",
+        "tools": ["*"],
+        "description": "Answers without a network, always the same way.",
+        "abilities": ["tools"]
+    }]
+}"#;
+
+/// Checks the settings, and makes them typed ones. What is invalid is left out, so that all problems are found.
+fn from_tree(project: &Path, mut table: Table, log: &mut Log) -> Option<Config> {
+    if !table.contains_key("providers") {
+        let demo = Json::parse(DEMO.as_bytes()).expect("the demo is valid JSON");
+        for (key, value) in demo.entries() {
+            table.entry(key.to_string()).or_insert_with(|| Setting::from_json(&value, &Origin::Default));
+        }
+    }
+    let mut tree = Setting::new(Node::Table(table), &Origin::Default);
+    log.check(root(), &mut tree, "");
+    if let Node::Table(table) = &mut tree.node {
+        rules::apply(table, log);
+    }
+    let mut config: Config = match serde_json::from_value(resolved(root(), &tree, project)) {
+        Ok(config) => config,
+        Err(error) => {
+            log.problem(&Origin::Default, format!("cannot read the settings: {error}"));
+            return None;
+        }
+    };
+    config.project = project.to_owned();
+    config.tree = tree;
+    config.complete();
+    check(&config, log);
+    Some(config)
+}
+
+/// Returns a setting as JSON, with whole paths.
+fn resolved(schema: &Value, setting: &Setting, project: &Path) -> Value {
+    let fitting = branch(schema, setting);
+    let whole = |path: &str| -> PathBuf { project.join(path).components().collect() };
+    match (&setting.node, fitting["format"].as_str()) {
+        (Node::Text(path), Some("path" | "folder")) => whole(path).to_string_lossy().into(),
+        (Node::Text(text), Some("secret" | "key")) => {
+            let text = match text.trim_start().strip_prefix("file:") {
+                Some(path) => format!("file:{}", whole(path.trim()).display()),
+                None => text.clone(),
+            };
+            match schema["x-short"].as_str() {
+                Some(key) => Map::from_iter([(key.to_owned(), text.into())]).into(),
+                None => text.into(),
+            }
+        }
+        (Node::Text(text), Some("uri-or-empty")) if text.trim().is_empty() => Value::Null,
+        (Node::Truth(false), _) if fitting.get("const").is_some() => Value::Null,
+        (Node::List(items), _) => {
+            items.iter().map(|item| resolved(&fitting["items"], item, project)).collect()
+        }
+        (Node::Table(table), _) => {
+            let of = |name: &str| {
+                properties(fitting).map_or(&fitting["additionalProperties"], |known| &known[name])
+            };
+            table.iter().map(|(name, inner)| (name.clone(), resolved(of(name), inner, project))).collect()
+        }
+        _ => Value::from(&setting.to_json()),
+    }
+}
+
+impl Config {
+    /// Completes what a value does not say by itself.
+    fn complete(&mut self) {
+        if let StoreAddress::Sqlite(file) = &mut self.store.address {
+            *file = self.project.join(&file);
+        }
+        self.folders.public_key = self.folders.public_key.take().map(|key| key.trim().to_owned());
+        for provider in &mut self.providers {
+            // `client` is a word, and not a key.
+            provider.is_paid_by_callers =
+                matches!(&provider.api_key, Some(SecretSource::Literal(word)) if word.expose() == "client");
+            provider.api_key = provider.api_key.take().filter(|_| !provider.is_paid_by_callers);
+        }
+        for (kind, plugins) in
+            [("filters", &mut self.filters), ("tools", &mut self.tools), ("actions", &mut self.actions)]
+        {
+            for (id, plugin) in plugins {
+                let valves = self.tree.find(&format!("{kind}.{id}.valves"));
+                if let Some(Setting { node: Node::Table(valves), .. }) = valves {
+                    let untyped = valves.iter().filter(|(_, value)| value.origin.is_untyped());
+                    plugin.untyped_valves = untyped.map(|(name, _)| name.clone()).collect();
+                }
+            }
+        }
+    }
 }
 
 fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
@@ -108,6 +190,11 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
         )),
         Err(error) => Err(problem(start, format!("cannot read {}: {error}", project.join(FILE).display()))),
     }
+}
+
+fn overlay<'a>(text: &'a str, origin: &'a Origin) -> Overlay<'a> {
+    let is_list = |key: &str| matches!(tables(&root()["properties"][key]), Some(("NAME", _)));
+    Overlay { text, origin, is_list }
 }
 
 fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (OsString, OsString)>, log: &mut Log) {
@@ -135,36 +222,36 @@ fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (OsString, OsSt
         let lower = name[PREFIX.len()..].to_lowercase();
         let path: Vec<&str> = lower.split("__").collect();
         let origin = Origin::Env(name.clone());
-        if let Err(why) = lay_over(table, &path, &text, &origin) {
+        if let Err(why) = overlay(&text, &origin).lay_over(table, &path) {
             log.problem(&origin, format!("this {why}"));
         }
     }
 }
 
-pub(super) fn check(config: &Config, log: &mut Log) {
+fn check(config: &Config, log: &mut Log) {
     check_reach(config, log);
     check_keys(config, log);
     let providers: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
     let models: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     if providers.contains(&PIPES) {
         let key = format!("providers.{PIPES}.name");
-        let origin = log.origin(&key);
+        let origin = config.origin(&key);
         log.problem(&origin, format!("{key} is reserved for scripts with `fn pipe`: choose another name"));
     }
-    refuse_twins("providers", &providers, log);
-    refuse_twins("models", &models, log);
+    refuse_twins("providers", &providers, config, log);
+    refuse_twins("models", &models, config, log);
     let servers: Vec<&str> = config.mcp.iter().map(|server| server.name.as_str()).collect();
-    refuse_twins("mcp", &servers, log);
+    refuse_twins("mcp", &servers, config, log);
     fallbacks::check(config, log);
     for model in &config.models {
         let key = format!("models.{}.provider", model.name);
         // A provider that did not come through its own checks is a problem of its own, not of this model.
         let was_dropped =
-            log.origins.keys().any(|known| known.starts_with(&format!("providers.{}.", model.provider)));
+            log.wrong.iter().any(|known| known.starts_with(&format!("providers.{}.", model.provider)));
         if !providers.contains(&model.provider.as_str()) && model.provider != PIPES && !was_dropped {
             let hint = did_you_mean(&model.provider, providers.iter().copied());
             let known = providers.join(", ");
-            let origin = log.origin(&key);
+            let origin = config.origin(&key);
             log.problem(
                 &origin,
                 format!("{key} names the unknown provider {:?}{hint}; known names: {known}", model.provider),
@@ -177,7 +264,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
 fn check_reach(config: &Config, log: &mut Log) {
     let listen = &config.server.listen;
     if config.server.keys.is_empty() && !listen.is_loopback() {
-        let origin = log.origin("server.listen");
+        let origin = config.origin("server.listen");
         log.problem(
             &origin,
             format!(
@@ -193,15 +280,15 @@ fn check_keys(config: &Config, log: &mut Log) {
     let literal: Vec<_> = config.server.keys.iter().map(|key| &key.key).collect();
     let is_twin = |(index, key): (usize, &&SecretSource)| literal[..index].contains(key);
     if literal.iter().enumerate().any(is_twin) {
-        let origin = log.origin("server.keys");
+        let origin = config.origin("server.keys");
         log.problem(&origin, "server.keys contains the same key twice: set a different key for each user");
     }
 }
 
-fn refuse_twins(section: &str, names: &[&str], log: &mut Log) {
+fn refuse_twins(section: &str, names: &[&str], config: &Config, log: &mut Log) {
     for (index, name) in names.iter().enumerate() {
         if names[..index].contains(name) {
-            let origin = log.origin(&format!("{section}.{name}.name"));
+            let origin = config.origin(&format!("{section}.{name}.name"));
             log.problem(
                 &origin,
                 format!("{section} contains the name {name:?} twice: rename one of the two"),

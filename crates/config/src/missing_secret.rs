@@ -1,9 +1,10 @@
 //! Secrets that the settings name and that cannot be read in this environment.
 
-use crate::mcp::{McpServer, ResourceServer};
 use crate::provider::ProviderSettings;
+use crate::schema::{branch, visit};
 use crate::secret::{SecretSource, SecretUnread};
-use crate::settings::Config;
+use crate::settings::{Config, root};
+use crate::tree::Setting;
 
 /// A secret that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +24,21 @@ impl Config {
 
     /// The same with another environment.
     pub(crate) fn unread_secrets_with(&self, env: impl Fn(&str) -> Option<String>) -> Vec<UnreadSecret> {
-        let keys = self.server.keys.iter().map(|key| ("server.keys".to_owned(), &key.key));
-        let admin = self.admin.key.iter().map(|key| ("admin.key".to_owned(), key));
-        let store = self.store.key.iter().map(|key| ("store.key".to_owned(), key));
-        let headers = self.otlp.iter().flat_map(|otlp| &otlp.headers);
-        let headers = headers.map(|(name, value)| (format!("otlp.headers.{name}"), value));
-        let servers = self.mcp.iter().flat_map(McpServer::secrets);
-        let servers = servers.chain(self.oauth.iter().filter_map(ResourceServer::secrets));
         let mut unread = Vec::new();
-        for (key, source) in keys.chain(admin).chain(store).chain(headers).chain(servers) {
-            if let Err(why) = source.read_with(&env) {
-                unread.push(UnreadSecret { key, why: why.to_string() });
+        visit(root(), Some(&self.tree), "", &mut |schema, setting, key| {
+            let is_secret = matches!(
+                setting.map_or(schema, |setting| branch(schema, setting))["format"].as_str(),
+                Some("secret" | "key")
+            );
+            let text =
+                setting.and_then(Setting::as_text).filter(|_| is_secret && !key.starts_with("providers."));
+            if let Some(Ok(source)) = text.map(|text| SecretSource::parse(text, &self.project))
+                && let Err(why) = source.read_with(&env)
+            {
+                unread.push(UnreadSecret { key: key.to_owned(), why: why.to_string() });
             }
-        }
+            true
+        });
         for provider in &self.providers {
             if let Err(why) = of_provider(provider, &env) {
                 unread.push(UnreadSecret { key: format!("providers.{}.api_key", provider.name), why });
@@ -58,7 +61,7 @@ fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>
     }
 }
 
-#[cfg(all(test, feature = "otlp"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Origin;
@@ -71,7 +74,6 @@ mod tests {
             [admin]
             key = "file:missing.key"
             [otlp]
-            endpoint = "http://127.0.0.1:4318"
             headers = { authorization = "env:COLLECTOR" }
             [[providers]]
             name = "own"
@@ -111,9 +113,9 @@ mod tests {
                 "server.keys",
                 "admin.key",
                 "otlp.headers.authorization",
+                "oauth.client_secret",
                 "mcp.far.auth",
                 "mcp.local.env.TOKEN",
-                "oauth.client_secret",
                 "providers.usual.api_key"
             ]
         );
@@ -125,6 +127,6 @@ mod tests {
         assert!(usual.why.contains("GROQ_API_KEY is not set; set the environment variable"), "{}", usual.why);
         let places: Vec<_> = unread.iter().map(|unread| config.origin(&unread.key)).collect();
         assert!(matches!(places[0], Origin::File { line: 3, .. }), "{places:?}");
-        assert!(matches!(places[3], Origin::File { line: 22, .. }), "{places:?}");
+        assert!(matches!(places[4], Origin::File { line: 21, .. }), "{places:?}");
     }
 }

@@ -1,11 +1,15 @@
 //! Networks of addresses: `10.0.0.0/8`, `fd00::/8`, `192.0.2.7`.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 /// All addresses that begin with the same bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("format" = "network"))]
 pub struct Network {
     address: IpAddr,
     bits: u8,
@@ -39,6 +43,14 @@ impl FromStr for Network {
         let width = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(width), |bits| bits.trim().parse().map_err(|_| wrong()))?;
         if bits > width { Err(wrong()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

@@ -1,8 +1,14 @@
 //! The services models live at, and the kinds we know.
 
+use crate::forms::Millis;
+use crate::schema::usual;
 use crate::secret::SecretSource;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::text::did_you_mean;
 
 /// The wire that a service speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +24,8 @@ pub enum Wire {
 }
 
 /// A kind of service: its wire, where it usually is, and where its key usually is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("format" = "kind"))]
 pub struct ProviderKind {
     /// The name in the configuration.
     pub name: &'static str,
@@ -89,10 +96,33 @@ impl ProviderKind {
     pub fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
+
+    /// The names of all, for a message.
+    pub(crate) fn known() -> String {
+        format!("known kinds: {}", KINDS.map(|kind| kind.name).join(", "))
+    }
+}
+
+impl TryFrom<String> for ProviderKind {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::from_name(&name).ok_or_else(|| {
+            let near = did_you_mean(&name, KINDS.map(|kind| kind.name));
+            format!("names the unknown kind {name:?}{near}; {}", Self::known())
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ProviderKind {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.try_into().map_err(D::Error::custom)
+    }
 }
 
 /// The API by which a service with OpenAI's wire is called for chats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Api {
     /// Chat completions.
     #[default]
@@ -101,46 +131,58 @@ pub enum Api {
     Responses,
 }
 
-impl Api {
-    /// Every one, by its name in the configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("chat", Self::Chat), ("responses", Self::Responses)];
-
-    /// The name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-        }
-    }
-}
-
 /// One service that serves models.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct ProviderSettings {
-    /// The name for models and logs.
+    /// The provider's name in models and logs.
+    #[schemars(length(min = 1), extend("examples" = ["openai"]))]
     pub name: String,
-    /// The kind of service.
+    /// `openai`, `anthropic`, `ollama`, `demo`, or a service with a known address ([Providers](providers.md)).
+    #[schemars(extend("x-form" = "kind", "x-default" = "*its name*", "examples" = ["openrouter"]))]
     pub kind: ProviderKind,
-    /// The address, without a slash at the end; empty for the demo.
+    /// The address of its API.
+    #[serde(deserialize_with = "without_slash")]
+    #[schemars(extend("format" = "base-url", "x-form" = "URL", "x-default" = "*its kind's*", "examples" = ["https://api.example.com/v1"]))]
     pub base_url: String,
-    /// The API by which it is called.
+    /// The API used for chats with an OpenAI-compatible service: chat completions, or Responses.
+    #[schemars(extend("default" = "chat", "examples" = ["responses"]))]
     pub api: Api,
-    /// The key that pays for it; without it see [`ProviderSettings::usual_key`].
+    /// The service's key: `env:NAME`, `file:PATH`, or the key itself. A file is read again when it changes.
+    /// `client`: each client's own key from the request.
+    #[schemars(extend("x-word" = "client", "x-default" = "*the usual variable of its kind*", "examples" = ["env:OPENAI_API_KEY"]))]
     pub api_key: Option<SecretSource>,
     /// Set if each caller's own key is passed on; the provider then has no key.
+    #[serde(skip)]
     pub is_paid_by_callers: bool,
-    /// The models that may be requested by their own names.
+    /// The models that clients can request by the service's names, as `provider/model`, or without the provider if
+    /// unique.
+    #[schemars(extend("x-form" = "`\"*\"` or list of names", "default" = [], "examples" = ["*"]))]
     pub models: ExposedModels,
-    /// Set if names are refused that neither `[[models]]` nor a list in `models` has.
+    /// `refuse`: with `models = "*"`, only the models of `[[models]]` can be requested by the service's names, and
+    /// requests of other routes must name one. Recommended if one of them has guards of its own.
+    #[serde(rename = "unlisted", deserialize_with = "refuses")]
+    #[schemars(with = "String", extend("enum" = ["pass", "refuse"], "default" = "pass", "examples" = ["refuse"]))]
     pub refuses_unlisted: bool,
-    /// The first steps of its routes beside chats; `None` for all that its kind may have.
+    /// Its routes other than chats, by first path segment: `embeddings`, `completions`, `moderations`, `audio`,
+    /// `images`, `files`, `batches`, `rerank`, `messages`.
+    #[schemars(extend("items" = {"type": "string", "enum": ROUTES}, "x-default" = "*all that its kind may have*", "examples" = [["embeddings", "files"]]))]
     pub routes: Option<Vec<String>>,
     /// The time limits of calls.
     pub timeouts: Timeouts,
     /// The rules for retries.
     pub retry: RetrySettings,
     /// The rules by which it is left alone.
+    #[serde(with = "Breaker")]
     pub breaker: BreakerSettings,
+}
+
+fn without_slash<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let url = String::deserialize(from)?;
+    Ok(url.trim().trim_end_matches('/').to_owned())
+}
+
+fn refuses<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    Ok(String::deserialize(from)? == "refuse")
 }
 
 impl ProviderSettings {
@@ -171,7 +213,9 @@ fn is_azure(base_url: &str) -> bool {
 }
 
 /// The models of a service that may be requested by their own names, beside the `[[models]]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "ModelNames")]
+#[schemars(with = "ModelNames")]
 pub enum ExposedModels {
     /// `"*"`: whatever it has.
     All,
@@ -179,52 +223,95 @@ pub enum ExposedModels {
     Listed(Vec<String>),
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum ModelNames {
+    All(#[schemars(extend("const" = "*"))] String),
+    Listed(Vec<String>),
+}
+
+impl From<ModelNames> for ExposedModels {
+    fn from(names: ModelNames) -> Self {
+        let names = match names {
+            ModelNames::All(word) => vec![word],
+            ModelNames::Listed(names) => names,
+        };
+        if names.iter().any(|name| name.trim() == "*") { Self::All } else { Self::Listed(names) }
+    }
+}
+
+/// The circuit breaker.
+#[derive(Deserialize, JsonSchema)]
+#[serde(remote = "BreakerSettings")]
+pub(crate) struct Breaker {
+    /// The number of failures that opens the breaker; 0 disables it.
+    #[schemars(range(min = 0, max = 1000), extend("default" = 5, "examples" = [3]))]
+    failure_threshold: usize,
+    /// The time window in which failures are counted.
+    #[serde(rename = "window_ms", with = "Millis")]
+    #[schemars(extend("default" = 60_000, "examples" = [10_000]))]
+    window: Duration,
+    /// The time until one call is tried again.
+    #[serde(rename = "cool_down_ms", with = "Millis")]
+    #[schemars(extend("default" = 10_000, "examples" = [60_000]))]
+    cool_down: Duration,
+}
+
 /// The time limits of calls to a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Timeouts {
-    /// For the connection.
+    /// The timeout for a connection.
+    #[serde(rename = "connect_ms", with = "Millis")]
+    #[schemars(extend("default" = 10_000, "examples" = [3000]))]
     pub connect: Duration,
-    /// For the first byte of an answer.
+    /// The timeout for the first byte of an answer.
+    #[serde(rename = "response_ms", with = "Millis")]
+    #[schemars(extend("default" = 300_000, "examples" = [60_000]))]
     pub answer: Duration,
-    /// Between two pieces of a streamed answer.
+    /// The timeout between chunks of a streamed answer.
+    #[serde(rename = "idle_ms", with = "Millis")]
+    #[schemars(extend("default" = 120_000, "examples" = [30_000]))]
     pub idle: Duration,
-    /// For a whole answer, asking again included. Usually none: a stream may go on for an hour.
+    /// The timeout for a whole answer, including retries.
+    #[serde(rename = "total_ms", default, deserialize_with = "Millis::optional")]
+    #[schemars(with = "Option<Millis>", extend("examples" = [600_000]))]
     pub total: Option<Duration>,
 }
 
 impl Default for Timeouts {
-    /// Ten seconds, five minutes, two minutes.
     fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            answer: Duration::from_secs(300),
-            idle: Duration::from_secs(120),
-            total: None,
-        }
+        usual()
     }
 }
 
 /// The rules for retries of a service that failed before anything of its answer was passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct RetrySettings {
-    /// The most retries of one request.
+    /// The maximum number of attempts, including the first. A request is retried only until the first byte of its
+    /// answer.
+    #[serde(rename = "max_attempts", deserialize_with = "retries")]
+    #[schemars(range(min = 1, max = 21), extend("default" = 3, "examples" = [1]))]
     pub max_retries: u32,
-    /// The longest wait before the first of them; it doubles each time, and chance shortens it.
+    /// The maximum delay before the first retry; it doubles with each retry.
+    #[serde(rename = "initial_delay_ms", with = "Millis")]
+    #[schemars(range(min = 1, max = 3_600_000), extend("default" = 500, "examples" = [100]))]
     pub initial_delay: Duration,
-    /// No wait is longer. A request to a service that demands a longer one is not retried.
+    /// The maximum delay; if a service demands a longer one, the request is not retried.
+    #[serde(rename = "max_delay_ms", with = "Millis")]
+    #[schemars(range(min = 1, max = 3_600_000), extend("default" = 10_000, "examples" = [30_000]))]
     pub max_delay: Duration,
-    /// Also when the connection was lost after the request was sent: the work may be done, and paid for, twice.
+    /// Retry even if the connection was lost after the request was sent: the work may be done, and charged, twice.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub after_send: bool,
 }
 
+/// The number of attempts without the first.
+fn retries<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    u32::deserialize(from).map(|attempts| attempts.saturating_sub(1))
+}
+
 impl Default for RetrySettings {
-    /// Twice, after half a second and one second at most.
     fn default() -> Self {
-        Self {
-            max_retries: 2,
-            initial_delay: Duration::from_millis(500),
-            max_delay: Duration::from_secs(10),
-            after_send: false,
-        }
+        usual()
     }
 }

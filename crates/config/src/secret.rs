@@ -1,6 +1,8 @@
 //! Secrets: never shown, and best not written into the file.
 
 use crate::file::{MAX_SECRET, read_text};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,9 @@ pub const HASHED: &str = "sha256:";
 const MIN_LENGTH: usize = 8;
 
 /// A secret; printing it for debugging shows `***`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "String")]
+#[schemars(extend("format" = "database", "x-form" = "URL", "pattern" = "^(postgres://|postgresql://)"))]
 pub struct Secret(Arc<str>);
 
 impl Secret {
@@ -54,6 +58,12 @@ impl Secret {
     }
 }
 
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
+
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
         Self::new(text)
@@ -70,7 +80,9 @@ impl fmt::Debug for Secret {
 ///
 /// It is read by what uses it, when it does: `valvehouse valves set` must not fail because a
 /// provider's key is not in the environment of that shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("format" = "secret", "x-form" = "secret"))]
 pub enum SecretSource {
     /// The settings themselves.
     Literal(Secret),
@@ -106,6 +118,17 @@ pub struct SecretSourceError {
     pub right: String,
 }
 
+const NO_DIGEST: &str = "must have 64 hexadecimal digits after `sha256:`; create them with `valvehouse key`";
+const BLANK: &str = "is empty: write \"env:NAME\", \"file:PATH\" or the key itself, or remove it";
+
+impl TryFrom<String> for SecretSource {
+    type Error = SecretSourceError;
+
+    fn try_from(text: String) -> Result<Self, SecretSourceError> {
+        Self::parse(&text, Path::new(""))
+    }
+}
+
 impl SecretSource {
     /// Reads `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
     ///
@@ -123,6 +146,16 @@ impl SecretSource {
         } else {
             Self::Literal(Secret::new(text))
         })
+    }
+
+    /// Returns the error of a text that cannot be a secret, or the key of an endpoint.
+    pub(crate) fn error(text: &str, is_key: bool) -> Option<String> {
+        match Self::parse(text, Path::new("")) {
+            Err(misspelled) => Some(misspelled.to_string()),
+            Ok(source) if is_key && source.is_no_digest() => Some(NO_DIGEST.to_owned()),
+            Ok(source) if source.is_blank() => Some(BLANK.to_owned()),
+            Ok(_) => None,
+        }
     }
 
     /// Returns the right spelling of a text that almost names a source.
@@ -152,7 +185,7 @@ impl SecretSource {
     }
 
     /// Returns `true` if it can only ever give nothing: an empty key would open every endpoint.
-    pub(super) fn is_blank(&self) -> bool {
+    fn is_blank(&self) -> bool {
         match self {
             Self::Literal(secret) => secret.is_empty(),
             Self::Env(name) => name.is_empty(),
@@ -161,7 +194,7 @@ impl SecretSource {
     }
 
     /// Returns `true` if it says that it is a digest and is none.
-    pub(super) fn is_no_digest(&self) -> bool {
+    fn is_no_digest(&self) -> bool {
         let Self::Literal(secret) = self else { return false };
         let digits = secret.expose().strip_prefix(HASHED);
         digits.is_some_and(|digits| unhex(digits).is_none_or(|bytes| bytes.len() != 32))

@@ -1,183 +1,205 @@
-//! The settings, typed and checked.
+//! The settings, declared once: a field is read, checked, described and shown by what is written at it.
+//!
+//! Its type and `range`, `length` or `regex` determine which values are valid, its comment is its text in the reference.
+//! `extend` adds keywords of JSON Schema (`default`, `examples`, and `format`, which `check.rs` checks) and our own:
+//! `x-form`, the form in words; `x-default`, the default in words; `x-word`, a value of a secret that is shown;
+//! `x-restart`, set if a change takes effect at the next start, which is inherited from the section. A field that has no
+//! default and is not an `Option` is required.
 
+use crate::forms::{WebUrl, hosts, lower};
 use crate::grants::Grants;
 use crate::mcp::{Interceptor, McpServer, ResourceServer};
+use crate::model::{ModelSettings, PluginSettings};
 use crate::network::Network;
 use crate::origin::Origin;
-use crate::provider::ProviderSettings;
-use crate::reference::Values;
-use crate::secret::{Secret, SecretSource};
+use crate::provider::{Breaker, ProviderSettings};
+use crate::schema;
+use crate::secret::SecretSource;
+use crate::store::StoreSettings;
+use crate::tree::Setting;
 use indexmap::IndexMap;
-use std::collections::{BTreeMap, BTreeSet};
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_json::Json;
 
 /// All settings of a host. Paths in it are whole: relative ones were relative to the project.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Config {
     /// The project folder.
+    #[serde(skip)]
     pub project: PathBuf,
-    /// `[server]`
+    /// The address for clients, their keys and limits.
+    #[schemars(extend("x-restart" = true))]
     pub server: Server,
-    /// `[admin]`
+    /// Access to the admin page and to all routes that change something.
+    #[schemars(extend("x-restart" = true))]
     pub admin: AdminSettings,
-    /// `[folders]`
+    /// The folders of scripts, relative to the project.
+    #[schemars(extend("x-restart" = true))]
     pub folders: FolderSettings,
-    /// `[store]`
+    /// The store of valves, switches, grants, histories and conversations.
+    #[schemars(extend("x-restart" = true))]
     pub store: StoreSettings,
-    /// `[breaker]`
+    /// The circuit breaker of plugins: a plugin that fails repeatedly is not called for a while.
+    #[serde(with = "Breaker")]
     pub breaker: BreakerSettings,
-    /// `[limits] time_scale`; the factor on the limits of processor time.
-    pub time_scale: f64,
-    /// `[trace]`
+    /// The limits of scripts.
+    pub limits: ScriptLimits,
+    /// The stored traces of finished requests.
     pub trace: TraceSettings,
-    /// `[otlp]`; None where nobody collects traces.
-    pub otlp: Option<OtlpSettings>,
-    /// `[[providers]]`; the demo where there are none.
+    /// The export of finished requests as OpenTelemetry traces over HTTP. Needs the feature `otlp`, which is on by
+    /// default.
+    #[schemars(extend("x-restart" = true))]
+    pub otlp: OtlpSettings,
+    /// Services with models. Without providers and models, there is the provider `demo`: offline and deterministic.
     pub providers: Vec<ProviderSettings>,
-    /// `[[models]]`; the demo where there are neither these nor providers.
+    /// Models with your own names and settings.
     pub models: Vec<ModelSettings>,
-    /// `[embeddings] model`: embeds texts of scripts that name no model, and memories.
-    pub embedding_model: Option<String>,
-    /// `[[mcp]]`; other servers whose tools are offered.
-    pub mcp: Vec<McpServer>,
-    /// `[oauth]`; None where `/mcp` takes the host's own keys alone.
+    /// The vectors of texts that scripts embed and of memories.
+    pub embeddings: EmbeddingSettings,
+    /// The authorization servers whose access tokens `/mcp` accepts in addition to the keys of `[server]`
+    /// ([MCP](mcp.md)).
+    #[schemars(extend("x-restart" = true))]
     pub oauth: Option<ResourceServer>,
-    /// `[filters.ID]`
+    /// Other MCP servers. Their tools are offered to models and clients through the same filters ([MCP](mcp.md)).
+    pub mcp: Vec<McpServer>,
+    /// Settings of one filter.
+    #[schemars(with = "BTreeMap<String, PluginSettings>")]
     pub filters: IndexMap<String, PluginSettings>,
-    /// `[tools.ID]`
+    /// Settings of one tool file.
+    #[schemars(with = "BTreeMap<String, PluginSettings>")]
     pub tools: IndexMap<String, PluginSettings>,
-    /// `[actions.ID]`
+    /// Settings of one action file.
+    #[schemars(with = "BTreeMap<String, PluginSettings>")]
     pub actions: IndexMap<String, PluginSettings>,
-    /// `[interceptors.ID]`; filters that other hosts may call.
+    /// A filter that other hosts can call at `/mcp`, with an experimental extension of MCP
+    /// ([MCP](mcp.md#filters-for-other-hosts)). By default no filter can be called.
+    #[schemars(with = "BTreeMap<String, Interceptor>", extend("x-restart" = true))]
     pub interceptors: IndexMap<String, Interceptor>,
-    /// `[grants.ID]`
+    /// Access of a plugin or native tool, in addition to grants by `valvehouse grant`.
+    #[schemars(with = "BTreeMap<String, Grants>")]
     pub grants: IndexMap<String, Grants>,
-    pub(super) origins: BTreeMap<String, Origin>,
-    pub(super) values: Values,
-}
-
-impl Config {
-    /// Returns `true` if the settings say that an Open WebUI calls the filters of this host one by one; by default one
-    /// may, and few do.
-    pub fn is_pipelines_server(&self) -> bool {
-        self.server.pipelines && self.origin("server.pipelines") != Origin::Default
-    }
-
-    /// The origin of a setting, by its dotted key: `server.listen`, `providers.openai.base_url`.
-    pub fn origin(&self, key: &str) -> Origin {
-        self.origins.get(key).cloned().unwrap_or_default()
-    }
-
-    /// Returns the keys of other settings that a host that was opened with these applies only after a restart.
-    pub fn waiting(&self, other: &Self) -> Vec<&'static str> {
-        let (now, next) = (&self.server, &other.server);
-        let keys = [
-            ("server.listen", now.listen != next.listen),
-            ("server.keys", now.keys != next.keys),
-            ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
-            ("server.trust_body_user", now.trust_body_user != next.trust_body_user),
-            ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
-            ("server.pipelines", now.pipelines != next.pipelines),
-            ("server.render_events", now.render_events != next.render_events),
-            ("server.client_variables", now.client_variables != next.client_variables),
-            ("server.request_headers", now.request_headers != next.request_headers),
-            ("server.response_headers", now.response_headers != next.response_headers),
-            ("server.max_body_mb", now.max_body_mb != next.max_body_mb),
-            ("server.max_memory_mb", now.max_memory_mb != next.max_memory_mb),
-            ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
-            ("server.max_sockets", now.max_sockets != next.max_sockets),
-            ("server.max_sockets_each", now.max_sockets_each != next.max_sockets_each),
-            ("server.max_stored_mb_each", now.max_stored_mb_each != next.max_stored_mb_each),
-            ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
-            ("server.body_timeout_ms", now.body_timeout_ms != next.body_timeout_ms),
-            ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
-            ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
-            ("oauth", self.oauth != other.oauth),
-            ("interceptors", self.interceptors != other.interceptors),
-            ("server.hosts", now.hosts != next.hosts),
-            ("server.origins", now.origins != next.origins),
-            ("admin.key", self.admin != other.admin),
-            ("folders.filters", self.folders.filters != other.folders.filters),
-            ("folders.tools", self.folders.tools != other.folders.tools),
-            ("folders.actions", self.folders.actions != other.folders.actions),
-            ("folders.source", self.folders.source != other.folders.source),
-            ("folders.public_key", self.folders.public_key != other.folders.public_key),
-            ("folders.strict", self.folders.strict != other.folders.strict),
-            ("store.url", self.store.address != other.store.address),
-            ("store.key", self.store.key != other.store.key),
-            ("store.listen_url", self.store.listen_url != other.store.listen_url),
-            ("store.migrate_url", self.store.migrate_url != other.store.migrate_url),
-            ("store.migrate", self.store.migrate != other.store.migrate),
-            ("store.snapshot", self.store.snapshot != other.store.snapshot),
-            ("store.connect_ms", self.store.connect_ms != other.store.connect_ms),
-            ("trace.turns", self.trace.turns != other.trace.turns),
-            ("[otlp]", self.otlp != other.otlp),
-        ];
-        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
-    }
+    /// The settings as they were read, each with its origin.
+    #[serde(skip)]
+    pub(crate) tree: Setting,
 }
 
 /// The server that clients connect to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Server {
-    /// The address to listen on.
+    /// The listen address; port 0 selects a free port. Other machines are rejected unless keys are configured.
+    #[schemars(extend("x-form" = "an address and a port", "default" = "127.0.0.1:9099", "examples" = ["0.0.0.0:9099"]))]
     pub listen: Listen,
-    /// The keys of users; with none, only this machine may ask.
+    /// The keys of clients; without any, only this machine is served. A key is a text, or a table with its user.
+    #[schemars(extend("x-form" = "list of keys", "default" = [], "examples" = [["env:CHAT_KEY", {"key": "file:ann.key", "user": {"id": "ann", "role": "user"}}]]))]
     pub keys: Vec<InferenceKey>,
-    /// Trusts `X-OpenWebUI-User-…` headers.
-    pub trust_user_headers: bool,
-    /// Lets bodies of requests name the user where the key has none; otherwise only those with the operators' key do.
-    pub trust_body_user: bool,
-    /// Proxies that say truly where a request comes from.
-    pub trusted_proxies: Vec<Network>,
-    /// Offers filters to an Open WebUI that uses this host as its pipelines server.
-    pub pipelines: bool,
-    /// The variables that requests may set; others of theirs are under `client`.
-    pub client_variables: Vec<String>,
-    /// The kinds of events that become text of the answer for clients that take no events.
-    pub render_events: Vec<String>,
-    /// The headers of a client that reach the service; one that ends in `*` stands for all that begin so.
-    pub request_headers: Vec<String>,
-    /// The headers of a service that reach its client, likewise.
-    pub response_headers: Vec<String>,
-    /// The largest request, in megabytes.
-    pub max_body_mb: u64,
-    /// The most memory of the bodies and answers of all running requests, in megabytes; 0 for half of what there is.
-    pub max_memory_mb: u64,
-    /// The longest text that a script may read or build, in megabytes.
-    pub max_text_mb: u64,
-    /// The maximum number of open WebSockets of all clients.
-    pub max_sockets: usize,
-    /// The maximum number of open WebSockets of one client.
-    pub max_sockets_each: usize,
-    /// The maximum size of the stored responses and conversations of one client, in megabytes.
-    pub max_stored_mb_each: u64,
-    /// After so many milliseconds of silence a stream says that it is still there; 0: never.
-    pub keep_alive_ms: u64,
-    /// The milliseconds for which a body or message may arrive slower than 1 KiB per second; 0: no limit.
-    pub body_timeout_ms: u64,
-    /// Other names than the listen address and this machine's own under which clients find us; with none, any
-    /// name where there are keys.
-    pub hosts: Vec<String>,
-    /// The sites whose pages may use the inference endpoints: `https://chat.example.com`.
-    pub origins: Vec<String>,
-    /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
-    /// the host. With none there is no such endpoint.
+    /// The tools, prompts and resources that MCP clients see at `/mcp`; `*` is all except the host's own restricted
+    /// tools (`file_…`, `shell_exec`), which must be named. An empty list closes the endpoint.
+    #[schemars(extend("x-form" = "names, scripts and `tag:x`", "default" = ["*"], "examples" = [["calculator", "tag:reading"]]))]
     pub mcp_tools: Vec<String>,
-    /// Lists `find_tools` at `/mcp` instead of all tools that a client may use.
+    /// List `find_tools` and `run_script` at `/mcp` instead of all visible tools; clients can still call all of
+    /// them ([MCP](mcp.md#many-tools-in-few-tokens)).
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub mcp_tool_search: bool,
-    /// The most requests to models per minute of each key or, without keys, of each address; 0 disables the limit.
+    /// Trust the `X-OpenWebUI-User-…` headers of clients with a key without a user.
+    #[schemars(extend("default" = false, "examples" = [true]))]
+    pub trust_user_headers: bool,
+    /// Let the body of a request name its user (`user`) if its key has none. With `true`, any client with such a
+    /// key can name any user, and scripts then see that user's `kv::user` entries and user valves. The role of a
+    /// user (`__user__.role`) is only taken from the body if the host has no keys or the request has the operators'
+    /// key. With `false`, only requests with the operators' key can, such as those of an Open WebUI that uses this
+    /// host as its pipelines server; in others `__user__` has no `id`. Memories, conversations and vectors of users
+    /// need a verified user either way.
+    #[schemars(extend("default" = true, "examples" = [false]))]
+    pub trust_body_user: bool,
+    /// Proxies in front of this host, whose `X-Forwarded-For` or `Forwarded` header is trusted for the client's
+    /// address.
+    #[schemars(extend("x-form" = "list of addresses and networks", "default" = [], "examples" = [["127.0.0.1", "10.0.0.0/8"]]))]
+    pub trusted_proxies: Vec<Network>,
+    /// Include filters in lists of models, so that Open WebUI treats this host as a pipelines server.
+    #[schemars(extend("default" = true, "examples" = [false]))]
+    pub pipelines: bool,
+    /// The variables that requests can set with `metadata.variables`. Their other variables are under
+    /// `ctx.context.client`. Requests cannot change variables that are set by `variables` of a model or of a key's
+    /// `user`.
+    #[schemars(extend("x-form" = "names", "default" = [], "examples" = [["locale"]]))]
+    pub client_variables: Vec<String>,
+    /// The events of plugins that become text of the answer for clients that take no events
+    /// ([clients](clients.md#events-of-plugins)).
+    #[schemars(extend("items" = {"type": "string", "enum": ["message", "replace", "status", "files", "citation"]}, "default" = [], "examples" = [["message", "status", "citation"]]))]
+    pub render_events: Vec<String>,
+    /// The client headers that are passed to the model's service; `x-mine-*` matches a prefix. Headers that begin
+    /// with `openai-` are not sent to services with Anthropic's API, and those with `anthropic-` only to such
+    /// services.
+    #[serde(deserialize_with = "lower")]
+    #[schemars(extend("items" = {"type": "string", "format": "header", "pattern": r"^[A-Za-z0-9._-]+\*?$"}, "x-form" = "names of headers", "default" = ["openai-organization", "openai-project", "openai-beta", "idempotency-key", "http-referer", "x-title", "traceparent", "tracestate", "anthropic-beta", "anthropic-version"], "examples" = [["traceparent", "x-team-*"]]))]
+    pub request_headers: Vec<String>,
+    /// The headers of a service's response that are passed to the client.
+    #[serde(deserialize_with = "lower")]
+    #[schemars(extend("items" = {"type": "string", "format": "header", "pattern": r"^[A-Za-z0-9._-]+\*?$"}, "x-form" = "names of headers", "default" = ["x-request-id", "request-id", "x-ratelimit-*", "anthropic-ratelimit-*", "retry-after", "openai-processing-ms"], "examples" = [["x-request-id"]]))]
+    pub response_headers: Vec<String>,
+    /// The maximum size of a request, in megabytes.
+    #[schemars(range(min = 1, max = 4096), extend("default" = 32, "examples" = [64]))]
+    pub max_body_mb: u64,
+    /// The maximum memory of the bodies and answers of all running requests together, in megabytes; 0 is half of
+    /// the memory of the machine or its container. Bodies and complete responses of services of more than 16 KiB
+    /// count twice, the values of bodies 128 bytes each, collected streams of more than 64 KiB four times their
+    /// size, and stored conversations that a request continues twice. Requests that exceed it are rejected with
+    /// 503; requests that hold up to 512 KiB may exceed it by a quarter, so that small ones are answered beside
+    /// large ones.
+    #[schemars(range(min = 0, max = 1_048_576), extend("default" = 0, "examples" = [4096]))]
+    pub max_memory_mb: u64,
+    /// The maximum length of a text that a script reads or builds, in megabytes. A request with a longer text is
+    /// rejected with 413 when a script reads the text.
+    #[schemars(range(min = 1, max = 64), extend("default" = 4, "examples" = [16]))]
+    pub max_text_mb: u64,
+    /// The interval of keep-alive comments in an idle stream; 0 disables them.
+    #[schemars(range(min = 0, max = 3_600_000), extend("default" = 15_000, "examples" = [5000]))]
+    pub keep_alive_ms: u64,
+    /// The maximum time for which the host waits for the body of a request or the rest of a WebSocket message; 0
+    /// disables it. Each KiB that arrives extends it by a second, up to this time again, so that slow clients with
+    /// at least 1 KiB per second finish. Others receive 408, and their connection is closed.
+    #[schemars(range(min = 0, max = 3_600_000), extend("default" = 60_000, "examples" = [20_000]))]
+    pub body_timeout_ms: u64,
+    /// Accepted host names besides the listen address and the names of loopback (`localhost`, `127.0.0.1`,
+    /// `[::1]`). If empty, all names are accepted when keys are configured.
+    #[serde(deserialize_with = "hosts")]
+    #[schemars(extend("items" = {"type": "string", "format": "host"}, "x-form" = "host names without scheme and port", "default" = [], "examples" = [["chat.example.com"]]))]
+    pub hosts: Vec<String>,
+    /// The sites whose pages can use the inference endpoints from a browser.
+    #[serde(deserialize_with = "lower")]
+    #[schemars(extend("items" = {"type": "string", "pattern": r"^[^/]+://[^/* ,]+$"}, "x-form" = "origins without a path", "default" = [], "examples" = [["https://chat.example.com"]]))]
+    pub origins: Vec<String>,
+    /// The maximum number of open WebSockets of all clients together. More are rejected with 503.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1000, "examples" = [200]))]
+    pub max_sockets: usize,
+    /// The maximum number of open WebSockets for each key or, without keys, each address. More are rejected with
+    /// 429.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 100, "examples" = [20]))]
+    pub max_sockets_each: usize,
+    /// The maximum size of the stored responses and conversations of each key or, without keys, of all clients
+    /// together, in megabytes. What exceeds it is rejected with 413, or answered with `store: false` if nothing
+    /// asked for it to be stored.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1024, "examples" = [64]))]
+    pub max_stored_mb_each: u64,
+    /// The maximum number of model requests per minute for each key or, without keys, each address; 0 disables the
+    /// limit. Hosts on one Postgres database share it.
+    #[schemars(range(min = 0, max = 1_000_000), extend("default" = 0, "examples" = [60], "x-restart" = false))]
     pub requests_per_minute: u32,
 }
 
 /// The address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("format" = "address"))]
 pub struct Listen {
     /// A name or address, without brackets.
     pub host: String,
@@ -209,63 +231,84 @@ impl fmt::Display for Listen {
     }
 }
 
+impl TryFrom<String> for Listen {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let parts = || {
+            let (host, port) = text.trim().rsplit_once(':')?;
+            let host = match host.strip_prefix('[') {
+                Some(inner) => inner.strip_suffix(']')?,
+                None if host.contains(':') => return None,
+                None => host,
+            };
+            let is_plain = !host.is_empty() && !host.contains(['/', ' ', '@']);
+            is_plain.then_some(Self { host: host.to_owned(), port: port.parse().ok()? })
+        };
+        parts().ok_or("expected an address and a port")
+    }
+}
+
 /// A key that opens the inference endpoints.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[schemars(transform = or_key)]
 pub struct InferenceKey {
-    /// The key.
+    /// The key itself, `env:NAME`, `file:PATH`, or its digest `sha256:…`.
+    #[schemars(extend("format" = "key", "examples" = ["env:ANNS_KEY"]))]
     pub key: SecretSource,
-    /// The user: an object with at least `id`.
+    /// The user of the key. Scripts see it as `__user__`; requests cannot override it. Its `variables`, a table,
+    /// are context variables that requests cannot change.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    #[schemars(extend("format" = "user", "x-form" = "table with an `id`", "examples" = [{"id": "ann", "name": "Ann", "role": "admin"}]))]
     pub user: Option<Json>,
-    /// The tools that its holder sees at `/mcp`, where they are others than those of `mcp_tools`.
+    /// The tools, prompts and resources that are visible with this key at `/mcp`.
+    #[schemars(extend("x-form" = "names, scripts and `tag:x`", "x-default" = "*those of `server.mcp_tools`*", "examples" = [["tag:reading"]]))]
     pub mcp_tools: Option<Vec<String>>,
 }
 
+/// A text stands for a table with this key alone.
+fn or_key(schema: &mut Schema) {
+    let table = std::mem::take(schema);
+    let text = schemars::json_schema!({"type": "string", "format": "key"});
+    *schema = schemars::json_schema!({"anyOf": [text, table], "x-short": "key"});
+}
+
 /// The access of operators.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct AdminSettings {
-    /// Their key; without one, only this machine and our own page.
+    /// The operators' key; without one, only this machine and the admin page have access.
+    #[schemars(extend("format" = "key", "examples" = ["env:VALVEHOUSE_ADMIN_KEY"]))]
     pub key: Option<SecretSource>,
 }
 
-/// The records of requests that ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceSettings {
-    /// Of how many.
-    pub turns: usize,
-    /// The plugins whose values are kept as well, by id.
-    pub contents: Vec<String>,
-}
-
-/// The collector to which requests that ended are sent, as OpenTelemetry's collectors take them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtlpSettings {
-    /// The collector's address, without `/v1/traces`.
-    pub endpoint: Url,
-    /// Headers of every batch; they may be keys.
-    pub headers: Vec<(String, SecretSource)>,
-    /// The name of this host there.
-    pub service: String,
-}
-
 /// The folders of scripts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct FolderSettings {
-    /// The filters.
+    /// The folder of filters.
+    #[schemars(length(min = 1), extend("format" = "path", "x-form" = "folder", "default" = "filters", "examples" = ["plugins/filters"]))]
     pub filters: PathBuf,
-    /// The tools.
+    /// The folder of tools.
+    #[schemars(length(min = 1), extend("format" = "path", "x-form" = "folder", "default" = "tools", "examples" = ["plugins/tools"]))]
     pub tools: PathBuf,
-    /// The actions.
+    /// The folder of actions.
+    #[schemars(length(min = 1), extend("format" = "path", "x-form" = "folder", "default" = "actions", "examples" = ["plugins/actions"]))]
     pub actions: PathBuf,
-    /// The place that hosts load scripts from.
+    /// The source of scripts: these folders, or the store, to which `valvehouse apply` uploads them.
+    #[schemars(extend("default" = "folder", "examples" = ["store"]))]
     pub source: ScriptSource,
-    /// The key of minisign that scripts in the store have to be signed with.
+    /// The public key for scripts in the store; scripts without a valid signature are rejected.
+    #[schemars(regex(pattern = r"^\s*RW.{54}\s*$"))]
+    #[schemars(extend("x-form" = "the line of a minisign .pub file that begins with RW", "examples" = ["RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"]))]
     pub public_key: Option<String>,
-    /// Set if a script with warnings of `check` is not loaded.
+    /// Treat the warnings of `valvehouse check` as errors: a script with warnings is not loaded, and its last good
+    /// version keeps running. `serve --strict` sets it.
+    #[schemars(extend("default" = false, "examples" = [true]))]
     pub strict: bool,
 }
 
 /// The place that hosts load scripts from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ScriptSource {
     /// The folders on disk, which are followed.
     #[default]
@@ -274,207 +317,68 @@ pub enum ScriptSource {
     Store,
 }
 
-impl ScriptSource {
-    /// Returns the form in which it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Folder => "folder",
-            Self::Store => "store",
-        }
-    }
+/// The limits of scripts.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+pub struct ScriptLimits {
+    /// The factor on the [CPU time of scripts](sandbox.md#budgets), for a machine that is so slow that ordinary
+    /// scripts exceed it. A plugin's own `budget.ms` is not multiplied.
+    #[schemars(range(min = 0.01, max = 100.0), extend("default" = 1.0, "examples" = [3.0]))]
+    pub time_scale: f64,
 }
 
-/// The place of the state, and the key that keeps it from others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// The address.
-    pub address: StoreAddress,
-    /// The key that seals what people set; none: one in a file beside the store, made with it.
-    pub key: Option<SecretSource>,
-    /// The URL of the connection that listens for changes, where it is another one than the address: past a pooler.
-    pub listen_url: Option<Secret>,
-    /// The URL with which the schema is migrated, where it is another one than the address: of the tables' owner.
-    pub migrate_url: Option<Secret>,
-    /// The one that migrates the schema.
-    pub migrate: SchemaMigration,
-    /// The file that a host starts from while a shared store is away; none: it does not start then.
-    pub snapshot: Option<PathBuf>,
-    /// The time that a database on a server has to answer in before it counts as away, in milliseconds.
-    pub connect_ms: u64,
+/// The records of requests that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct TraceSettings {
+    /// The number of requests.
+    #[schemars(range(min = 0, max = 10_000), extend("default" = 100, "examples" = [1000], "x-restart" = true))]
+    pub turns: usize,
+    /// The plugins whose values are stored in addition to names and numbers.
+    #[schemars(extend("x-form" = "list of ids", "default" = [], "examples" = [["redact"]]))]
+    pub contents: Vec<String>,
 }
 
-impl StoreSettings {
-    /// The time that a database has to answer in, unless the settings say otherwise.
-    pub const CONNECT_MS: u64 = 3_000;
-
-    /// The settings of a store at an address, without a snapshot and with all else as it usually is.
-    pub fn at(address: StoreAddress, key: Option<SecretSource>) -> Self {
-        Self {
-            address,
-            key,
-            listen_url: None,
-            migrate_url: None,
-            migrate: SchemaMigration::default(),
-            snapshot: None,
-            connect_ms: Self::CONNECT_MS,
-        }
-    }
+/// The collector to which requests that ended are sent, as OpenTelemetry's collectors take them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct OtlpSettings {
+    /// The collector's address; `/v1/traces` is appended. Without it, nothing is sent.
+    #[schemars(with = "Option<WebUrl>", extend("format" = "uri-or-empty", "examples" = ["http://127.0.0.1:4318"]))]
+    pub endpoint: Option<Url>,
+    /// Additional headers of each batch.
+    #[schemars(with = "BTreeMap<String, SecretSource>", extend("default" = {}, "examples" = [{"authorization": "env:COLLECTOR_TOKEN"}]))]
+    pub headers: IndexMap<String, SecretSource>,
+    /// The name of this host (`service.name`).
+    #[schemars(extend("default" = "valvehouse", "examples" = ["gateway"]))]
+    pub service: String,
 }
 
-/// The one that migrates the schema of a shared store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SchemaMigration {
-    /// The first host that needs it.
-    #[default]
-    Auto,
-    /// `valvehouse migrate`: hosts wait for it.
-    Wait,
+/// The model that embeds texts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct EmbeddingSettings {
+    /// The model whose provider serves `/v1/embeddings`. Without it, the host computes vectors that compare words,
+    /// not meanings. Memories are embedded again when it changes.
+    #[schemars(extend("x-form" = "name of a model", "examples" = ["text-embedding-3-small"]))]
+    pub model: Option<String>,
 }
 
-impl SchemaMigration {
-    /// Returns the form in which it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Wait => "wait",
-        }
-    }
+/// Returns the schema of all settings.
+pub(crate) fn root() -> &'static Value {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+        let mut schema = schema::of::<Config>();
+        schema["title"] = "valvehouse.toml".into();
+        schema
+    });
+    &SCHEMA
 }
 
-/// The error of a store's URL, which is not part of its text because it may contain a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreAddressError {
-    /// The URL of an SQLite store names no file.
-    #[error("must name a file, such as \"sqlite://.valvehouse/state.db\"")]
-    File,
-    /// The scheme is not supported.
-    #[error("must begin with sqlite:// or postgres://")]
-    Scheme,
-}
-
-/// The place of the state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreAddress {
-    /// In this file.
-    Sqlite(PathBuf),
-    /// At this URL, which may hold a password.
-    Postgres(Secret),
-}
-
-impl StoreAddress {
-    /// Reads a URL: `sqlite://FILE`, relative to the project, or `postgres://…`.
-    ///
-    /// # Errors
-    /// Returns the form that the URL must have, without the URL, which may contain a password.
-    pub fn parse(url: &str, project: &Path) -> Result<Self, StoreAddressError> {
-        match url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
-            Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
-                Ok(Self::Sqlite(project.join(file)))
-            }
-            Some(_) => Err(StoreAddressError::File),
-            None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-                Ok(Self::Postgres(Secret::new(url)))
-            }
-            None => Err(StoreAddressError::Scheme),
-        }
+impl Config {
+    /// Returns `true` if the settings say that an Open WebUI calls the filters of this host one by one; by default one
+    /// may, and few do.
+    pub fn is_pipelines_server(&self) -> bool {
+        self.server.pipelines && self.origin("server.pipelines") != Origin::Default
     }
 
-    /// Returns `true` if opening the store would create it: its file does not exist.
-    pub fn is_new(&self) -> bool {
-        let Self::Sqlite(file) = self else { return false };
-        // An inaccessible path is not new: opening it returns the error.
-        file.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    /// The origin of a setting, by its dotted key: `server.listen`, `providers.openai.base_url`.
+    pub fn origin(&self, key: &str) -> Origin {
+        Setting::origin(self.tree.find(key))
     }
-}
-
-/// A model under a name of our own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelSettings {
-    /// The name for clients.
-    pub name: String,
-    /// The provider that has it.
-    pub provider: String,
-    /// The provider's name for it.
-    pub model: String,
-    /// The models that answer where it cannot, in order: other models, or `provider/model`.
-    pub fallbacks: Vec<String>,
-    /// The instructions before each conversation.
-    pub system_prompt: Option<String>,
-    /// Filters it uses beside the global ones.
-    pub filters: Vec<String>,
-    /// Global filters it does not use; guards always run.
-    pub without: Vec<String>,
-    /// The tools it is offered: names, or `tag:NAME`.
-    pub tools: Vec<String>,
-    /// Actions with `global: false` that its answers have.
-    pub actions: Vec<String>,
-    /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
-    pub tool_search: bool,
-    /// The most model calls of one turn.
-    pub max_tool_iterations: usize,
-    /// Stores conversations that have a chat id.
-    pub memory: bool,
-    /// Checks complete answers against the `response_format` of their requests.
-    pub check_response_format: bool,
-    /// The description for people and scripts.
-    pub description: Option<String>,
-    /// The abilities of the model, in words of the operator: `vision`, `tools`.
-    pub abilities: Vec<String>,
-    /// The most tokens of a request and its answer.
-    pub context_length: Option<u64>,
-    /// The price of a million tokens by their kind, in a currency of the operator: an object of numbers.
-    pub price: Json,
-    /// Variables of its turns, which no request can change: an object.
-    pub variables: Json,
-    /// Middleware that goes well together, by its name.
-    pub preset: Option<String>,
-    /// Middleware by name, each with its options, unchecked: an object of objects.
-    pub middleware: Json,
-}
-
-/// The settings of one plugin.
-#[derive(Clone)]
-pub struct PluginSettings {
-    /// Set if the plugin runs, unless an operator switched it off.
-    pub enabled: bool,
-    /// Values of its valves, unchecked: only the script declares them.
-    pub valves: Json,
-    /// The names of the values that are text of the environment or the command line, which has no types.
-    pub untyped_valves: BTreeSet<String>,
-    /// Limits other than the usual ones.
-    pub budget: BudgetSettings,
-}
-
-impl Default for PluginSettings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            valves: Json::object(),
-            untyped_valves: BTreeSet::new(),
-            budget: BudgetSettings::default(),
-        }
-    }
-}
-
-impl fmt::Debug for PluginSettings {
-    /// Only the valves' names: values may be secrets, which only the script declares.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PluginSettings")
-            .field("enabled", &self.enabled)
-            .field("valves", &self.valves.keys())
-            .field("budget", &self.budget)
-            .finish()
-    }
-}
-
-/// Limits of a plugin's calls, where they are not the usual ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BudgetSettings {
-    /// Own running time, in milliseconds.
-    pub ms: Option<u64>,
-    /// Operations of the interpreter.
-    pub operations: Option<u64>,
-    /// Memory, in megabytes.
-    pub memory_mb: Option<u64>,
 }

@@ -2,6 +2,7 @@
 
 use crate::origin::Origin;
 use indexmap::IndexMap;
+use std::fmt;
 use toml::Spanned;
 use toml::de::{self, DeTable, DeValue};
 use valvehouse_json::{Json, Number, ParseError};
@@ -10,9 +11,22 @@ pub(super) type Table = IndexMap<String, Setting>;
 
 /// A value and where it came from. In a table that is the place of its key.
 #[derive(Clone)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     pub(super) node: Node,
     pub(super) origin: Origin,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self::new(Node::Table(Table::new()), &Origin::Default)
+    }
+}
+
+impl fmt::Debug for Setting {
+    /// Values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.node.kind(), self.origin)
+    }
 }
 
 #[derive(Clone)]
@@ -24,9 +38,6 @@ pub(super) enum Node {
     List(Vec<Setting>),
     Table(Table),
 }
-
-/// Tables that are written `[[…]]`; in the environment their entries go by `name`.
-const LISTS: [&str; 2] = ["providers", "models"];
 
 impl Node {
     /// The kind of value, in the words of an error message.
@@ -50,6 +61,11 @@ impl Node {
             _ => None,
         }
     }
+}
+
+/// Returns the dotted key of a name in a table.
+pub(super) fn joined(place: &str, key: &str) -> String {
+    if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
 }
 
 impl Setting {
@@ -76,6 +92,69 @@ impl Setting {
             ),
         };
         Self::new(node, origin)
+    }
+
+    /// Returns the setting in this one with a dotted key; entries of lists go by name. Names may have dots.
+    pub(super) fn find(&self, key: &str) -> Option<&Self> {
+        match &self.node {
+            Node::Table(table) => table.iter().find_map(|(name, inner)| inner.below(name, key)),
+            // Of two with one name, the second that somebody set.
+            Node::List(items) => {
+                let mut found = items.iter().rev().filter_map(|item| item.below(item.name()?, key));
+                found.clone().find(|one| one.origin != Origin::Default).or_else(|| found.next())
+            }
+            _ => None,
+        }
+    }
+
+    fn below(&self, name: &str, key: &str) -> Option<&Self> {
+        match key.strip_prefix(name)? {
+            "" => Some(self),
+            rest => self.find(rest.strip_prefix('.')?),
+        }
+    }
+
+    /// Returns the setting of a table with this name.
+    pub(super) fn get(&self, name: &str) -> Option<&Self> {
+        match &self.node {
+            Node::Table(table) => table.get(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the origin of a setting; that of defaults where it is not there.
+    pub(super) fn origin(of: Option<&Self>) -> Origin {
+        of.map(|setting| setting.origin.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the name that an entry of a list has.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.get("name")?.as_text()
+    }
+
+    /// Returns the place of an entry of a list: by its name, otherwise by its number.
+    pub(super) fn place(&self, list: &str, index: usize) -> String {
+        self.name().map_or_else(|| format!("{list}[{index}]"), |name| format!("{list}.{name}"))
+    }
+
+    /// Returns a value that is true or false, or a word for it where text says nothing of its type.
+    pub(super) fn truth(&self) -> Option<bool> {
+        match &self.node {
+            Node::Truth(value) => Some(*value),
+            Node::Text(text) if self.origin.is_untyped() => match text.trim().to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => Some(true),
+                "false" | "no" | "off" | "0" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     pub(super) fn to_json(&self) -> Json {
@@ -109,30 +188,52 @@ impl Setting {
     }
 }
 
-/// Sets the setting at a path to a text. JSON of an object sets the keys in it, and leaves the other keys of the
-/// table unchanged. Returns an error with the reason if the path does not lead to a setting.
-pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Origin) -> Result<(), String> {
-    let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
-        return Err("does not name a setting".to_owned());
-    };
-    let key = known_key(table, key);
-    if rest.is_empty() {
-        let given = Setting::new(Node::Text(text.to_owned()), origin);
-        match table.get_mut(&key) {
-            Some(setting) => merge(setting, given),
-            None => _ = table.insert(key, given),
+/// A text of the environment or the command line.
+pub(super) struct Overlay<'a> {
+    pub(super) text: &'a str,
+    pub(super) origin: &'a Origin,
+    /// Returns `true` for the key of tables that are written `[[…]]`: their entries go by `name`.
+    pub(super) is_list: fn(&str) -> bool,
+}
+
+impl Overlay<'_> {
+    /// Sets the setting at a path to the text. JSON of an object sets the keys in it, and leaves the other keys of the
+    /// table unchanged. Returns an error with the reason if the path does not lead to a setting.
+    pub(super) fn lay_over(&self, table: &mut Table, path: &[&str]) -> Result<(), String> {
+        let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
+            return Err("does not name a setting".to_owned());
+        };
+        let key = known_key(table, key);
+        if rest.is_empty() {
+            let given = Setting::new(Node::Text(self.text.to_owned()), self.origin);
+            match table.get_mut(&key) {
+                Some(setting) => merge(setting, given),
+                None => _ = table.insert(key, given),
+            }
+            return Ok(());
         }
-        return Ok(());
+        let empty = if (self.is_list)(&key) { Node::List(Vec::new()) } else { Node::Table(Table::new()) };
+        let inner = table.entry(key.clone()).or_insert_with(|| Setting::new(empty, self.origin));
+        *inner = std::mem::take(inner).opened();
+        match &mut inner.node {
+            Node::Table(inner) => self.lay_over(inner, rest),
+            Node::List(entries) => self.lay_over(self.entry(entries, rest[0])?, &rest[1..]),
+            node => Err(format!("needs {key} to be a table, and {key} is {}", node.kind())),
+        }
     }
-    let empty =
-        if LISTS.contains(&key.as_str()) { Node::List(Vec::new()) } else { Node::Table(Table::new()) };
-    let inner = table.entry(key.clone()).or_insert_with(|| Setting::new(empty, origin));
-    let opened = std::mem::replace(inner, Setting::new(Node::Truth(false), origin)).opened();
-    *inner = opened;
-    match &mut inner.node {
-        Node::Table(inner) => lay_over(inner, rest, text, origin),
-        Node::List(entries) => lay_over_entry(entries, rest, text, origin),
-        node => Err(format!("needs {key} to be a table, and {key} is {}", node.kind())),
+
+    /// Returns the entry of a list with a name, which is added if it is not there.
+    fn entry<'e>(&self, entries: &'e mut Vec<Setting>, name: &str) -> Result<&'e mut Table, String> {
+        let is_named = |entry: &Setting| entry.name().is_some_and(|other| is_same(other, name));
+        let position = entries.iter().position(is_named).unwrap_or_else(|| {
+            let named = Setting::new(Node::Text(name.to_owned()), self.origin);
+            entries.push(Setting::new(Node::Table(Table::from([("name".to_owned(), named)])), self.origin));
+            entries.len() - 1
+        });
+        match &mut entries[position].node {
+            Node::Table(table) => Ok(table),
+            _ => Err("does not name a setting".to_owned()),
+        }
     }
 }
 
@@ -149,30 +250,6 @@ fn merge(setting: &mut Setting, given: Setting) {
         }
     }
     setting.node = Node::Table(table);
-}
-
-fn lay_over_entry(
-    entries: &mut Vec<Setting>,
-    path: &[&str],
-    text: &str,
-    origin: &Origin,
-) -> Result<(), String> {
-    let [name, rest @ ..] = path else { return Err("does not name a setting".to_owned()) };
-    let is_named = |entry: &Setting| match &entry.node {
-        Node::Table(table) => {
-            matches!(table.get("name"), Some(Setting { node: Node::Text(other), .. }) if is_same(other, name))
-        }
-        _ => false,
-    };
-    let position = entries.iter().position(is_named).unwrap_or_else(|| {
-        let named = Setting::new(Node::Text((*name).to_owned()), origin);
-        entries.push(Setting::new(Node::Table(Table::from([("name".to_owned(), named)])), origin));
-        entries.len() - 1
-    });
-    match &mut entries[position].node {
-        Node::Table(table) => lay_over(table, rest, text, origin),
-        _ => Err("does not name a setting".to_owned()),
-    }
 }
 
 /// The key as the table spells it: environment variables have neither case nor `-`.

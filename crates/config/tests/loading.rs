@@ -201,6 +201,7 @@ fn every_setting_can_come_from_the_environment() {
         ("VALVEHOUSE__PROVIDERS__WORK__API_KEY", "env:WORK_KEY"),
         ("VALVEHOUSE__PROVIDERS__OPENAI__MODELS", "*"),
         ("VALVEHOUSE__MODELS__FAST__PROVIDER", "work"),
+        ("VALVEHOUSE__MCP__SHOP__URL", "https://shop.example.com/mcp"),
         ("VALVEHOUSE__MODELS__FAST__TOOLS", "one,tag:two"),
         ("VALVEHOUSE__FILTERS__TURN_LIMIT__VALVES__MAX_TURNS", "8"),
         ("VALVEHOUSE__FILTERS__OTHER__VALVES", r#"{"a": 1}"#),
@@ -215,6 +216,7 @@ fn every_setting_can_come_from_the_environment() {
     assert_eq!((config.providers[1].kind.name, &config.providers[1].models), ("openai", &ExposedModels::All));
     assert_eq!((config.models[0].name.as_str(), config.models[0].model.as_str()), ("fast", "fast"));
     assert_eq!(config.models[0].tools, ["one", "tag:two"]);
+    assert!(matches!(&config.mcp[0].transport, McpTransport::Http { url, .. } if url.path() == "/mcp"));
     assert_eq!(config.filters["turn_limit"].valves.to_string(), r#"{"max_turns":"8"}"#);
     assert_eq!(config.filters["other"].valves.to_string(), r#"{"a":1,"b":"2"}"#);
     assert_eq!(
@@ -255,6 +257,7 @@ fn the_environment_finds_names_whatever_their_case_and_hyphens() {
 
 #[test]
 fn every_invalid_setting_is_reported_with_place_and_help() {
+    let mut wrong = Vec::new();
     let one = "[[providers]]\nname='a'\nkind='vllm'\n";
     for (file, expected) in [
         (
@@ -330,7 +333,7 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\napikey = 'x'", "did you mean `api_key`?"),
         (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nmodels = 1",
-            "providers.a.models must be a list in brackets",
+            "providers.a.models must be `\"*\"` or list of names, not a whole number",
         ),
         (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\ntimeouts = { idle_ms = -1 }",
@@ -371,7 +374,30 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ("[filters.a]\nbudget = { mss = 1 }", "unknown setting filters.a.budget.mss; did you mean `ms`?"),
         ("[tools.a]\nbudget = { memory_mb = 0 }", "tools.a.budget.memory_mb must be a whole number"),
         ("[grants.a]\nhtpp = ['h']", "unknown setting grants.a.htpp; did you mean `http`?"),
-        ("[grants.a]\nhttp = 'h'", "grants.a.http must be a list in brackets"),
+        ("[grants.a]\nhttp = 'h'", "grants.a.http must be true, false or list of hosts, not text"),
+        (
+            "[oauth]\nauthorization_servers = ['https://h']\nresource = 'https://h/x/mcp'",
+            ":3:1: oauth.resource must be the public URL of this endpoint, which ends in `/mcp`, such as",
+        ),
+        (
+            "[oauth]\nauthorization_servers = []\nresource = 'https://h/mcp'",
+            "oauth.authorization_servers is empty",
+        ),
+        (
+            "[otlp]\nendpoint = 'collector'",
+            "otlp.endpoint must be an http or https URL, such as \"http://127.0.0.1:4318\"",
+        ),
+        ("[server]\norigins = ['a://b://c']", "server.origins must be origins without a path"),
+        (
+            &format!("{one}[[models]]\nname = 'm'\nprice = {{ input = '' }}"),
+            "models.m.price.input must be a number from 0 up",
+        ),
+        ("[server]\nrequest_headers = ['Auth*']", "\"Auth*\", but authorization cannot be passed on"),
+        (
+            "[[mcp]]\nname = 'm'\nurl = 'https://h/mcp'\ncommand = 'x'",
+            "mcp.m.url cannot be combined with `command`",
+        ),
+        ("[[mcp]]\nname = 'm'\nurl = ''", "mcp.m.url must be an http or https URL"),
         ("[grants.a]\nfiles = true", "grants.a.files must be a list in brackets"),
         ("[server\n", "in valvehouse.toml:1:8: invalid TOML"),
         ("[server]\nlisten = \n", "in valvehouse.toml:2:"),
@@ -382,9 +408,12 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ),
     ] {
         let found = bad(file);
-        assert!(found.contains(expected), "{file}\n  found: {found}\n  want:  {expected}");
+        if !found.contains(expected) {
+            wrong.push(format!("{file}\n  found: {found}\n  want:  {expected}"));
+        }
         assert!(!found.contains("hunter2"), "{found}");
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -649,4 +678,18 @@ fn every_provider_kind_has_a_unique_name_and_a_valid_address() {
             assert_eq!((provider.kind, provider.base_url.as_str()), (*kind, kind.base_url));
         }
     }
+}
+
+#[test]
+fn empty_texts_stand_for_no_value_where_one_can_be_missing() {
+    let config = good(
+        "[folders]\npublic_key = ' RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 '\n\
+         [otlp]\nendpoint = ' '\nheaders = { x-tenant = '' }\n\
+         [[mcp]]\nname = 'm'\ncommand = ['x']\nenv = { EMPTY = '' }\n",
+    );
+    assert_eq!(config.otlp.endpoint, None);
+    assert_eq!(config.otlp.headers["x-tenant"], SecretSource::Literal("".into()));
+    let McpTransport::Command { env, .. } = &config.mcp[0].transport else { panic!() };
+    assert_eq!(env[0], ("EMPTY".to_owned(), SecretSource::Literal("".into())));
+    assert!(config.folders.public_key.unwrap().starts_with("RWQf"));
 }

@@ -1,21 +1,11 @@
-//! The settings: declared once, and used for reading, the document, the JSON Schema and the effective values.
+//! The settings as a document, and the effective ones.
 
 mod document;
 mod effective;
-mod form;
 mod redaction;
-mod schema;
-mod table;
-mod values;
 
-pub use document::document;
+pub use document::{document, schema};
 pub use effective::{Effective, effective};
-pub(crate) use form::Form;
-pub use schema::schema;
-#[cfg(test)]
-pub(crate) use table::SECTIONS;
-pub(crate) use table::{SettingRow, row};
-pub(crate) use values::Values;
 
 #[cfg(test)]
 mod schema_tests;

@@ -1,34 +1,19 @@
-//! Redaction of secrets in URLs, arguments of programs, and tables whose keys users choose.
+//! Values as TOML without secrets: in URLs, arguments of programs, and tables whose keys users choose.
 
+use crate::schema::properties;
+use crate::store::is_postgres;
+use serde_json::Value;
 use url::Url;
+use valvehouse_json::Json;
 
-pub(super) const MASK: &str = "***";
+const MASK: &str = "***";
 
 /// The parameters of URLs that are not redacted: they select the version of an API.
 const SHOWN_PARAMETERS: [&str; 3] = ["api-version", "api_version", "version"];
 
 /// The words in names of secrets.
-const SECRET_WORDS: [&str; 19] = [
-    "token",
-    "secret",
-    "secrets",
-    "password",
-    "passwd",
-    "pwd",
-    "pass",
-    "passphrase",
-    "key",
-    "credential",
-    "credentials",
-    "authorization",
-    "auth",
-    "bearer",
-    "cookie",
-    "signature",
-    "sig",
-    "pat",
-    "jwt",
-];
+const SECRET_WORDS: &str = "token secret secrets password passwd pwd pass passphrase key credential credentials authorization \
+    auth bearer cookie signature sig pat jwt";
 
 /// The ends of names of secrets that are written without a separator.
 const SECRET_ENDS: [&str; 4] = ["token", "secret", "password", "apikey"];
@@ -37,8 +22,74 @@ const SECRET_ENDS: [&str; 4] = ["token", "secret", "password", "apikey"];
 const KEY_BEGINNINGS: [&str; 10] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_", "eyJ"];
 
+/// Returns a value as TOML without secrets.
+pub(super) fn shown(schema: &Value, value: &Json) -> String {
+    let kind = if matches!(value, Json::Text(_)) { "string" } else { "object" };
+    let mut branches = schema["anyOf"].as_array().into_iter().flatten();
+    if let Some(branch) = branches.find(|branch| branch["type"] == kind && schema.get("format").is_none()) {
+        return shown(branch, value);
+    }
+    match (schema["format"].as_str(), value) {
+        (Some("secret" | "key"), _) => match value.as_str() {
+            Some(word) if schema["x-word"] == word => written(value),
+            _ => secret(value),
+        },
+        (Some("valves"), Json::Object(_)) => table(value, |_, _| "…".to_owned()),
+        (Some("store" | "database"), Json::Text(url)) if is_postgres(url) => {
+            written(&"postgres://***".into())
+        }
+        (Some("command"), Json::Array(words)) => {
+            let words = words.items();
+            let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
+            list(command(&words).into_iter().map(|word| written(&word.into())))
+        }
+        (_, Json::Array(array)) => list(array.items().iter().map(|item| shown(&schema["items"], item))),
+        (None | Some("user"), Json::Object(_)) => table(value, |name, value| match properties(schema) {
+            Some(known) => shown(&known[name], value),
+            None if schema["additionalProperties"]["format"] == "secret" => secret(value),
+            None => named(name, value),
+        }),
+        _ => written(value),
+    }
+}
+
+/// Returns a value as inline TOML, without secrets in URLs and under names of secrets.
+fn written(value: &Json) -> String {
+    match value {
+        Json::Object(_) => table(value, named),
+        Json::Text(text) => Json::from(url(text)).to_string(),
+        Json::Array(array) => list(array.items().iter().map(written)),
+        other => other.to_string(),
+    }
+}
+
+fn named(name: &str, value: &Json) -> String {
+    match value {
+        Json::Null | Json::Bool(_) => written(value),
+        _ if is_secret_name(name) => secret(value),
+        _ => written(value),
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn table(value: &Json, shown: impl Fn(&str, &Json) -> String) -> String {
+    let entries = value.entries();
+    let entries: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{key} = {}", shown(key, value))).collect();
+    if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }
+}
+
+/// Returns the source of a secret; a literal secret is masked.
+fn secret(value: &Json) -> String {
+    let is_source = value.as_str().is_some_and(|text| text.starts_with("env:") || text.starts_with("file:"));
+    if is_source { written(value) } else { written(&MASK.into()) }
+}
+
 /// Returns `true` if a name, such as `api_key` or `--access-token`, says that its value is a secret.
-pub(super) fn is_secret_name(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let mut words = vec![String::new()];
     let mut was_lower = false;
     for letter in name.chars() {
@@ -53,12 +104,13 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         }
     }
     words.iter().any(|word| {
-        SECRET_WORDS.contains(&word.as_str()) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
+        SECRET_WORDS.split(' ').any(|secret| secret == word)
+            || SECRET_ENDS.iter().any(|end| word.ends_with(end))
     })
 }
 
 /// Returns a text without secrets if it is a URL: without users, values of parameters and the fragment.
-pub(super) fn url(text: &str) -> String {
+fn url(text: &str) -> String {
     let Some(mut url) = Url::parse(text.trim()).ok().filter(Url::has_host) else { return text.to_owned() };
     let before = url.clone();
     if !url.username().is_empty() {
@@ -84,7 +136,7 @@ pub(super) fn url(text: &str) -> String {
 }
 
 /// Returns the program and the arguments of a command without secrets.
-pub(super) fn command(words: &[&str]) -> Vec<String> {
+fn command(words: &[&str]) -> Vec<String> {
     let mut follows = false;
     let shown = words.iter().map(|word| {
         let is_value = std::mem::replace(&mut follows, false) && !word.starts_with('-');

@@ -1,8 +1,9 @@
-//! The table against what is really read, and the document in the repository against the table.
+//! The keys of the document, their defaults, and the document in the repository.
 
 use super::*;
-use crate::load::read_with_log;
-use crate::{Config, RetrySettings, Timeouts};
+use crate::Config;
+use crate::schema::properties;
+use crate::settings::root;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One of everything, under the names of the table.
@@ -43,54 +44,32 @@ budget = {}
 [grants.id]
 "#;
 
-fn described() -> BTreeMap<String, &'static SettingRow> {
-    SECTIONS
-        .iter()
-        .flat_map(|section| section.settings)
-        .map(|it| (it.key.replace(".ID", ".id").replace("mcp.NAME", "mcp.name"), it))
-        .collect()
+/// The keys of the document, under the names of the table.
+fn described() -> BTreeSet<String> {
+    let sections = properties(root()).unwrap().iter();
+    let all = sections.flat_map(|(name, schema)| document::settings(name, schema));
+    all.map(|it| it.key.replace(".ID", ".id").replace("mcp.NAME", "mcp.name")).collect()
 }
 
-#[test]
-fn the_reference_describes_exactly_the_keys_that_are_read() {
+fn read(file: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
-    let (_, log) = read_with_log(folder.path());
-    assert!(log.problems.is_empty(), "{:?}", log.problems);
-    let read_keys = &log.read_keys;
-    let is_table = |key: &&String| {
-        read_keys.iter().any(|other| other.starts_with(&format!("{key}.")))
-            || matches!(
-                key.as_str(),
-                "providers" | "models" | "mcp" | "filters" | "tools" | "actions" | "interceptors" | "grants"
-            )
-    };
-    let leaves: BTreeSet<String> = read_keys.iter().filter(|key| !is_table(key)).cloned().collect();
-    let known: BTreeSet<String> = described().into_keys().collect();
-    assert_eq!(leaves, known);
+    std::fs::write(folder.path().join("valvehouse.toml"), file).unwrap();
+    Config::load_with(folder.path(), [], &[]).unwrap()
 }
 
 #[test]
 fn the_configuration_view_shows_every_described_key() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
-    let (config, _) = read_with_log(folder.path());
-    let shown: BTreeSet<String> = effective(&config).into_iter().map(|one| one.key).collect();
-    let mut described: BTreeSet<String> = described().into_keys().collect();
+    let shown: BTreeSet<String> = effective(&read(ALL)).into_iter().map(|one| one.key).collect();
+    let mut described = described();
     described.retain(|key| !key.starts_with("server.keys["));
     assert_eq!(shown, described);
 }
 
 #[test]
-fn defaults_in_code_equal_the_defaults_of_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
-    let config = Config::load_with(folder.path(), [], &[]).unwrap();
+fn the_default_breaker_is_that_of_the_file() {
+    let config = read(ALL);
     let provider = &config.providers[0];
-    assert_eq!(provider.timeouts, Timeouts::default());
-    assert_eq!(provider.retry, RetrySettings::default());
     assert_eq!((&provider.breaker, &config.breaker), (&Default::default(), &Default::default()));
-    assert_eq!(config.store.connect_ms, crate::StoreSettings::CONNECT_MS);
 }
 
 #[test]
@@ -124,7 +103,6 @@ fn values_from_the_environment_are_shown_as_parsed() {
 
 #[test]
 fn no_secret_is_shown() {
-    let folder = tempfile::tempdir().unwrap();
     let toml = "[server]\nkeys = [\"cAnArY1\", { key = \"cAnArY2\", user = { id = \"ann\" } }]\n\
         [admin]\nkey = \"cAnArY3\"\n[[providers]]\nname = \"openai\"\napi_key = \"cAnArY4\"\n\
         [filters.x]\nvalves = { token = \"cAnArY5\" }\n\
@@ -133,11 +111,8 @@ fn no_secret_is_shown() {
         [[mcp]]\nname = \"far\"\nurl = \"https://example.com/mcp?api_key=cAnArY9\"\n\
         [[mcp]]\nname = \"near\"\ncommand = [\"npx\", \"server\", \"--token\", \"cAnArY10\", \"--api-key=cAnArY11\"]\n\
         [[mcp]]\nname = \"more\"\ncommand = \"npx\"\nargs = [\"-e\", \"API_KEY=cAnArY12\", \"--port\", \"80\"]\n";
-    std::fs::write(folder.path().join("valvehouse.toml"), toml).unwrap();
-    let (config, log) = read_with_log(folder.path());
-    assert!(log.problems.is_empty(), "{:?}", log.problems);
     let shown: String =
-        effective(&config).iter().map(|one| format!("{} = {}\n", one.key, one.value)).collect();
+        effective(&read(toml)).iter().map(|one| format!("{} = {}\n", one.key, one.value)).collect();
     assert!(!shown.contains("cAnArY"), "{shown}");
     for part in ["tier = \"gold\"", "?api_key=***", "\"--token\", \"***\"", "\"--port\", \"80\""] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -153,4 +128,21 @@ fn the_page_in_docs_equals_the_printed_one() {
         written == document(),
         "docs/configuration.md is not what is printed: cargo run -- config --reference > docs/configuration.md"
     );
+}
+
+#[test]
+fn the_keys_that_wait_for_a_restart_are_those_that_changed() {
+    let before =
+        read("[server]\nmax_body_mb = 1\nrequests_per_minute = 1\n[trace]\nturns = 1\n[interceptors.old]\n");
+    let after = read(
+        "[server]\nmax_body_mb = 2\nrequests_per_minute = 2\nkeys = ['sk']\n[trace]\nturns = 2\ncontents = ['a']\n\
+         [interceptors.new]\n[filters.a]\nenabled = false\n",
+    );
+    let waiting = before.waiting(&after);
+    let expected =
+        ["interceptors.new.mode", "interceptors.new.type", "interceptors.old.mode", "interceptors.old.type"];
+    let expected: BTreeSet<&str> =
+        expected.into_iter().chain(["server.keys", "server.max_body_mb", "trace.turns"]).collect();
+    assert_eq!(waiting.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+    assert!(before.waiting(&before.clone()).is_empty());
 }

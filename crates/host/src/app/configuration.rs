@@ -40,9 +40,9 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys, extras: &Arc<Extras>) ->
         pass_configured_only(plan, &models);
     }
     let of_kind = |kind: Kind, all: &IndexMap<String, config::PluginSettings>| {
-        let plans = all
-            .iter()
-            .map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings, config.time_scale)));
+        let plans = all.iter().map(move |(id, settings)| {
+            ((kind, id.clone()), plugin(kind, settings, config.limits.time_scale))
+        });
         plans.collect::<Vec<_>>()
     };
     let plugins =
@@ -59,12 +59,12 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys, extras: &Arc<Extras>) ->
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,
         models,
-        embedding_model: config.embedding_model.clone(),
+        embedding_model: config.embeddings.model.clone(),
         native_tools: Vec::new(),
         mounted: MountedOffers::default(),
         problems: Vec::new(),
         breaker: config.breaker,
-        time_scale: config.time_scale,
+        time_scale: config.limits.time_scale,
         quarantined: Vec::new(),
     })
 }

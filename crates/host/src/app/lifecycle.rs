@@ -233,7 +233,7 @@ impl App {
     ///
     /// # Errors
     /// Returns an error if the settings cannot be used; the current settings stay in force.
-    pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
+    pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<String>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
         let mut plan = self.native.complete(plan(&config, ProviderKeys::Read, &self.extras)?);
@@ -284,8 +284,9 @@ impl App {
     /// Starts the export of traces if a collector is configured.
     #[cfg(feature = "otlp")]
     fn export(&self) {
-        let Some(settings) = &self.config.otlp else { return };
-        match Exporter::new(settings) {
+        let settings = &self.config.otlp;
+        let Some(endpoint) = &settings.endpoint else { return };
+        match Exporter::new(endpoint, settings) {
             Ok(exporter) => {
                 let (close, closing) = tokio::sync::oneshot::channel();
                 let exporting = tokio::spawn(exporter.run(self.traces.news(), closing));

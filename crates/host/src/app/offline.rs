@@ -98,7 +98,7 @@ pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), 
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
     let all = settings_of_kind(config, kind);
     let configured = all.get(id).cloned().unwrap_or_default();
-    let settings = plugin(kind, &configured, config.time_scale).settings;
+    let settings = plugin(kind, &configured, config.limits.time_scale).settings;
     let granted = [config.grants.get(id), stored.get(id)];
     let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
     Settings { grants, ..settings }

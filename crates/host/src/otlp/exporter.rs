@@ -45,22 +45,19 @@ enum Outcome {
 }
 
 impl Exporter {
-    /// Creates an exporter with these settings.
+    /// Creates an exporter to a collector with these settings.
     ///
     /// # Errors
     /// Returns a text that names an unusable setting.
-    pub(crate) fn new(settings: &OtlpSettings) -> Result<Self, String> {
-        let mut url = settings.endpoint.clone();
+    pub(crate) fn new(endpoint: &Url, settings: &OtlpSettings) -> Result<Self, String> {
+        let mut url = endpoint.clone();
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(["v1", "traces"])),
             Err(()) => {
-                return Err(format!(
-                    "invalid otlp.endpoint {}: expected the URL of a collector",
-                    settings.endpoint
-                ));
+                return Err(format!("invalid otlp.endpoint {endpoint}: expected the URL of a collector"));
             }
         }
-        let read = |(name, value): &(String, valvehouse_config::SecretSource)| match value.read() {
+        let read = |(name, value): (&String, &valvehouse_config::SecretSource)| match value.read() {
             Ok(value) => Ok((name.clone(), value)),
             Err(error) => Err(format!("otlp.headers.{name}: {error}")),
         };

@@ -210,7 +210,7 @@ impl<'a> Invocation<'a> {
     /// Adds the fields that all results have.
     fn result(&self, mut result: Value) -> Value {
         result["interceptor"] = self.one.name.into();
-        result["type"] = self.one.settings.kind.as_str().into();
+        result["type"] = json!(self.one.settings.kind);
         result["phase"] = self.phase.as_str().into();
         result
     }

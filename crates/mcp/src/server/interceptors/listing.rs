@@ -36,9 +36,9 @@ impl ListedInterceptor<'_> {
         let hooks: Vec<Value> = hooks.into_iter().filter(|hook| hook["events"] != json!([])).collect();
         let mut described = json!({
             "name": self.name,
-            "type": self.settings.kind.as_str(),
+            "type": self.settings.kind,
             "hooks": hooks,
-            "mode": self.settings.mode.as_str(),
+            "mode": self.settings.mode,
         });
         let Some(script) = self.plugin.as_ref().and_then(|plugin| plugin.script.as_ref()) else {
             return described;

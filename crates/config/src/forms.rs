@@ -1,0 +1,37 @@
+//! Forms of values that several settings have, or that are kept in another way than they are written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use std::time::Duration;
+
+/// A time that is written in milliseconds.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Millis(#[schemars(range(min = 1, max = 86_400_000))] u64);
+
+impl Millis {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let Self(time) = Deserialize::deserialize(from)?;
+        Ok(Duration::from_millis(time))
+    }
+
+    pub(crate) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        Self::deserialize(from).map(Some)
+    }
+}
+
+/// The address of something in the web.
+#[derive(JsonSchema)]
+#[schemars(extend("format" = "uri", "x-form" = "an http or https URL"))]
+pub(crate) struct WebUrl(#[expect(dead_code)] String);
+
+/// Texts in lower case.
+pub(crate) fn lower<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(from)?;
+    Ok(names.iter().map(|name| name.to_ascii_lowercase()).collect())
+}
+
+/// Names of hosts, addresses without brackets.
+pub(crate) fn hosts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let hosts = lower(from)?;
+    Ok(hosts.iter().map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned()).collect())
+}
