@@ -103,6 +103,8 @@ struct Progress {
     follows_word: bool,
     /// `true` if the previous token may end a value.
     ends_value: bool,
+    /// The number of open brackets at a `not` whose operand is being read.
+    negates: Option<usize>,
 }
 
 /// The kind of token before a word.
@@ -148,7 +150,7 @@ pub(super) fn note_words(engine: &mut Engine) -> Words {
         let before = seen.last;
         let token = read(&mut seen, token, position);
         let mut words = noted.lock();
-        if words.last().is_some_and(|last| position < last.position) {
+        if HAS_LITERAL_OPERANDS.get() && words.last().is_some_and(|last| position < last.position) {
             // The file is parsed again.
             words.clear();
         }
@@ -233,10 +235,27 @@ pub(super) fn rename_words(engine: &mut Engine, plan: Plan) {
 
 fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
     let names_function = std::mem::replace(&mut seen.names_function, token == Token::Fn);
-    let is_operator = std::mem::take(&mut seen.ends_value) && HAS_LITERAL_OPERANDS.get();
+    let ends_value = std::mem::take(&mut seen.ends_value);
+    let is_free = seen.last == Before::Other && !names_function;
+    if seen.compares_after_not(&token) {
+        let message = "`not` before a comparison needs brackets: write `!(a == b)`".to_owned();
+        return Token::LexError(Box::new(LexError::ImproperSymbol(String::new(), message)));
+    }
     let token = match token {
-        Token::Or if is_operator => Token::Custom(Box::new(OR.into())),
-        Token::And if is_operator => Token::Custom(Box::new(AND.into())),
+        Token::Or if ends_value => operator(Token::Or, OR),
+        Token::And if ends_value => operator(Token::And, AND),
+        // As in Python. After a value, no name can follow.
+        Token::Identifier(word) if *word == "or" && ends_value && is_free => operator(Token::Or, OR),
+        Token::Identifier(word) if *word == "and" && ends_value && is_free => operator(Token::And, AND),
+        Token::Identifier(word) if *word == "not" && !ends_value && is_free => {
+            seen.negates = Some(seen.bounds.open.len());
+            Token::Bang
+        }
+        Token::Identifier(word) if *word == "True" && is_free => Token::True,
+        Token::Identifier(word) if *word == "False" && is_free => Token::False,
+        Token::Identifier(word) if *word == "None" && is_free => Token::Unit,
+        // A part of a list or text: `list[1:3]`.
+        Token::Colon if seen.bounds.in_index() => Token::ExclusiveRange,
         Token::Reserved(word) if names_function && HOST.contains(&word.as_str()) => Token::Reserved(word),
         Token::Reserved(word) if names_function && FREED.contains(&word.as_str()) => {
             Token::Identifier(Box::new(format!("{word}{RESERVED}").into()))
@@ -272,6 +291,38 @@ fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
         _ => Before::Other,
     };
     token
+}
+
+/// Returns the operator, or the one that takes literals.
+fn operator(usual: Token, lenient: &str) -> Token {
+    if HAS_LITERAL_OPERANDS.get() { Token::Custom(Box::new(lenient.into())) } else { usual }
+}
+
+impl Progress {
+    /// Returns `true` for the comparison of `not a == b`, which Python negates as a whole.
+    fn compares_after_not(&mut self, token: &Token) -> bool {
+        let Some(depth) = self.negates else { return false };
+        let here = self.bounds.open.len();
+        let is_comparison = matches!(
+            token,
+            Token::EqualsTo
+                | Token::NotEqualsTo
+                | Token::LessThan
+                | Token::LessThanEqualsTo
+                | Token::GreaterThan
+                | Token::GreaterThanEqualsTo
+                | Token::In
+        );
+        let word = |name: &str| matches!(token, Token::Identifier(word) if **word == *name);
+        let ends =
+            matches!(token, Token::And | Token::Or | Token::LeftBrace | Token::Comma | Token::SemiColon)
+                || word("and")
+                || word("or");
+        if here < depth || (here == depth && (ends || is_comparison)) {
+            self.negates = None;
+        }
+        here == depth && is_comparison
+    }
 }
 
 fn is_word(text: &str) -> bool {
@@ -325,6 +376,8 @@ enum Bracket {
     Map,
     Parameters,
     Arguments,
+    /// `[`
+    Index,
     Other,
 }
 
@@ -341,6 +394,11 @@ impl Bounds {
     /// Returns `true` if the innermost open bracket is a map literal.
     pub(super) fn in_map(&self) -> bool {
         self.open.last().is_some_and(|open| open.what == Bracket::Map)
+    }
+
+    /// Returns `true` if the innermost open bracket is that of an index or list.
+    fn in_index(&self) -> bool {
+        self.open.last().is_some_and(|open| open.what == Bracket::Index)
     }
 
     /// Counts a token and returns it; returns an error token if it exceeds a limit.
@@ -379,7 +437,8 @@ impl Bounds {
                 };
                 self.open(what);
             }
-            Token::LeftBrace | Token::LeftBracket | Token::QuestionBracket => self.open(Bracket::Other),
+            Token::LeftBracket | Token::QuestionBracket => self.open(Bracket::Index),
+            Token::LeftBrace => self.open(Bracket::Other),
             Token::RightBrace | Token::RightBracket | Token::RightParen => {
                 if let Some(open) = self.open.pop() {
                     self.variables = open.variables;
@@ -420,7 +479,7 @@ impl Bounds {
             Bracket::Map => (KEYS, "keys in one map", "store large data in valves or in kv"),
             Bracket::Parameters => (PARAMETERS, "parameters of one function", "pass one map instead"),
             Bracket::Arguments => (ARGUMENTS, "arguments of one call", "pass an array or a map instead"),
-            Bracket::Other => return None,
+            Bracket::Index | Bracket::Other => return None,
         };
         if open.commas >= most {
             return Some((most, what, help));

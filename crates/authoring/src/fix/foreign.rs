@@ -71,8 +71,6 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     }
     match message {
         "unknown keyword `elif`" => word("elif", "else if"),
-        "unknown operator `and`" => word("and", "&&"),
-        "unknown operator `or`" => word("or", "||"),
         "unknown operator `not`" => not(spot),
         "unknown keyword `raise`" => raise(spot),
         "unknown keyword `lambda`" => lambda(spot),

@@ -163,6 +163,7 @@ fn outlet(body) {
             "endswith",
             "removeprefix",
             "removesuffix",
+            "split",
             "splitlines",
             "replaced",
             "ljust",

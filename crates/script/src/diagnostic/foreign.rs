@@ -150,7 +150,6 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         "for" if before.contains('[') => {
             return explain("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
         }
-        "and" => return explain("unknown operator `and`", "write `&&`"),
         _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
             return explain("named arguments are not supported", instead_of_named(before));
         }
@@ -175,7 +174,6 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if is_declared(before) && at.starts_with(':') => {
             return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
-        "or" => return explain("unknown operator `or`", "write `||`; `a ?? b` is `b` only if `a` is ()"),
         _ if ["not in ", "in "].iter().any(|word| at.starts_with(word)) && line.contains(" not in ")
             || at.contains("\" not in ") =>
         {
@@ -204,7 +202,7 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
             return explain(
                 "`for` needs brackets around two variables",
-                "write `for (item, index) in list { … }`; of a map, `for key in map { let value = map[key]; }`",
+                "write `for (key, value) in map { … }`, and `for (item, index) in list { … }`",
             );
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") && at.contains(":.") => {

@@ -287,6 +287,35 @@ fn literals_are_operands() {
 }
 
 #[test]
+fn operators_and_parts_may_be_written_as_in_python() {
+    for (code, expected) in [
+        ("body.x or \"none\"", r#""none""#),
+        ("let a = 1; let b = 0; a and b or \"c\"", r#""c""#),
+        ("if not body.x and not false { 1 } else { 2 }", "1"),
+        ("let l = [1, 2]; if not l.contains(3) or l.len() > 9 { 1 } else { 2 }", "1"),
+        ("let f = |x| not x; [f.call(0), f.call(1)]", "[true,false]"),
+        ("[True, False, None]", "[true,false,null]"),
+        ("let m = #{ or: 1, and: 2, not: 3, None: 4 }; m.or + m.and + m.not + m.None", "10"),
+        (
+            "let l = [1, 2, 3, 4]; let n = 2; [l[:n], l[n:], l[1:3], l[-3:-1], l[:9]]",
+            "[[1,2],[3,4],[2,3],[2,3],[1,2,3,4]]",
+        ),
+        ("let t = \"hello\"; let n = 3; [t[:n], t[n:], t[1:-1], t[:0]]", r#"["hel","lo","ell",""]"#),
+        ("body.l = [1, 2, 3]; [body.l[:2], body.l[1:]]", "[[1,2],[2,3]]"),
+        ("[#{ a: 1 }, [2]][0]", r#"{"a":1}"#),
+    ] {
+        let text = format!("fn made(body) {{ {code} }} fn inlet(body) {{ body.out = made(body); body }}");
+        assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
+    }
+    for code in ["if not body.role == \"user\" { 1 }", "let x = not 1 in [1];"] {
+        let file =
+            SourceFile::new(Kind::Filter, "x", "filters/x.rhai", format!("fn inlet(body) {{ {code} }}"));
+        let problems = Script::compile(&file, &Settings::default()).err().unwrap_or_default();
+        assert!(format!("{problems:?}").contains("write `!(a == b)`"), "{code}: {problems:?}");
+    }
+}
+
+#[test]
 fn methods_of_texts_return_the_text_where_it_is_used() {
     for (code, expected) in [
         ("let t = \" a \"; let u = t.trim(); [t, u]", r#"[" a ","a"]"#),

@@ -34,7 +34,7 @@ async fn run(text: &str) -> Result<Json, Error> {
 
 #[test]
 fn load_errors_have_position_reason_and_help() {
-    let cases: [(&str, &[&str]); 30] = [
+    let cases: [(&str, &[&str]); 27] = [
         ("fn inlet(body) {\n  let x = body.messages.len(;\n}", &["filters/x.rhai:2:29", "^"]),
         (
             "fn inlet(body, usr) { }",
@@ -50,9 +50,6 @@ fn load_errors_have_position_reason_and_help() {
         ),
         ("fn inlet(body) { if body['model'] == 1 { } }", &["double quotes"]),
         ("fn inlet(body) { let m = null; }", &["write `()` for no value"]),
-        ("fn inlet(body) { if body.a and body.b { } }", &["write `&&`"]),
-        ("fn inlet(body) { let x = body.a or 3; }", &["write `||`; `a ?? b`"]),
-        ("fn inlet(body) { if not body.a { } }", &["write `empty(value)`"]),
         ("fn inlet(body) { if \"a\" not in body { } }", &["write `a !in b`"]),
         ("fn inlet(body) { let y = true ? 1 : 2; }", &["if a { b } else { c }"]),
         ("fn inlet(body) { body.messages.push({\"role\": \"user\"}); }", &["write a map as `#{"]),
@@ -629,13 +626,11 @@ fn values_of_the_environment_are_converted_and_those_of_the_file_are_not() {
 #[test]
 fn python_idioms_are_reported_with_their_rhai_equivalent() {
     for (text, words) in [
-        ("fn inlet(body) { let x = body.messages[-4:]; }", "`value.extract(-4)` for the last four"),
-        ("fn inlet(body) { let x = body.messages[:3]; }", "`:` is not a range"),
         ("fn inlet(body) { report(|x| x); } fn report(sink) { sink(1); }", "with `sink.call(…)`"),
         ("fn inlet(body) { let x = 1 if body.a else 2; }", "let x = if condition { a } else { b };"),
         ("fn inlet(body) { body.messages.sort(key=lambda m: m.x); }", "error"),
         ("fn inlet(body) { let f = lambda m: m; }", "write a closure as `|x| x * 2`"),
-        ("fn inlet(body) { for i, m in body.messages { } }", "for (item, index) in list"),
+        ("fn inlet(body) { for i, m in body.messages { } }", "for (key, value) in map"),
         ("fn inlet(body) { if \"x\" { } }", "error"),
         ("fn inlet(body) { lte x = 1; }", "write `let name = value;`"),
         ("fn inlet(body) { lat x = 1; }", "write `let name = value;`"),
