@@ -32,11 +32,12 @@ pub(super) fn entries(
 pub(super) fn take_apart(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inputs: &[Expression<'_>]) {
     budget::forgive(2);
     let [first, second] = inputs else { return };
-    let names = [first, second].map(|name| name.get_literal_value::<ImmutableString>().unwrap_or_default());
+    let name = |input: &Expression<'_>| input.get_literal_value::<ImmutableString>();
+    let (Some(first), Some(second)) = (name(first), name(second)) else { return };
     let scope = context.scope_mut();
-    let pair = scope.get(&names[0]).map(Dynamic::flatten_clone).filter(|value| value.tag() == PAIR);
+    let pair = scope.get(&first).map(Dynamic::flatten_clone).filter(|value| value.tag() == PAIR);
     let Some(parts) = pair.and_then(|pair| pair.into_array().ok()) else { return };
-    for (name, part) in names.iter().zip(parts) {
+    for (name, part) in [first, second].iter().zip(parts) {
         // A closure may share the variable.
         if let Some(mut variable) = scope.get_mut(name).and_then(|place| place.write_lock::<Dynamic>()) {
             *variable = part;

@@ -53,7 +53,7 @@ pub(super) fn either(
     is_or: &Dynamic,
 ) -> Result<Dynamic, Box<EvalAltResult>> {
     budget::forgive(1);
-    let decides = is_or.as_bool().unwrap_or_default();
+    let decides = is_or.as_bool() == Ok(true);
     let mut value = Dynamic::UNIT;
     for operand in operands {
         value = context.eval_expression_tree(operand)?.flatten();

@@ -80,37 +80,38 @@ pub(super) mod functions {
         list: AnyArray,
         key: FnPtr,
         reverse: bool,
-    ) -> RhaiResultOf<Dynamic> {
-        let mut sorted = sorted_by(context, list, key)?.into_array().unwrap_or_default();
+    ) -> RhaiResultOf<Array> {
+        let mut sorted = in_order(&context, &list, key)?;
         if reverse {
             sorted.reverse();
         }
-        Ok(sorted.into())
+        Ok(sorted)
     }
 
     /// Returns the element of a list with the largest key that a closure returns: `max(list, |x| x.price)`.
     #[rhai_fn(global, name = "max", return_raw)]
     pub fn max_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
-        Ok(sorted_by(context, list, key)?.into_array().unwrap_or_default().pop().unwrap_or_default())
+        Ok(in_order(&context, &list, key)?.pop().unwrap_or(Dynamic::UNIT))
     }
 
     /// Returns the element of a list with the smallest key that a closure returns: `min(list, |x| x.price)`.
     #[rhai_fn(global, name = "min", return_raw)]
     pub fn min_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
-        Ok(sorted_by(context, list, key)?
-            .into_array()
-            .unwrap_or_default()
-            .into_iter()
-            .next()
-            .unwrap_or_default())
+        Ok(in_order(&context, &list, key)?.into_iter().next().unwrap_or(Dynamic::UNIT))
     }
 
     /// Returns a copy of a list, sorted by the key that a closure returns: `sorted(list, |x| x.price)`.
     #[rhai_fn(global, name = "sorted", return_raw)]
-    pub fn sorted_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
-        let mut items = Dynamic::from(elements(&context, "sorted", &list)?);
-        context.call_native_fn_raw("order", true, &mut [&mut items, &mut key.into()])
+    pub fn sorted_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Array> {
+        in_order(&context, &list, key)
     }
+}
+
+/// Returns the elements of a list, sorted by the key that a closure returns.
+fn in_order(context: &NativeCallContext<'_>, list: &Dynamic, key: FnPtr) -> RhaiResultOf<Array> {
+    let mut items = Dynamic::from(elements(context, "sorted", list)?);
+    let sorted: Dynamic = context.call_native_fn_raw("order", true, &mut [&mut items, &mut key.into()])?;
+    elements(context, "sorted", &sorted)
 }
 
 /// Returns the elements of a list, native or live, or of a range.

@@ -121,7 +121,7 @@ pub(super) fn register(module: &mut Module) {
     // As `remove` of native arrays, which returns `()` if there is no such element.
     pure("pop").set_into_module(module, |own: &mut rhai::Array, index: INT| {
         let end = if index == -1 { INT::MAX } else { index.saturating_add(1) };
-        own.splice(places(index, end, own.len()), []).next().unwrap_or_default()
+        own.splice(places(index, end, own.len()), []).next().unwrap_or(Dynamic::UNIT)
     });
     pure("pop").set_into_module(module, |list: &mut List| {
         let last = list.array.len().checked_sub(1);

@@ -172,7 +172,8 @@ pub(super) fn register(module: &mut Module) {
         pure(name).set_into_module(module, |map: &mut Map, key: &str| removed(map, key, Dynamic::UNIT));
     }
     pure("pop").set_into_module(module, removed);
-    pure("pop").set_into_module(module, |map: &mut rhai::Map, key: &str| map.remove(key).unwrap_or_default());
+    pure("pop")
+        .set_into_module(module, |map: &mut rhai::Map, key: &str| map.remove(key).unwrap_or(Dynamic::UNIT));
     pure("pop").set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
         map.remove(key).unwrap_or(fallback)
     });
