@@ -14,14 +14,16 @@ pub(super) enum Role {
     CloseBar,
     /// `!` of `call!(…)`.
     CallBang,
+    /// The `:` of `list[1:3]`.
+    PartColon,
     /// A sign where an operand is expected.
     Start,
     Other,
 }
 
-const KEYWORDS: [&str; 22] = [
+const KEYWORDS: [&str; 25] = [
     "let", "const", "if", "else", "for", "while", "loop", "do", "until", "in", "switch", "return", "throw",
-    "try", "catch", "fn", "private", "import", "export", "as", "break", "continue",
+    "try", "catch", "fn", "private", "import", "export", "as", "break", "continue", "and", "or", "not",
 ];
 const ACCESS: [&str; 3] = [".", "?.", "::"];
 const RANGES: [&str; 2] = ["..", "..="];
@@ -32,6 +34,7 @@ const UNKNOWN: [&str; 6] = ["#", "@", "$", "\\", "?", "~"];
 pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
     let mut roles = Vec::with_capacity(lexemes.len());
     let (mut expects, mut follows_access, mut is_in_bars) = (true, false, false);
+    let mut open = Vec::new();
     for (index, lexeme) in lexemes.iter().enumerate() {
         let next = lexemes[index + 1..].iter().find(|next| next.kind != Kind::Comment);
         let role = match (lexeme.kind, lexeme.text) {
@@ -45,6 +48,9 @@ pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
                     true => Role::Keyword,
                     false => Role::Other,
                 }
+            }
+            (Kind::Sign, ":") if open.last().is_some_and(|sign| ["[", "?["].contains(sign)) => {
+                Role::PartColon
             }
             (Kind::Sign, "|") if is_in_bars => Role::CloseBar,
             (Kind::Sign, "|") if expects => Role::OpenBar,
@@ -60,6 +66,11 @@ pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
         };
         is_in_bars = role == Role::OpenBar || is_in_bars && role != Role::CloseBar;
         follows_access = lexeme.is_sign(&ACCESS);
+        if lexeme.is_sign(&["(", "[", "?[", "{", "#{"]) {
+            open.push(lexeme.text);
+        } else if lexeme.is_sign(&[")", "]", "}"]) {
+            open.pop();
+        }
         expects = match lexeme.kind {
             Kind::Sign => !lexeme.is_sign(&[")", "]", "}"]),
             _ => role == Role::Keyword,
@@ -106,7 +117,8 @@ fn preferred_space((a, role_of_a): (&Lexeme<'_>, Role), (b, role_of_b): (&Lexeme
     if a.is_sign(&RANGES) {
         return usize::from(b.is_sign(&["{"]));
     }
-    if b.is_sign(&[":"]) || matches!(role_of_a, Role::Unary | Role::OpenBar | Role::CallBang) {
+    let holds_on = matches!(role_of_a, Role::Unary | Role::OpenBar | Role::CallBang | Role::PartColon);
+    if b.is_sign(&[":"]) || holds_on {
         return 0;
     }
     match role_of_b {
