@@ -103,6 +103,8 @@ struct Progress {
     follows_word: bool,
     /// `true` if the previous token may end a value.
     ends_value: bool,
+    /// `true` after the `not` of `a not in b`.
+    awaits_in: bool,
     /// The number of open brackets at a `not` whose operand is being read.
     negates: Option<usize>,
 }
@@ -238,8 +240,7 @@ fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
     let ends_value = std::mem::take(&mut seen.ends_value);
     let is_free = seen.last == Before::Other && !names_function;
     if seen.compares_after_not(&token) {
-        let message = "`not` before a comparison needs brackets: write `!(a == b)`".to_owned();
-        return Token::LexError(Box::new(LexError::ImproperSymbol(String::new(), message)));
+        return refused("`not` before a comparison needs brackets: write `!(a == b)`");
     }
     let token = match token {
         Token::Or if ends_value => operator(Token::Or, OR),
@@ -250,6 +251,15 @@ fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
         Token::Identifier(word) if *word == "not" && !ends_value && is_free => {
             seen.negates = Some(seen.bounds.open.len());
             Token::Bang
+        }
+        // `a not in b`: the `+` before `b` changes nothing.
+        Token::Identifier(word) if *word == "not" && ends_value && is_free => {
+            seen.awaits_in = true;
+            Token::NotIn
+        }
+        Token::In if std::mem::take(&mut seen.awaits_in) => Token::UnaryPlus,
+        _ if std::mem::take(&mut seen.awaits_in) => {
+            return refused("`not` between two values: write `a !in b`");
         }
         Token::Identifier(word) if *word == "True" && is_free => Token::True,
         Token::Identifier(word) if *word == "False" && is_free => Token::False,
@@ -291,6 +301,10 @@ fn read(seen: &mut Progress, token: Token, position: Position) -> Token {
         _ => Before::Other,
     };
     token
+}
+
+fn refused(why: &str) -> Token {
+    Token::LexError(Box::new(LexError::ImproperSymbol(String::new(), why.to_owned())))
 }
 
 /// Returns the operator, or the one that takes literals.

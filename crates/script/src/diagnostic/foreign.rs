@@ -174,11 +174,6 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if is_declared(before) && at.starts_with(':') => {
             return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
-        _ if ["not in ", "in "].iter().any(|word| at.starts_with(word)) && line.contains(" not in ")
-            || at.contains("\" not in ") =>
-        {
-            return explain("unknown operator `not`", "write `a !in b`, or `!(a in b)`");
-        }
         "not" => return explain("unknown operator `not`", NOT),
         _ if before.ends_with("not") => return explain("unknown operator `not`", NOT),
         _ if before.ends_with("elif") => {

@@ -295,6 +295,11 @@ fn operators_and_parts_may_be_written_as_in_python() {
         ("let l = [1, 2]; if not l.contains(3) or l.len() > 9 { 1 } else { 2 }", "1"),
         ("let f = |x| not x; [f.call(0), f.call(1)]", "[true,false]"),
         ("[True, False, None]", "[true,false,null]"),
+        (
+            "let t = \"a@b\"; [\"@\" not in t, \"x\" not in t.upper(), 1 not in [1, 2] or 3 not in [1]]",
+            "[false,true,true]",
+        ),
+        ("if \"a\" not in body.messages and \"b\" not in #{ b: 1 } { 1 } else { 2 }", "2"),
         ("let m = #{ or: 1, and: 2, not: 3, None: 4 }; m.or + m.and + m.not + m.None", "10"),
         (
             "let l = [1, 2, 3, 4]; let n = 2; [l[:n], l[n:], l[1:3], l[-3:-1], l[:9]]",
@@ -304,9 +309,15 @@ fn operators_and_parts_may_be_written_as_in_python() {
         ("body.l = [1, 2, 3]; [body.l[:2], body.l[1:]]", "[[1,2],[2,3]]"),
         ("[#{ a: 1 }, [2]][0]", r#"{"a":1}"#),
     ] {
-        let text = format!("fn made(body) {{ {code} }} fn inlet(body) {{ body.out = made(body); body }}");
+        let text = format!(
+            "fn made(body) {{ {code} }} fn inlet(body) {{ body.messages = [1]; body.out = made(body); body }}"
+        );
         assert_eq!(out(&script(&text)).to_string(), expected, "{code}");
     }
+    let file =
+        SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) { let x = body.a not body.b; }");
+    let problems = Script::compile(&file, &Settings::default()).err().unwrap_or_default();
+    assert!(format!("{problems:?}").contains("unknown operator `not`"), "{problems:?}");
     for code in ["if not body.role == \"user\" { 1 }", "let x = not 1 in [1];"] {
         let file =
             SourceFile::new(Kind::Filter, "x", "filters/x.rhai", format!("fn inlet(body) {{ {code} }}"));

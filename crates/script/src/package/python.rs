@@ -273,6 +273,12 @@ pub(super) mod functions {
         rjust(text, width, "0")
     }
 
+    /// Returns the value itself.
+    #[rhai_fn(global, name = "+")]
+    pub fn itself(x: Dynamic) -> Dynamic {
+        x
+    }
+
     /// Returns the text this many times.
     #[rhai_fn(global, name = "*", return_raw)]
     pub fn repeated(text: &str, times: INT) -> RhaiResultOf<String> {
