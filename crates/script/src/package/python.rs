@@ -159,16 +159,16 @@ pub(super) mod functions {
 
     /// Returns the text in lower case.
     #[rhai_fn(global, return_raw)]
-    pub fn lower(text: &str) -> RhaiResultOf<String> {
-        check_walk(text, 1)?;
-        Ok(text.to_lowercase())
+    pub fn lower(text: Dynamic) -> RhaiResultOf<String> {
+        let lower = text_of(&text)?.map(|text| text.to_lowercase());
+        lower.ok_or_else(|| unfit("lower", "text", "a text", &text))
     }
 
     /// Returns the text in upper case.
     #[rhai_fn(global, return_raw)]
-    pub fn upper(text: &str) -> RhaiResultOf<String> {
-        check_walk(text, 1)?;
-        Ok(text.to_uppercase())
+    pub fn upper(text: Dynamic) -> RhaiResultOf<String> {
+        let upper = text_of(&text)?.map(|text| text.to_uppercase());
+        upper.ok_or_else(|| unfit("upper", "text", "a text", &text))
     }
 
     /// Returns the text with its first letter in upper case and all others in lower case.
@@ -317,18 +317,6 @@ pub(super) mod functions {
     pub fn isalnum(text: &str) -> RhaiResultOf<bool> {
         check_walk(text, 1)?;
         Ok(!text.is_empty() && text.chars().all(char::is_alphanumeric))
-    }
-
-    /// Returns the letter in lower case.
-    #[rhai_fn(global, name = "lower")]
-    pub fn lower_letter(letter: char) -> String {
-        letter.to_lowercase().collect()
-    }
-
-    /// Returns the letter in upper case.
-    #[rhai_fn(global, name = "upper")]
-    pub fn upper_letter(letter: char) -> String {
-        letter.to_uppercase().collect()
     }
 
     /// Returns `true` if the text has digits only, at least one.
