@@ -20,7 +20,6 @@ use crate::{
 };
 use futures::future::BoxFuture;
 use std::path::Path;
-#[cfg(feature = "postgres")]
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::SecretSource;
@@ -173,9 +172,11 @@ impl Store {
     }
 
     /// Returns the snapshot of a store that has never reached its database.
-    #[cfg(feature = "postgres")]
     fn cold(&self) -> Option<Arc<Content>> {
-        self.availability().and_then(Availability::local).and_then(Local::cold)
+        #[cfg(feature = "postgres")]
+        return self.availability().and_then(Availability::local).and_then(Local::cold);
+        #[cfg(not(feature = "postgres"))]
+        None
     }
 
     /// Returns the error of an operation during an outage; `None` at other times.
@@ -204,12 +205,9 @@ impl Store {
         of_snapshot: impl FnOnce(&Content) -> T,
         work: impl Future<Output = sqlx::Result<T>> + Send,
     ) -> StoreResult<T> {
-        #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
             return Ok(of_snapshot(&content));
         }
-        #[cfg(not(feature = "postgres"))]
-        drop(of_snapshot);
         self.work(doing, work).await
     }
 
@@ -259,12 +257,9 @@ impl Store {
         of_snapshot: impl FnOnce(&Content) -> T,
         look: impl Future<Output = sqlx::Result<T>> + Send,
     ) -> StoreResult<T> {
-        #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
             return Ok(of_snapshot(&content));
         }
-        #[cfg(not(feature = "postgres"))]
-        drop(of_snapshot);
         self.watched(doing, LOOK_DEADLINE, Box::pin(look)).await
     }
 
