@@ -59,11 +59,8 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     let word = |old: &str, new: &str| spot.word(old).map(|at| Fix::replace(at, new));
     let sign = |old: &str, new: &str| spot.sign(old).map(|at| Fix::replace(at, new));
     match message.strip_prefix("undefined variable: ") {
-        Some("True") => return word("True", "true"),
-        Some("False") => return word("False", "false"),
-        Some(nothing @ ("None" | "null" | "nil" | "undefined" | "none")) => return nothing_of(nothing, spot),
+        Some(nothing @ ("null" | "nil" | "undefined" | "none")) => return nothing_of(nothing, spot),
         Some("elif") => return word("elif", "else if"),
-        Some("not") => return not(spot),
         Some("self") if spot.rest().starts_with("self.valves") => {
             return Some(Fix::new("Remove `self.`", spot.at..spot.at + "self.".len(), ""));
         }
@@ -71,7 +68,6 @@ fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
     }
     match message {
         "unknown keyword `elif`" => word("elif", "else if"),
-        "unknown operator `not`" => not(spot),
         "unknown keyword `raise`" => raise(spot),
         "unknown keyword `lambda`" => lambda(spot),
         "unknown keyword `async`" => {
@@ -172,28 +168,6 @@ fn is(spot: &Spot<'_>) -> Option<Fix> {
         return Some(Fix::replace(at.start..end, "!="));
     }
     Some(Fix::replace(at, "=="))
-}
-
-/// Fixes `a not in b` and `not a`.
-fn not(spot: &Spot<'_>) -> Option<Fix> {
-    let at = spot.word("not")?;
-    let rest = &spot.code[at.end..spot.line.end];
-    let behind = rest.trim_start();
-    if behind.starts_with("in ") {
-        let end = at.end + (rest.len() - behind.len()) + 2;
-        return Some(Fix::replace(at.start..end, "!in"));
-    }
-    // `not a in b` and `not a == b` negate the whole comparison, whose end is unknown.
-    let operand = behind.split(['{', ';', ')', ',']).next()?.trim_end();
-    let ends = at.end + (rest.len() - behind.len());
-    let consists_of = |signs: &str| {
-        !operand.is_empty() && operand.chars().all(|letter| is_part(letter) || signs.contains(letter))
-    };
-    // As in Python, an empty value counts as false.
-    if consists_of(".?") {
-        return Some(Fix::replace(at.start..ends + operand.len(), &format!("empty({operand})")));
-    }
-    consists_of(".?(").then(|| Fix::new("Write `!`", at.start..ends, "!"))
 }
 
 /// Fixes `raise "why"` and `raise Exception("why")`; an error with a status has another form here.

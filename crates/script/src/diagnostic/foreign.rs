@@ -9,8 +9,6 @@ const IMPORT: &str = "the host's modules are available without an import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, are \
                                  available without one; import a file of your own with `import \"lib/words\" as words;`";
 
-const NOT: &str = "write `empty(value)`, or `!` before true or false";
-
 /// Returns the problem with an explanation if it is syntax of another language.
 pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
@@ -174,8 +172,6 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         _ if is_declared(before) && at.starts_with(':') => {
             return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
         }
-        "not" => return explain("unknown operator `not`", NOT),
-        _ if before.ends_with("not") => return explain("unknown operator `not`", NOT),
         _ if before.ends_with("elif") => {
             return explain("unknown keyword `elif`", "write `else if`");
         }
