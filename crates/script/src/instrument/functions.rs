@@ -53,7 +53,8 @@ impl InstrumentedBodies {
         literals: &Literals,
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
-        if coverage.is_none() && !is_needed(&functions, literals) {
+        let asked = predicates::of(&functions);
+        if coverage.is_none() && asked.is_empty() && !is_needed(&functions, literals) {
             return Ok(functions);
         }
         let first = self.bodies.len();
@@ -61,7 +62,6 @@ impl InstrumentedBodies {
         let own: HashSet<String> =
             functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         let calls = functions.iter_fn_def().filter(|function| function.name == "call");
-        let asked = predicates::of(&functions);
         let each = predicates::closures_of(&functions, &["for_each"]);
         let own_calls: Vec<usize> = calls.map(|function| function.params.len()).collect();
         for original in functions.iter_fn_def() {

@@ -35,8 +35,10 @@ pub(super) fn take_apart(context: &mut EvalContext<'_, '_, '_, '_, '_, '_>, inpu
     let name = |input: &Expression<'_>| input.get_literal_value::<ImmutableString>();
     let (Some(first), Some(second)) = (name(first), name(second)) else { return };
     let scope = context.scope_mut();
-    let pair = scope.get(&first).map(Dynamic::flatten_clone).filter(|value| value.tag() == PAIR);
-    let Some(parts) = pair.and_then(|pair| pair.into_array().ok()) else { return };
+    let element = scope.get(&first).and_then(|place| place.read_lock::<Dynamic>());
+    let Some(pair) = element.filter(|element| element.tag() == PAIR) else { return };
+    let Ok(parts) = pair.as_array_ref().map(|parts| parts.clone()) else { return };
+    drop(pair);
     for (name, part) in [first, second].iter().zip(parts) {
         // A closure may share the variable.
         if let Some(mut variable) = scope.get_mut(name).and_then(|place| place.write_lock::<Dynamic>()) {

@@ -3,7 +3,7 @@
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
 use super::literals::Literals;
-use super::{chains, loops, operators, places, predicates, switches, truths, values, writes};
+use super::{chains, loops, operators, places, switches, truths, values, writes};
 use crate::coverage::Lines;
 use crate::tokens;
 use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, INT, Position, Stmt, StmtBlock};
@@ -13,11 +13,11 @@ use std::ops::{Range, RangeInclusive};
 /// Returns `true` if one of these functions needs a step even without coverage.
 pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
     let own: HashSet<&str> = functions.iter_functions().map(|function| function.name).collect();
-    let has_step = !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
+    !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         // The walk does not enter the value of a `break`.
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..) | Stmt::BreakLoop(Some(_), ..))) => false,
         Some(ASTNode::Stmt(Stmt::For(parts, _))) => parts.1.is_none(),
-        Some(ASTNode::Expr(Expr::MethodCall(call, _))) => !values::is_one(call),
+        Some(ASTNode::Expr(Expr::MethodCall(call, _))) => values::place_of(call).is_none(),
         Some(ASTNode::Stmt(statement)) if let Some(condition) = truths::condition_of(statement) => {
             truths::is_plain(condition, &own)
         }
@@ -39,8 +39,7 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
-    });
-    has_step || !predicates::of(functions).is_empty()
+    })
 }
 
 fn is_range(index: &Expr) -> bool {
@@ -320,7 +319,7 @@ impl Rewrite<'_> {
                 }
             }
             Expr::And(parts, position) | Expr::Or(parts, position)
-                if truths::are_doubtful(parts, self.kinds) =>
+                if parts.iter().any(|part| truths::is_doubtful(part, self.kinds)) =>
             {
                 let (mut parts, position) = (std::mem::take(&mut **parts), *position);
                 parts.iter_mut().for_each(|part| self.expression(part));

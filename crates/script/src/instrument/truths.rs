@@ -41,11 +41,6 @@ pub(super) fn is_doubtful(condition: &Expr, kinds: &Kinds<'_>) -> bool {
     kinds.kind_of(condition) != Some(ValueKind::Boolean)
 }
 
-/// Returns `true` if one of these operands of `&&` or `||` may not be a boolean.
-pub(super) fn are_doubtful(operands: &[Expr], kinds: &Kinds<'_>) -> bool {
-    operands.iter().any(|operand| is_doubtful(operand, kinds))
-}
-
 /// Returns the first operand that decides `||` or `&&`, and otherwise the last.
 pub(super) fn either(
     context: &mut EvalContext<'_, '_, '_, '_, '_, '_>,

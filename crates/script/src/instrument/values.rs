@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 const METHODS: [(&str, usize, &str); 3] =
     [("trim", 0, "strip"), ("replace", 2, "replaced"), ("replace", 3, "replaced")];
 
-/// Returns `true` if a call may be one of these methods.
-pub(super) fn is_one(call: &FnCallExpr) -> bool {
-    METHODS.iter().any(|(name, args, _)| call.name == *name && call.args.len() == *args)
+/// Returns the position of the method that a call may be.
+pub(super) fn place_of(call: &FnCallExpr) -> Option<usize> {
+    METHODS.iter().position(|(name, args, _)| call.name == *name && call.args.len() == *args)
 }
 
 /// Makes the methods of a chain return their value, without the last one unless `is_value`. Returns `true` if one was
@@ -29,11 +29,9 @@ pub(super) fn return_texts(chain: &mut Expr, is_value: bool, own: &dyn Fn(&str) 
 /// Makes a call of one of the methods return its value. Functions are found by their hash.
 fn returns(link: &mut Expr, own: &dyn Fn(&str) -> bool) -> bool {
     let Expr::MethodCall(call, _) = link else { return false };
-    let place = METHODS.iter().position(|(name, args, _)| call.name == *name && call.args.len() == *args);
-    let Some(place) = place.filter(|_| !own(&call.name)) else { return false };
-    let Some(hashes) = hashes().get(place) else { return false };
-    call.hashes = *hashes;
-    true
+    let hashes = place_of(call).filter(|_| !own(&call.name)).and_then(|place| hashes().get(place));
+    call.hashes = *hashes.unwrap_or(&call.hashes);
+    hashes.is_some()
 }
 
 /// The hashes of the functions that return the new text.
