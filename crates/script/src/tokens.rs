@@ -64,8 +64,8 @@ const HOST: [&str; 2] = ["debug", "print"];
 const RESERVED: &str = "__reserved";
 
 /// The operators that `||` and `&&` are read as in a file where one has a literal as an operand, which Rhai refuses.
-const OR: &str = "or ||";
-const AND: &str = "and &&";
+const OR: &str = "||or";
+const AND: &str = "&&and";
 
 thread_local! {
     /// `true` while such a file is parsed.

@@ -2,9 +2,11 @@
 //! value, as in Python; only the methods that change a list or map change theirs.
 
 use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, fail, unfit};
-use super::output::{Text, check_text, check_walk, text};
+use super::output::{check_text, check_walk, text};
 use super::sequences::{elements, kind_of};
+use super::text::joined;
 use super::values::is_empty;
+use crate::budget;
 use crate::value::{Map, PAIR};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, INT, ImmutableString};
@@ -74,15 +76,16 @@ pub(super) mod functions {
     /// Returns pairs of the position and the element: `for (i, item) in enumerate(list) { … }`.
     #[rhai_fn(global, return_raw)]
     pub fn enumerate(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Array> {
-        let items = elements(&context, "enumerate", &list)?;
-        Ok((0..).zip(items).map(|(index, item): (INT, _)| pair(index.into(), item)).collect())
+        enumerate_from(context, list, 0)
     }
 
     /// Returns pairs of the position, counted from `start`, and the element.
     #[rhai_fn(global, name = "enumerate", return_raw)]
     pub fn enumerate_from(context: NativeCallContext<'_>, list: AnyArray, start: INT) -> RhaiResultOf<Array> {
         let items = elements(&context, "enumerate", &list)?;
-        Ok((start..).zip(items).map(|(index, item)| pair(index.into(), item)).collect())
+        let end = start.checked_add(items.len() as INT);
+        let end = end.ok_or_else(|| fail("enumerate", format!("`start` is too large: {start}")))?;
+        Ok((start..end).zip(items).map(|(index, item)| pair(index.into(), item)).collect())
     }
 
     /// Returns pairs of the elements of two lists, as many as the shorter one has: `for (a, b) in zip(first, second) { … }`.
@@ -121,22 +124,22 @@ pub(super) mod functions {
     /// Returns the text without these letters at both ends.
     #[rhai_fn(global, name = "strip", return_raw)]
     pub fn strip_letters(text: ImmutableString, letters: &str) -> RhaiResultOf<ImmutableString> {
-        check_walk(&text, 1)?;
-        Ok(text.trim_matches(|letter| letters.contains(letter)).into())
+        let letters = letters_of(letters, &text)?;
+        Ok(text.trim_matches(|letter| letters.contains(&letter)).into())
     }
 
     /// Returns the text without these letters at its start.
     #[rhai_fn(global, name = "lstrip", return_raw)]
     pub fn lstrip_letters(text: ImmutableString, letters: &str) -> RhaiResultOf<ImmutableString> {
-        check_walk(&text, 1)?;
-        Ok(text.trim_start_matches(|letter| letters.contains(letter)).into())
+        let letters = letters_of(letters, &text)?;
+        Ok(text.trim_start_matches(|letter| letters.contains(&letter)).into())
     }
 
     /// Returns the text without these letters at its end.
     #[rhai_fn(global, name = "rstrip", return_raw)]
     pub fn rstrip_letters(text: ImmutableString, letters: &str) -> RhaiResultOf<ImmutableString> {
-        check_walk(&text, 1)?;
-        Ok(text.trim_end_matches(|letter| letters.contains(letter)).into())
+        let letters = letters_of(letters, &text)?;
+        Ok(text.trim_end_matches(|letter| letters.contains(&letter)).into())
     }
 
     /// Returns the words of a text, which are separated by white space.
@@ -240,7 +243,7 @@ pub(super) mod functions {
     /// Returns the text with this letter before it, so that it has `width` characters.
     #[rhai_fn(global, return_raw)]
     pub fn rjust(text: &str, width: INT, fill: &str) -> RhaiResultOf<String> {
-        padded("rjust", text, width, fill, |missing| (missing, 0))
+        padded("rjust", text, (width, fill), |missing| missing)
     }
 
     /// Returns the text with blanks before it, so that it has `width` characters.
@@ -252,7 +255,7 @@ pub(super) mod functions {
     /// Returns the text with this letter after it, so that it has `width` characters.
     #[rhai_fn(global, return_raw)]
     pub fn ljust(text: &str, width: INT, fill: &str) -> RhaiResultOf<String> {
-        padded("ljust", text, width, fill, |missing| (0, missing))
+        padded("ljust", text, (width, fill), |_| 0)
     }
 
     /// Returns the text with blanks after it, so that it has `width` characters.
@@ -264,13 +267,25 @@ pub(super) mod functions {
     /// Returns the text with blanks on both sides, so that it has `width` characters.
     #[rhai_fn(global, return_raw)]
     pub fn center(text: &str, width: INT) -> RhaiResultOf<String> {
-        padded("center", text, width, " ", |missing| (missing / 2, missing - missing / 2))
+        padded("center", text, (width, " "), |missing| missing / 2)
     }
 
     /// Returns the text with zeros before it, so that it has `width` characters.
     #[rhai_fn(global, return_raw)]
     pub fn zfill(text: &str, width: INT) -> RhaiResultOf<String> {
         rjust(text, width, "0")
+    }
+
+    /// Returns `a || b` of a line of the REPL, where the steps of functions are missing.
+    #[rhai_fn(global, name = "||or")]
+    pub fn first_true(a: Dynamic, b: Dynamic) -> Dynamic {
+        if is_empty(&a) { b } else { a }
+    }
+
+    /// Returns `a && b` of a line of the REPL.
+    #[rhai_fn(global, name = "&&and")]
+    pub fn first_false(a: Dynamic, b: Dynamic) -> Dynamic {
+        if is_empty(&a) { a } else { b }
     }
 
     /// Returns the value itself.
@@ -298,7 +313,10 @@ pub(super) mod functions {
     pub fn set(context: NativeCallContext<'_>, x: Dynamic) -> RhaiResultOf<Array> {
         let (mut seen, mut different) = (HashSet::new(), Array::new());
         for item in of_any(&context, "set", x)? {
-            if seen.insert(text("set", &item)?.to_string() + item.type_name()) {
+            let key = text("set", &item)?;
+            check_walk(&key, 1)?;
+            budget::reserve(key.len()).map_err(budget::ended)?;
+            if seen.insert((item.type_name(), key)) {
                 different.push(item);
             }
         }
@@ -343,7 +361,7 @@ pub(super) mod functions {
     /// Joins the elements of a list to one text, with this separator between them: `", ".join(names)`.
     #[rhai_fn(global, return_raw)]
     pub fn join(context: NativeCallContext<'_>, separator: &str, list: AnyArray) -> RhaiResultOf<String> {
-        joined(&context, separator, &list)
+        joined("join", &elements(&context, "join", &list)?, separator)
     }
 
     /// Joins the elements of a list to one text: `names.join(", ")`.
@@ -353,7 +371,7 @@ pub(super) mod functions {
         list: AnyArray,
         separator: &str,
     ) -> RhaiResultOf<String> {
-        joined(&context, separator, &list)
+        joined("join", &elements(&context, "join", &list)?, separator)
     }
 
     /// Returns pairs of the keys and values of a map: `for (key, value) in map.items() { … }`.
@@ -402,39 +420,31 @@ fn unfit_number(function: &str, expected: &str, value: &Dynamic) -> Box<EvalAltR
     fail(function, format!("expected {expected}, got {}", kind_of(value)))
 }
 
+/// Returns the different letters of a text, which a walk through another one looks for.
+fn letters_of(letters: &str, text: &str) -> RhaiResultOf<HashSet<char>> {
+    check_walk(letters, 1)?;
+    check_walk(text, 1)?;
+    Ok(letters.chars().collect())
+}
+
 /// Returns a text with so many letters before and after it that it has `width` characters.
 fn padded(
-    function: &'static str,
+    function: &str,
     text: &str,
-    width: INT,
-    fill: &str,
-    parts: impl Fn(usize) -> (usize, usize),
+    (width, fill): (INT, &str),
+    before: impl Fn(usize) -> usize,
 ) -> RhaiResultOf<String> {
     check_walk(text, 1)?;
-    let width = usize::try_from(width).unwrap_or(0);
-    let (before, after) = parts(width.saturating_sub(text.chars().count()));
-    check_text(
-        function,
-        text.len().saturating_add((before.saturating_add(after)).saturating_mul(fill.len())),
-    )?;
-    Ok([&fill.repeat(before), text, &fill.repeat(after)].concat())
+    let missing = usize::try_from(width).unwrap_or(0).saturating_sub(text.chars().count());
+    check_text(function, text.len().saturating_add(missing.saturating_mul(fill.len())))?;
+    let before = before(missing);
+    Ok([&fill.repeat(before), text, &fill.repeat(missing - before)].concat())
 }
 
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters.flat_map(char::to_lowercase)).collect()
-}
-
-fn joined(context: &NativeCallContext<'_>, separator: &str, list: &Dynamic) -> RhaiResultOf<String> {
-    let mut joined = Text::new("join");
-    for (index, item) in elements(context, "join", list)?.iter().enumerate() {
-        if index > 0 {
-            joined.push(separator)?;
-        }
-        joined.push(&text("join", item)?)?;
-    }
-    Ok(joined.finish())
 }
 
 #[cfg(test)]
@@ -464,6 +474,7 @@ mod tests {
             ("float([])", "float: expected a number such as \"4.2\", got a list"),
             ("\"abc\" * 9_000_000_000", "*: the text has 27000000000 bytes"),
             ("\"a\".rjust(9_000_000_000)", "rjust: the text has"),
+            ("enumerate([1, 2], 9_223_372_036_854_775_807)", "enumerate: `start` is too large"),
             ("list(4)", "list: expected a list, got a number"),
         ]);
     }
@@ -473,6 +484,7 @@ mod tests {
         gives(&[
             ("\" a \".strip() + \" b \".lstrip() + \" c \".rstrip()", r#""ab  c""#),
             ("\"..a.b!\".strip(\".!\") + \"xxa\".lstrip(\"x\") + \"a..\".rstrip(\".\")", r#""a.baa""#),
+            ("(\"a\" * 200_000).strip(\"b\" * 200_000 + \"a\")", r#""""#),
             ("\"\".split() + \" a  b\\n\".split() + \"a,b\".split(\",\")", r#"["a","b","a","b"]"#),
             ("enumerate([\"a\"], 1)", r#"[[1,"a"]]"#),
             ("\"ÄB\".lower() + \"äb\".upper()", r#""äbÄB""#),

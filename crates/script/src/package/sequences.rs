@@ -167,8 +167,22 @@ fn extreme(
     Ok(found)
 }
 
-/// Compares two numbers or two texts.
+/// Compares two numbers, two texts, or two lists of them element by element.
 pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
+    let (Ok(first), Ok(second)) = (a.as_array_ref(), b.as_array_ref()) else {
+        return compared_values(name, a, b);
+    };
+    for (a, b) in first.iter().zip(second.iter()) {
+        budget::charge(1).map_err(budget::ended)?;
+        match compared_values(name, a, b)? {
+            Ordering::Equal => {}
+            order => return Ok(order),
+        }
+    }
+    Ok(first.len().cmp(&second.len()))
+}
+
+fn compared_values(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
     let whole = |value: &Dynamic| value.as_int().or_else(|_| value.as_bool().map(INT::from));
     let number = |value: &Dynamic| value.as_float().or_else(|_| whole(value).map(|number| number as FLOAT));
     let order = match (a.as_int(), b.as_int()) {
@@ -181,30 +195,13 @@ pub(crate) fn compared(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ord
                     budget::charge(compared as u64).map_err(budget::ended)?;
                     Some(a.cmp(&b))
                 }
-                _ => return compared_lists(name, a, b),
+                _ => None,
             },
         },
     };
-    order.ok_or_else(|| unordered(name, a, b))
-}
-
-/// Compares two lists element by element, as keys of several parts.
-fn compared_lists(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
-    let (Ok(first), Ok(second)) = (a.as_array_ref(), b.as_array_ref()) else {
-        return Err(unordered(name, a, b));
-    };
-    for (a, b) in first.iter().zip(second.iter()) {
-        budget::charge(1).map_err(budget::ended)?;
-        match compared(name, a, b)? {
-            Ordering::Equal => {}
-            order => return Ok(order),
-        }
-    }
-    Ok(first.len().cmp(&second.len()))
-}
-
-fn unordered(name: &str, a: &Dynamic, b: &Dynamic) -> Box<EvalAltResult> {
-    error(format!("{name}: expected only numbers or only texts, got {} and {}", kind_of(b), kind_of(a)))
+    order.ok_or_else(|| {
+        error(format!("{name}: expected only numbers or only texts, got {} and {}", kind_of(b), kind_of(a)))
+    })
 }
 
 pub(super) fn kind_of(value: &Dynamic) -> &'static str {

@@ -16,14 +16,7 @@ pub(super) mod functions {
     /// Joins the elements of an array to one text, with the separator between them.
     #[rhai_fn(return_raw)]
     pub fn join(array: AnyArray, separator: &str) -> RhaiResultOf<String> {
-        let mut joined = Text::new("text::join");
-        for (index, item) in items("text::join", "array", &array)?.iter().enumerate() {
-            if index > 0 {
-                joined.push(separator)?;
-            }
-            joined.push(&text("text::join", item)?)?;
-        }
-        Ok(joined.finish())
+        joined("text::join", &items("text::join", "array", &array)?, separator)
     }
 
     /// Returns the text without white space at both ends.
@@ -127,6 +120,18 @@ pub(super) mod functions {
         }
         Ok(1.0 - strsim::osa_distance(a, b) as f64 / long.max(short) as f64)
     }
+}
+
+/// Joins elements to one text, with the separator between them.
+pub(super) fn joined(function: &'static str, items: &[Dynamic], separator: &str) -> RhaiResultOf<String> {
+    let mut joined = Text::new(function);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            joined.push(separator)?;
+        }
+        joined.push(&text(function, item)?)?;
+    }
+    Ok(joined.finish())
 }
 
 fn list<'a>(function: &'static str, parts: impl Iterator<Item = &'a str>) -> RhaiResultOf<Array> {

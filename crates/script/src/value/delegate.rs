@@ -308,6 +308,10 @@ mod tests {
                 "[1,7,null,{}]",
             ),
         ]);
+        refuses(&[
+            ("sorted([[[2]], [[1]]])", "sorted: expected only numbers or only texts, got a list and a list"),
+            ("sorted([[1], 1])", "sorted: expected only numbers or only texts"),
+        ]);
     }
 
     #[test]

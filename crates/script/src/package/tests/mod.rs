@@ -51,7 +51,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 const PROMISED: &[(&str, &str)] = &[
     (
         "",
-        "* + uuid empty json parallel retry poll range sum max min sorted round floor ceiling sqrt parse_int int \
+        "* + ||or &&and uuid empty json parallel retry poll range sum max min sorted round floor ceiling sqrt parse_int int \
          float str bool list reversed enumerate zip any all items strip lstrip rstrip lower upper capitalize title \
          startswith endswith removeprefix removesuffix splitlines isdigit isalpha isalnum ljust rjust center zfill replaced set split count find join",
     ),
