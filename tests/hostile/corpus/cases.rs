@@ -275,6 +275,12 @@ fn call(function: &Registration, arguments: &[&str]) -> String {
 
 /// Puts the operands into variables, because the parser folds operations on constants.
 fn operation(operator: &str, operands: &[&str]) -> String {
+    // The engine knows the operators `or` and `and` by these names.
+    let operator = match operator {
+        "||or" => "or",
+        "&&and" => "and",
+        other => other,
+    };
     match operands {
         [a] => format!("let x = {a}; {operator}x;"),
         [a, b] => format!("let x = {a}; let y = {b}; x {operator} y;"),
