@@ -7,6 +7,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::InvokeOutput;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_script::Code;
 use valvehouse_terminal::{
     CommandError, Console, Exit, StdinLines, files, plugin_problems, questions, report,
 };
@@ -35,9 +36,9 @@ async fn invoke(
     let ready = args.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
     if kernel.find_tool(&args.tool).is_none() {
-        // The problem of the tool's file explains more than an unknown tool.
+        // The problem of the tool's file, or of a file with several tools, explains more than an unknown tool.
         let about = |problem: &valvehouse_script::Diagnostic| {
-            problem.id == args.tool || problem.message.contains(&format!("`{}`", args.tool))
+            problem.id == args.tool || problem.code == Code::BadTool
         };
         for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
             out.note(&report::shown(problem, out.talk()));

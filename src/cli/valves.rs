@@ -181,6 +181,7 @@ impl<'a> Valves<'a> {
     async fn in_force(&self) -> Result<InForce, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         let (values, problems) = self.schema.effective(&self.layers(&stored));
+        let problems = problems.into_iter().map(|(_, problem)| problem).collect();
         Ok(InForce { values: self.schema.mask(&values), stored, problems })
     }
 

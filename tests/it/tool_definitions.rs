@@ -281,9 +281,10 @@ async fn a_filter_may_fix_arguments_but_not_make_them_invalid() {
 async fn an_invalid_declaration_is_rejected_with_all_problems() {
     let wrong = json(r#"{"city": {"type": "strng"}, "unit": {"type": "string", "requird": true}}"#);
     let problems = echo().parameters(&wrong).unwrap_err();
-    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(problems.0.len(), 2, "{problems:?}");
     assert!(
-        problems[0].contains("did you mean `string`?") && problems[1].contains("did you mean `required`?")
+        problems.0[0].message.contains("did you mean `string`?")
+            && problems.0[1].message.contains("did you mean `required`?")
     );
 }
 

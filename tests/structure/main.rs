@@ -11,10 +11,12 @@ mod cuts;
 mod cycles;
 mod errors;
 mod messages;
+mod messages_read;
 mod modules;
 mod public_names;
 mod silences;
 mod size;
+mod titles;
 mod words;
 
 use serde_json::Value;

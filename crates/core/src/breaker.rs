@@ -269,13 +269,19 @@ impl Breaker {
 
     /// Returns the explanation for a call that is not allowed. The text for clients omits the last failure.
     pub fn explains(&self, rest: Duration) -> Explanation {
-        let full = self.message(rest);
-        let public = full.split_once(" (last failure: ").map_or(full.as_str(), |(public, _)| public);
-        Explanation::new(public, full.clone())
+        Explanation::new(self.public_message(rest), self.message(rest))
     }
 
     /// Returns the error text for a call that is not allowed, in full.
     pub fn message(&self, rest: Duration) -> String {
+        let public = self.public_message(rest);
+        match self.kind {
+            Kind::Plugin => public,
+            Kind::Provider => format!("{public} (last failure: {})", self.record.lock().cause),
+        }
+    }
+
+    fn public_message(&self, rest: Duration) -> String {
         let (name, seconds) = (&self.name, seconds(rest));
         match self.kind {
             Kind::Plugin => {
@@ -285,10 +291,10 @@ impl Breaker {
                 )
             }
             Kind::Provider => {
-                let (cause, model) = (&self.record.lock().cause, &self.model);
+                let model = &self.model;
                 format!(
                     "cannot call model {model} of provider {name}: its circuit breaker is open after repeated \
-                     failures; the next attempt is in {seconds} s (last failure: {cause})"
+                     failures; the next attempt is in {seconds} s"
                 )
             }
         }

@@ -26,50 +26,72 @@ pub(crate) fn with_sources(error: &dyn StdError) -> String {
     text
 }
 
-/// The error of a declaration, such as that of a tool's parameters: all its problems, each with its fix.
+/// A problem of a declaration, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeclarationError(Vec<String>);
+pub struct Misdeclaration {
+    /// The sentence.
+    pub message: String,
+    /// The path of the declared value that it is about, such as `limit.minimum`; empty for all of the declaration.
+    pub path: String,
+    /// For an unknown key, that key and the known one that is meant.
+    pub meant: Option<(String, String)>,
+}
 
-impl std::ops::Deref for DeclarationError {
-    type Target = [String];
+impl Misdeclaration {
+    /// Creates a problem of the value at a path.
+    pub fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { message: message.into(), path: path.into(), meant: None }
+    }
 
-    fn deref(&self) -> &[String] {
-        &self.0
+    /// Puts the value into another one at a path, and words before the sentence.
+    #[must_use]
+    pub fn within(self, path: &str, words: &str) -> Self {
+        let message = format!("{words} {}", self.message);
+        let dot = if path.is_empty() || self.path.is_empty() { "" } else { "." };
+        Self { path: format!("{path}{dot}{}", self.path), message, ..self }
+    }
+}
+
+impl fmt::Display for Misdeclaration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<String> for Misdeclaration {
+    fn from(message: String) -> Self {
+        Self::at("", message)
+    }
+}
+
+/// The error of a declaration, such as that of a tool's parameters: all its problems.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclarationError(pub Vec<Misdeclaration>);
+
+impl DeclarationError {
+    /// Returns the sentences.
+    pub fn messages(&self) -> Vec<&str> {
+        self.0.iter().map(|problem| problem.message.as_str()).collect()
     }
 }
 
 impl fmt::Display for DeclarationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("; "))
+        f.write_str(&self.messages().join("; "))
     }
 }
 
 impl StdError for DeclarationError {}
 
-impl From<Vec<String>> for DeclarationError {
-    fn from(problems: Vec<String>) -> Self {
-        Self(problems)
+impl From<Misdeclaration> for DeclarationError {
+    fn from(problem: Misdeclaration) -> Self {
+        Self(vec![problem])
     }
 }
 
 impl From<String> for DeclarationError {
     fn from(problem: String) -> Self {
-        Self(vec![problem])
-    }
-}
-
-impl From<DeclarationError> for Vec<String> {
-    fn from(error: DeclarationError) -> Self {
-        error.0
-    }
-}
-
-impl IntoIterator for DeclarationError {
-    type Item = String;
-    type IntoIter = std::vec::IntoIter<String>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        Self(vec![problem.into()])
     }
 }
 

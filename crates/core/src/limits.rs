@@ -3,7 +3,8 @@
 //! Type coercion is not shared: a form sends `on` for true and `a, b` for a list, whereas a model sends lists
 //! and objects as JSON in a string.
 
-use crate::text::{did_you_mean, nearest};
+use crate::error::Misdeclaration;
+use crate::text::nearest;
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};
@@ -99,16 +100,21 @@ impl Limits {
 }
 
 /// Returns one sentence for each unknown key of a map.
-pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
+pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<Misdeclaration> {
     let keys = map.keys();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
     let sentences = unknown.map(|key| {
-        let hint = match of_pydantic(key).filter(|meant| known.contains(meant)) {
-            Some(meant) => format!(" (here it is `{meant}`)"),
-            None => did_you_mean(key, known.iter().copied()),
+        let here = of_pydantic(key).filter(|meant| known.contains(meant));
+        let meant = here.or_else(|| nearest(key, known.iter().copied()));
+        let hint = match (here, meant) {
+            (Some(here), _) => format!(" (here it is `{here}`)"),
+            (None, Some(near)) => format!("; did you mean `{near}`?"),
+            (None, None) => String::new(),
         };
-        let key = shortened(key);
-        format!("has the unknown key `{key}`{hint}; known keys: {}", known.join(", "))
+        let (shown, known) = (shortened(key), known.join(", "));
+        let message = format!("has the unknown key `{shown}`{hint}; known keys: {known}");
+        let meant = meant.map(|meant| (key.to_string(), meant.to_owned()));
+        Misdeclaration { meant, ..Misdeclaration::at(key.as_str(), message) }
     });
     sentences.collect()
 }

@@ -45,7 +45,7 @@ impl ThrownError {
         rejection.retry_after = json.get("retry_after").and_then(|seconds| seconds.as_f64());
         rejection.fatal = json.get("fatal").and_then(|fatal| fatal.as_bool()).unwrap_or(false);
         rejection.plugin = call::plugin();
-        Self { rejection, line, value: json, bug: false }
+        Self { rejection, line, value: json, bug: false, absent: None }
     }
 
     /// Returns the delay in seconds, as an integer if it is whole.

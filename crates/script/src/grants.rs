@@ -39,22 +39,20 @@ impl Resources {
                 problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
             }
         }
-        let bad_host = |wrong: String| {
-            let named = wrong.split('`').nth(1).unwrap_or("allow_hosts").to_owned();
-            problem(Code::BadHost, wrong, "allow_hosts", &named).help(HOSTS)
-        };
-        let hosts = hosts(manifest, valves).unwrap_or_else(|wrong| {
-            problems.push(bad_host(wrong));
+        let bad_host =
+            |named: &str, wrong: String| problem(Code::BadHost, wrong, "allow_hosts", named).help(HOSTS);
+        let hosts = hosts(manifest, valves).unwrap_or_else(|(valve, wrong)| {
+            problems.push(bad_host(valve, wrong));
             Vec::new()
         });
         if hosts.len() > MAX_HOSTS {
-            problems.push(bad_host(format!(
-                "`allow_hosts` exceeded its limit of {MAX_HOSTS} hosts: it names {}",
-                hosts.len()
-            )));
+            let what =
+                format!("`allow_hosts` exceeded its limit of {MAX_HOSTS} hosts: it names {}", hosts.len());
+            problems.push(bad_host("allow_hosts", what));
         }
         let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
-            problems.extend(wrong.problems.into_iter().map(bad_host));
+            let wrong = wrong.problems.into_iter();
+            problems.extend(wrong.map(|(pattern, what)| bad_host(&pattern, what)));
             Web::default()
         });
         if !problems.is_empty() {
@@ -134,7 +132,8 @@ fn command(capability: Capability, id: &str) -> String {
 }
 
 /// Returns the hosts that a script declares. `valve:NAME` is replaced by the hosts or URLs in that valve.
-fn hosts(manifest: &Manifest, valves: &Json) -> Result<Vec<String>, String> {
+/// Fails with the name of a valve and what is wrong with it.
+fn hosts<'a>(manifest: &'a Manifest, valves: &Json) -> Result<Vec<String>, (&'a str, String)> {
     let mut hosts = Vec::new();
     for declared in &manifest.allow_hosts {
         let Some(valve) = declared.strip_prefix("valve:") else {
@@ -147,12 +146,11 @@ fn hosts(manifest: &Manifest, valves: &Json) -> Result<Vec<String>, String> {
                 hosts.extend(list.items().iter().filter_map(|item| host_of(item.as_str()?)));
             }
             Some(other) => {
-                return Err(format!(
-                    "invalid host in the valve `{valve}`: expected a text, got {}",
-                    other.kind()
-                ));
+                let given = other.kind();
+                let what = format!("invalid host in the valve `{valve}`: expected a text, got {given}");
+                return Err((valve, what));
             }
-            None => return Err(format!("unknown valve `{valve}` in `allow_hosts`")),
+            None => return Err((valve, format!("unknown valve `{valve}` in `allow_hosts`"))),
         }
     }
     Ok(hosts)

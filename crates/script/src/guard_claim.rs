@@ -231,9 +231,8 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Diagnostic> {
 fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagnostic> {
     let known = || reference::frontmatter().iter().map(|key| key.name);
     let read: HashSet<String> = frontmatter(source).into_iter().map(|(key, _)| key).collect();
-    let problem = |at: usize, what: String, help: String| {
-        Diagnostic::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
-    };
+    let problem =
+        |at, what: String| Diagnostic::of(Code::UnknownKey, file, what).at_byte(source, at).warning();
     let mut problems = Vec::new();
     let mut seen_names = HashSet::new();
     let header = &source[..header_end(source)];
@@ -264,15 +263,15 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Diagno
             if is_unclear && near == Some(KEY) {
                 continue;
             }
-            let help = match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the keys are {}", known().collect::<Vec<_>>().join(", ")),
-            };
-            problems.push(problem(place, format!("unknown key `{name}` in the opening comment"), help));
+            let problem = problem(place, format!("unknown key `{name}` in the opening comment"));
+            problems.push(match near {
+                Some(near) => problem.meant(near),
+                None => problem.help(format!("the keys are {}", known().collect::<Vec<_>>().join(", "))),
+            });
         } else if let Some(near) = same.filter(|near| !(read.contains(*near) || is_unclear && *near == KEY)) {
             let help =
                 format!("write `{near}: …` on a separate line of the block comment at the start of the file");
-            problems.push(problem(place, format!("cannot read `{name}` as the key `{near}`"), help));
+            problems.push(problem(place, format!("cannot read `{name}` as the key `{near}`")).help(help));
         }
     }
     problems

@@ -2,7 +2,7 @@
 //!
 //! Both are read once, when a script is loaded. An unknown name is a load problem that names the nearest known one.
 
-use super::diagnostic::{Code, Diagnostic};
+use super::diagnostic::{Cause, Code, Diagnostic};
 use super::source::SourceFile;
 use rhai::AST;
 use std::path::Path;
@@ -110,16 +110,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                     None => found.push(next),
                 }
             }
-            Err((name, help)) => problems.push(
-                Diagnostic::new(
-                    Code::UnknownParameter,
-                    id,
-                    path,
-                    format!("unknown parameter `{name}` of `{hook}`"),
-                )
-                .at_parameter(source, hook.name(), &name)
-                .help(help),
-            ),
+            Err(unknown) => problems.push(unknown.of(id, path, source)),
         }
     }
     found.sort_by_key(|function| function.hook as u8);
@@ -141,10 +132,9 @@ pub(crate) fn read_done(
     let functions = ast.iter_functions().filter(|function| function.name == DONE);
     // The overload with the most parameters is used.
     let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
-    let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
-        let what = format!("unknown parameter `{name}` of `{DONE}`");
-        let help = format!("{help}; rename the function if it should not be the hook `{DONE}`");
-        Diagnostic::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
+    let params = read_params(DONE, Some("body"), &function.params).map_err(|mut unknown| {
+        unknown.help.push_str(&format!("; rename the function if it should not be the hook `{DONE}`"));
+        unknown.of(&file.id, &file.path, source)
     })?;
     Ok(Some(params))
 }
@@ -159,20 +149,40 @@ pub(crate) fn param_names() -> impl Iterator<Item = &'static str> + Clone {
     PARAMS.iter().map(|(name, _)| *name)
 }
 
-/// Reads the parameters of a function whose subject has this name. Fails with the first unknown name and a help
-/// text with a similar name.
+/// A parameter that a function cannot have.
+pub(crate) struct UnknownParam {
+    function: String,
+    name: String,
+    help: String,
+    near: Option<&'static str>,
+}
+
+impl UnknownParam {
+    pub(crate) fn of(self, id: &str, path: &Path, source: &str) -> Diagnostic {
+        let Self { function, name, help, near } = self;
+        let what = format!("unknown parameter `{name}` of `{function}`");
+        let problem = Diagnostic::new(Code::UnknownParameter, id, path, what);
+        let problem = problem.at_parameter(source, &function, &name).help(help);
+        match near {
+            Some(near) => problem.because(Cause::Name(near.into())),
+            None => problem,
+        }
+    }
+}
+
+/// Reads the parameters of a function whose subject has this name. Fails with the first unknown name.
 pub(super) fn read_params(
     function: &str,
     subject: Option<&'static str>,
     names: &[&str],
-) -> Result<Vec<Param>, (String, String)> {
+) -> Result<Vec<Param>, UnknownParam> {
     names
         .iter()
         .map(|name| {
             if subject == Some(name) {
                 return Ok(Param::Subject);
             }
-            param(name).ok_or_else(|| ((*name).to_owned(), help_for(function, subject, name)))
+            param(name).ok_or_else(|| unknown_param(function, subject, name))
         })
         .collect()
 }
@@ -195,18 +205,18 @@ pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
     }
 }
 
-fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String {
+fn unknown_param(function: &str, subject: Option<&'static str>, name: &str) -> UnknownParam {
+    let unknown = |help, near| UnknownParam { function: function.into(), name: name.into(), help, near };
     if let Some(help) = help_elsewhere(name) {
-        return help.to_owned();
+        return unknown(help.to_owned(), None);
     }
     let known = subject.into_iter().chain(param_names());
     let list = known.clone().collect::<Vec<_>>().join(", ");
     let bare = name.trim_matches('_');
     let dressed = known.clone().find(|known| known.trim_matches('_') == bare);
-    match dressed.or_else(|| nearest(name, known)) {
-        Some(near) => format!("did you mean `{near}`? the parameters of `{function}` are {list}"),
-        None => format!("the parameters of `{function}` are {list}"),
-    }
+    let near = dressed.or_else(|| nearest(name, known));
+    let meant = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    unknown(format!("{meant}the parameters of `{function}` are {list}"), near)
 }
 
 /// Returns the hook that a misspelled function name probably means.

@@ -2,7 +2,7 @@
 //!
 //! Also parses durations such as `"90s"`, `"10m"` and `"1h30m"`.
 
-use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use super::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use super::guard_claim::Claim;
 use super::guard_claim::frontmatter;
 use super::hooks::HookFunction;
@@ -10,6 +10,7 @@ use super::source::SourceFile;
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
+use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_core::text::{nearest, optional, suggested};
 use valvehouse_core::valve::ValveSchema;
@@ -126,13 +127,13 @@ pub(crate) fn read(
     let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
         problems.push(Diagnostic::new(code, id, path, message).at_frontmatter(source, key, word).help(help));
     };
-    let bad_valve = |whose: &str, message: String| {
-        let names: Vec<&str> = message.split('`').skip(1).step_by(2).take(2).collect();
-        let depth = if message.contains("unknown key") { 2 } else { 1 };
-        let names = names.into_iter().filter(|_| message.starts_with("valve ")).take(depth);
-        let place = std::iter::once(whose).chain(names).collect::<Vec<_>>().join(".");
-        let problem = Diagnostic::new(Code::BadValve, id, path, message).at_path(source, &place);
-        problem.help(VALVES)
+    let bad_valve = |whose: &str, Misdeclaration { message, path: of, meant }: Misdeclaration| {
+        let problem = Diagnostic::new(Code::BadValve, id, path, message);
+        let problem = problem.at_path(source, &format!("{whose}.{of}")).help(VALVES);
+        match meant {
+            Some((found, instead)) => problem.because(Cause::Key { found, instead }),
+            None => problem,
+        }
     };
     let mut of_valves = Vec::new();
     let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
@@ -218,7 +219,7 @@ pub(crate) fn read(
                 Ok(schema) if name == "Valves" => manifest.valves = schema,
                 Ok(schema) => manifest.user_valves = Some(schema),
                 Err(messages) => {
-                    of_valves.extend(messages.into_iter().map(|message| bad_valve(name, message)));
+                    of_valves.extend(messages.0.into_iter().map(|message| bad_valve(name, message)));
                 }
             },
             "endpoints" => match endpoints(value) {
@@ -374,13 +375,13 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn declare(value: &Json) -> Result<ValveSchema, Vec<String>> {
+fn declare(value: &Json) -> Result<ValveSchema, DeclarationError> {
     match value {
-        Json::Object(_) => Ok(ValveSchema::declare(value)?),
-        other => Err(vec![format!(
+        Json::Object(_) => ValveSchema::declare(value),
+        other => Err(DeclarationError::from(format!(
             "invalid valves: expected a map `#{{ name: default, … }}`, got {}",
             other.kind()
-        )]),
+        ))),
     }
 }
 

@@ -41,12 +41,11 @@ pub(super) fn constants(
         let keys = || reference::frontmatter().iter().map(|key| key.name);
         let same = |known: &str| guard_claim::folded(known) == guard_claim::folded(name);
         let near = || nearest(name, CONSTANTS).filter(|_| name.len() > SHORT);
-        let warning = |what: String, help: String| {
-            Diagnostic::of(Code::UnknownKey, file, what).at_word(source, name).help(help).warning()
-        };
+        let warning =
+            |what: String| Diagnostic::of(Code::UnknownKey, file, what).at_word(source, name).warning();
         if let Some(meant) = CONSTANTS.into_iter().find(|known| same(known)).or_else(near) {
             let what = format!("unknown constant `{name}`: nothing reads it");
-            return Some(warning(what, format!("did you mean `{meant}`?")));
+            return Some(warning(what).meant(meant));
         }
         let near_key = || nearest(name, keys()).filter(|_| name.len() > SHORT);
         let key = keys().find(|key| same(key)).or_else(near_key)?;
@@ -56,7 +55,7 @@ pub(super) fn constants(
             plain => plain.to_string(),
         };
         let what = format!("`const {name}` has no effect: `{key}` is a key of the opening comment");
-        Some(warning(what, format!("write `{key}: {shown}` in the comment at the start of the file")))
+        Some(warning(what).help(format!("write `{key}: {shown}` in the comment at the start of the file")))
     });
     problems.collect()
 }

@@ -152,10 +152,8 @@ pub(super) fn read(
         }
         (Some(function), Some(_)) => match hooks::read_params(name, None, &function.params) {
             Ok(params) => (Some(params), problems),
-            Err((unknown, help)) => {
-                let what = format!("unknown parameter `{unknown}` of `{name}`");
-                let problem = Diagnostic::of(Code::UnknownParameter, file, what);
-                problems.push(problem.at_parameter(source, name, &unknown).help(help));
+            Err(unknown) => {
+                problems.push(unknown.of(&file.id, &file.path, source));
                 (None, problems)
             }
         },

@@ -18,6 +18,15 @@ pub struct ThrownError {
     pub(crate) value: Json,
     /// `true` for an unintended failure, also after it was caught and thrown again.
     pub(crate) bug: bool,
+    /// The operand of a comparison that failed because it is `()`.
+    pub(crate) absent: Option<Operand>,
+}
+
+/// A side of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operand {
+    Left,
+    Right,
 }
 
 impl ThrownError {
@@ -25,7 +34,7 @@ impl ThrownError {
     pub fn bug(message: String, line: Option<usize>) -> Self {
         let rejection =
             Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
-        Self { rejection, line, value: Json::Null, bug: true }
+        Self { rejection, line, value: Json::Null, bug: true, absent: None }
     }
 
     /// Creates the failure of a valid call that this client or person leaves unanswered. The run fails as with
@@ -48,7 +57,7 @@ impl ThrownError {
 
     /// Converts a rejection into a thrown error.
     pub fn refused(rejection: Rejection) -> Box<EvalAltResult> {
-        Self { rejection, line: None, value: Json::Null, bug: false }.into_error(Position::NONE)
+        Self { rejection, line: None, value: Json::Null, bug: false, absent: None }.into_error(Position::NONE)
     }
 }
 

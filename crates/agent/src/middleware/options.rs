@@ -88,7 +88,8 @@ impl<'a> Options<'a> {
 
     /// Returns all problems, once all keys are read.
     pub(crate) fn done(mut self) -> Result<(), String> {
-        self.problems.extend(unknown_keys(self.given, &self.known));
+        self.problems
+            .extend(unknown_keys(self.given, &self.known).into_iter().map(|unknown| unknown.message));
         if self.problems.is_empty() {
             return Ok(());
         }

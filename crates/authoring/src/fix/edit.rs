@@ -127,3 +127,18 @@ impl<'a> Spot<'a> {
 pub(super) fn is_part(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
+
+/// Returns the length of a text in double quotes at the start.
+pub(super) fn quoted(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('"')?;
+    let mut is_escaped = false;
+    for (at, letter) in inner.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return Some(at + 2),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,130 +1,45 @@
 //! Fixes of syntax from Python or JavaScript.
 
-use super::edit::{Fix, Spot, is_part};
-use super::semantics::quoted;
-use valvehouse_script::diagnostic::{Code, Diagnostic, comprehension, signature};
+use super::edit::{Fix, Spot, is_part, quoted};
+use valvehouse_script::diagnostic::{Syntax, comprehension, signature};
 
-/// Functions of other languages that have another name here.
-const RENAMED: [(&str, &str); 10] = [
-    ("startsWith", "starts_with"),
-    ("endsWith", "ends_with"),
-    ("toLowerCase", "to_lower"),
-    ("toUpperCase", "to_upper"),
-    ("includes", "contains"),
-    ("has_key", "contains"),
-    ("length", "len"),
-    ("size", "len"),
-    ("toString", "to_string"),
-    ("substr", "sub_string"),
-];
-
-pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
-    let message = problem.message.as_str();
-    match problem.code {
-        Code::UnknownFunction if message.ends_with("it is a variable") => {
-            let name = spot.name_at(spot.at)?;
-            Some(Fix::new("Write `.call`", name.end..name.end, ".call"))
+pub(super) fn fix(syntax: Syntax, spot: &Spot<'_>) -> Option<Fix> {
+    match syntax {
+        Syntax::Arrow => arrow(spot),
+        Syntax::AssignedCondition => {
+            spot.rest().starts_with('=').then(|| Fix::replace(spot.at..spot.at + 1, "=="))
         }
-        Code::UnknownFunction => {
-            let name = spot.name_at(spot.at)?;
-            let (_, new) = RENAMED.iter().find(|(old, _)| *old == &spot.source[name.clone()])?;
-            Some(Fix::replace(name, new))
-        }
-        Code::ForeignSyntax => {
-            of_module(problem, spot).or_else(|| of_message(message, spot)).or_else(|| of_line(message, spot))
-        }
-        _ => None,
-    }
-}
-
-/// Replaces `http.get` by `http::get`, and the names of other languages by those of the host.
-fn of_module(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
-    let help = problem.help.as_deref()?;
-    let path = match help.strip_prefix("write `::` before a function of a module: `") {
-        Some(rest) => rest.strip_suffix('`')?,
-        // The same arguments in the same order.
-        None => help.strip_prefix("write `")?.split_once('(').map(|(path, _)| path).filter(|path| {
-            ["json::stringify", "json::parse", "time::unix", "random::int", "random::float", "base64::encode"]
-                .contains(path)
-        })?,
-    };
-    let module = spot.name_at(spot.at)?;
-    let dot = module.end;
-    let name = spot.source[dot..].starts_with('.').then(|| spot.name_at(dot + 1)).flatten()?;
-    let is_function = !path.contains(' ') && path.starts_with(&spot.source[module.clone()]);
-    is_function.then(|| Fix::replace(module.start..name.end, path))
-}
-
-fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let word = |old: &str, new: &str| spot.word(old).map(|at| Fix::replace(at, new));
-    let sign = |old: &str, new: &str| spot.sign(old).map(|at| Fix::replace(at, new));
-    match message.strip_prefix("undefined variable: ") {
-        Some(nothing @ ("null" | "nil" | "undefined" | "none")) => return nothing_of(nothing, spot),
-        Some("elif") => return word("elif", "else if"),
-        Some("self") if spot.rest().starts_with("self.valves") => {
-            return Some(Fix::new("Remove `self.`", spot.at..spot.at + "self.".len(), ""));
-        }
-        _ => {}
-    }
-    match message {
-        "unknown keyword `elif`" => word("elif", "else if"),
-        "unknown keyword `raise`" => raise(spot),
-        "unknown keyword `lambda`" => lambda(spot),
-        "unknown keyword `async`" => {
-            let at = spot.word("async")?;
-            Some(Fix::new("Remove `async`", at.start..at.end + 1, ""))
-        }
-        "unknown keyword `await`" => {
-            let at = spot.word("await")?;
-            Some(Fix::new("Remove `await`", at.start..at.end + 1, ""))
-        }
-        "unknown operator `===`" => sign("===", "=="),
-        "unknown operator `!==`" => sign("!==", "!="),
-        "unknown operator `++`" => step(spot, "++", "+="),
-        "unknown operator `--`" => step(spot, "--", "-="),
-        "unknown keyword `var`" => word("var", "let"),
-        "cannot read JavaScript: a script is written in Rhai"
-            if spot.row().trim_start().starts_with("function ") =>
-        {
-            word("function", "fn")
-        }
-        "a variable has no declared type" => declared_type(spot),
-        "unknown keyword `is`" => is(spot),
-        "unknown prefix `f` of a text" => filled(spot),
-        "invalid declaration of a variable" => {
-            let before = spot.before().trim_end();
-            let start = before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1);
-            let start = spot.line.start + start;
-            Some(Fix::replace(start..spot.line.start + before.len(), "let"))
-        }
-        "`:` is not a range" => range(spot),
-        "`=` assigns and is not a condition" => {
-            (spot.source[spot.at..].starts_with('=')).then(|| Fix::replace(spot.at..spot.at + 1, "=="))
-        }
-        "`//` begins a comment" => {
-            let at = spot.at + spot.rest().find("//")?;
-            Some(Fix::replace(at..at + 2, "/"))
-        }
-        "three quotes do not begin a text of several lines" => three_quotes(spot),
-        "a comment begins with `//`" => {
-            let at = spot.sign("#")?;
-            Some(Fix::replace(at, "//"))
-        }
-        "single quotes are for one character" => single_quotes(spot),
-        "unknown operator `?`" => ternary(spot),
-        "the condition must precede the values" => conditional(spot),
-        "`for` needs brackets around two variables" => two_variables(spot),
-        "`{` starts a block, not a map" => map(spot),
-        "invalid closure: `=>` is only for `switch`" => arrow(spot),
-        "list comprehensions are not supported" => {
+        Syntax::BraceMap => map(spot),
+        Syntax::Comprehension => {
             let (at, text) = comprehension(spot.row(), spot.at - spot.line.start)?;
             Some(spot.replace_in_line(at, &text))
         }
-        "a parameter has no type or default" => {
+        Syntax::Conditional => conditional(spot),
+        Syntax::Declaration => {
+            let before = spot.before().trim_end();
+            let start = before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1);
+            Some(spot.replace_in_line(start..before.len(), "let"))
+        }
+        Syntax::Decrement => step(spot, "--", "-="),
+        Syntax::Divisor => {
+            let at = spot.at + spot.rest().find("//")?;
+            Some(Fix::replace(at..at + 2, "/"))
+        }
+        Syntax::Filled => filled(spot),
+        Syntax::Increment => step(spot, "++", "+="),
+        Syntax::Is => is(spot),
+        Syntax::Lambda => lambda(spot),
+        Syntax::Raise => raise(spot),
+        Syntax::Signature => {
             let (at, names) = signature(spot.row(), spot.at - spot.line.start)?;
             Some(spot.replace_in_line(at, &format!("({names})")))
         }
-        _ => None,
+        Syntax::SingleQuotes => single_quotes(spot),
+        Syntax::Slice => range(spot),
+        Syntax::Ternary => ternary(spot),
+        Syntax::ThreeQuotes => three_quotes(spot),
+        Syntax::TwoVariables => two_variables(spot),
+        Syntax::Type => declared_type(spot),
     }
 }
 
@@ -140,22 +55,6 @@ fn declared_type(spot: &Spot<'_>) -> Option<Fix> {
     let end = rest.find('=').or_else(|| rest.find(';'))?;
     let length = rest[..end].trim_end().len();
     Some(Fix::new("Remove the type", spot.at..spot.at + length, ""))
-}
-
-/// Removes a line that is not needed.
-fn of_line(message: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let is_import = message == "the host's modules are available without an import";
-    let row = spot.row().trim();
-    let is_here = is_import && (row.starts_with("import ") || row.starts_with("from "))
-        || message == "unknown keyword `pass`" && row == "pass";
-    let title = if is_import { "Remove the import" } else { "Remove `pass`" };
-    let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
-    is_here.then(|| Fix::new(title, spot.line.start..end, ""))
-}
-
-/// Replaces the word by `()`, also in `x is None`.
-fn nothing_of(word: &str, spot: &Spot<'_>) -> Option<Fix> {
-    spot.word(word).map(|at| Fix::replace(at, "()"))
 }
 
 /// Fixes `x is None` and `x is not None`.

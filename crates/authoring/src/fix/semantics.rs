@@ -1,52 +1,76 @@
 //! Fixes of mistakes in valid syntax: misspelled names, lost values, missing declarations.
 
-use super::edit::{Fix, Spot, is_part};
-use valvehouse_script::diagnostic::{Code, Diagnostic};
+use super::edit::{Fix, Spot, is_part, quoted};
+use super::foreign;
+use valvehouse_script::diagnostic::{Cause, Code, Diagnostic};
 
 pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
-    let help = problem.help.as_deref().unwrap_or_default();
-    if let Some(near) = help.strip_prefix("did you mean `").and_then(|rest| rest.split('`').next()) {
-        return misspelt(near, spot);
-    }
-    match problem.code {
-        Code::NotDeclared => {
-            let (_, capability) = help.split_once("requirements: ")?;
-            Some(requirement(capability, spot.source))
+    match &problem.cause {
+        Cause::Name(near) => misspelt(near, spot),
+        Cause::Written { found, instead } => {
+            let is_word = found.starts_with(is_part);
+            let at = if is_word { spot.word(found) } else { spot.sign(found) };
+            Some(Fix::replace(at?, instead))
         }
-        Code::BadValve | Code::BadTool => renamed_key(&problem.message, spot),
-        Code::UnusedCapability => unused_capability(spot),
-        Code::UnknownVariable if help.starts_with("declare a new variable") => {
-            Some(Fix::new("Declare it with `let`", spot.at..spot.at, "let "))
+        Cause::Path(path) => of_module(path, spot),
+        Cause::Key { found, instead } => renamed_key(found, instead, spot),
+        Cause::Needless(text) => {
+            let word = text.trim_end_matches([' ', '.']);
+            let at = spot.word(word)?.start;
+            let title = format!("Remove `{}`", text.trim_end());
+            spot.source[at..].starts_with(text).then(|| Fix::new(title, at..at + text.len(), ""))
         }
-        Code::UnknownVariable if help.starts_with("add `") => parameter(help.split('`').nth(1)?, spot),
-        Code::UnusedVariable => {
+        Cause::NeedlessLine(name) => needless_line(name, spot),
+        Cause::Missing(token) => Some(Fix::new(format!("Add `{token}`"), spot.at..spot.at, token)),
+        Cause::NewVariable => Some(Fix::new("Declare it with `let`", spot.at..spot.at, "let ")),
+        Cause::Parameter(name) => parameter(name, spot),
+        Cause::HeldFunction => {
             let name = spot.name_at(spot.at)?;
-            let text = format!("_{}", &spot.source[name.clone()]);
-            // A variable that is only assigned is named again.
-            let rest = spot.code[name.end..].split("\nfn ").next()?;
-            let mut words = rest.split(|letter| !is_part(letter));
-            let is_alone = !words.any(|word| word == &text[1..]);
-            is_alone.then(|| Fix::new(format!("Rename to `{text}`"), name, text))
+            Some(Fix::new("Write `.call`", name.end..name.end, ".call"))
         }
-        Code::LostAnswer if help.starts_with("write `return ") => {
+        Cause::Capability(capability) => Some(requirement(capability, spot.source)),
+        Cause::NotReturned => {
             // Of `let answer = error(…)`, the value is returned.
             let declared = spot.before().trim_end().strip_suffix("let").map(str::len);
             let begins = declared.map_or(spot.at, |at| spot.line.start + at);
             let value = declared.map_or(Some(0), |_| spot.rest().find("= ").map(|at| at + 2))?;
             Some(Fix::new("Return the answer", begins..spot.at + value, "return "))
         }
-        Code::UnfilledText => backticks(spot),
-        Code::LostResult => in_place(help, spot),
-        Code::IdleComparison if help.starts_with("assign with a single `=`") => {
-            let sign = spot.sign("==")?;
-            Some(Fix::replace(sign, "="))
-        }
-        Code::Syntax if problem.message.starts_with("missing `") => {
-            let token = problem.message.split('`').nth(1)?;
-            Some(Fix::new(format!("Add `{token}`"), spot.at..spot.at, token))
-        }
-        _ => None,
+        Cause::Foreign(syntax) => foreign::fix(*syntax, spot),
+        Cause::Other => match problem.code {
+            Code::UnusedCapability => unused_capability(spot),
+            Code::UnusedVariable => unused_variable(spot),
+            Code::UnfilledText => backticks(spot),
+            _ => None,
+        },
     }
+}
+
+/// Replaces `http.get` by `http::get`, and the names of other languages by those of the host.
+fn of_module(path: &str, spot: &Spot<'_>) -> Option<Fix> {
+    let module = spot.name_at(spot.at)?;
+    let dot = module.end;
+    let name = spot.source[dot..].starts_with('.').then(|| spot.name_at(dot + 1)).flatten()?;
+    path.starts_with(&spot.source[module.clone()]).then(|| Fix::replace(module.start..name.end, path))
+}
+
+/// Removes a line that is only a statement with this name.
+fn needless_line(name: &str, spot: &Spot<'_>) -> Option<Fix> {
+    let row = spot.row().trim();
+    let is_here = row == name || row.starts_with("import ") || row.starts_with("from ");
+    let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
+    let shown = if row == name { format!("`{name}`") } else { name.to_owned() };
+    is_here.then(|| Fix::new(format!("Remove {shown}"), spot.line.start..end, ""))
+}
+
+fn unused_variable(spot: &Spot<'_>) -> Option<Fix> {
+    let name = spot.name_at(spot.at)?;
+    let text = format!("_{}", &spot.source[name.clone()]);
+    // A variable that is only assigned is named again.
+    let rest = spot.code[name.end..].split("\nfn ").next()?;
+    let mut words = rest.split(|letter| !is_part(letter));
+    let is_alone = !words.any(|word| word == &text[1..]);
+    is_alone.then(|| Fix::new(format!("Rename to `{text}`"), name, text))
 }
 
 /// Replaces a misspelled name such as `regex::find_al` or `.kep_last(…)`.
@@ -70,11 +94,7 @@ fn misspelt(near: &str, spot: &Spot<'_>) -> Option<Fix> {
 }
 
 /// Renames a key of a declaration: `ge`, `desciption`.
-fn renamed_key(message: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let (_, rest) = message.split_once("unknown key `")?;
-    let (old, rest) = rest.split_once('`')?;
-    let new = ["here it is `", "did you mean `"].iter().find_map(|words| rest.split_once(words))?.1;
-    let new = new.split('`').next()?;
+fn renamed_key(old: &str, new: &str, spot: &Spot<'_>) -> Option<Fix> {
     // The search begins at the problem and ends with the declaration of this valve.
     let code = &spot.code[spot.at..];
     let end = code.find("\n}").unwrap_or(code.len());
@@ -156,27 +176,4 @@ fn backticks(spot: &Spot<'_>) -> Option<Fix> {
         return None;
     }
     Some(Fix::new("Write the text in backticks", spot.at..spot.at + length, format!("`{inner}`")))
-}
-
-/// Returns the length of a text in double quotes at the start.
-pub(super) fn quoted(text: &str) -> Option<usize> {
-    let inner = text.strip_prefix('"')?;
-    let mut is_escaped = false;
-    for (at, letter) in inner.char_indices() {
-        match letter {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => return Some(at + 2),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Replaces `name.to_upper();` by `name.make_upper();`.
-fn in_place(help: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let method = help.strip_prefix("write `make_")?.split('(').next()?;
-    let old = format!("to_{method}");
-    let at = spot.word(&old)?;
-    Some(Fix::replace(at, &format!("make_{method}")))
 }

@@ -2,6 +2,7 @@
 
 use super::convert::Coercion;
 use super::shape::{Property, ValueKind, ValueShape};
+use crate::error::{DeclarationError, Misdeclaration};
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
 use crate::text::did_you_mean;
 use valvehouse_json::Json;
@@ -48,7 +49,7 @@ impl Place {
 /// A reader of declarations. Each problem ends with its fix.
 pub(crate) struct Reader {
     words: &'static Vocabulary,
-    problems: Vec<String>,
+    problems: Vec<Misdeclaration>,
     /// The number of patterns read so far.
     pub patterns: usize,
 }
@@ -59,12 +60,13 @@ impl Reader {
     }
 
     /// Returns the declared values, or all problems.
-    pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<String>> {
-        if self.problems.is_empty() { Ok(read) } else { Err(self.problems) }
+    pub(crate) fn end<T>(self, read: T) -> Result<T, DeclarationError> {
+        if self.problems.is_empty() { Ok(read) } else { Err(DeclarationError(self.problems)) }
     }
 
-    pub(crate) fn problem(&mut self, path: &str, problem: &str) {
-        self.problems.push(format!("{} `{}` {problem}", self.words.noun, shortened(path)));
+    pub(crate) fn problem(&mut self, path: &str, problem: impl Into<Misdeclaration>) {
+        let words = format!("{} `{}`", self.words.noun, shortened(path));
+        self.problems.push(problem.into().within(path, &words));
     }
 
     /// Reads a map of names and declarations.
@@ -72,10 +74,11 @@ impl Reader {
         let entries = declared.entries();
         if entries.len() > MAX {
             let whose = if place.path.is_empty() { "a tool" } else { place.path.as_str() };
-            self.problems.push(format!(
+            let problem = format!(
                 "{whose} has {} parameters, more than the limit of {MAX}: group or drop some",
                 entries.len()
-            ));
+            );
+            self.problems.push(problem.into());
             return Vec::new();
         }
         let mut read = Vec::with_capacity(entries.len());
@@ -83,10 +86,11 @@ impl Reader {
             if is_name(&name) {
                 read.extend(self.member(&name, &declared, place));
             } else {
-                self.problems.push(format!(
+                let problem = format!(
                     "invalid parameter name {}: use 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`",
-                    clipped(&name.into())
-                ));
+                    clipped(&name.as_str().into())
+                );
+                self.problems.push(Misdeclaration::at(name, problem));
             }
         }
         read
@@ -108,10 +112,7 @@ impl Reader {
             Json::Text(_) => Some(Json::from([("type", declared.clone())])),
             _ => {
                 let given = clipped(declared);
-                self.problem(
-                    &place.path,
-                    &format!("is {given}: give a map, such as #{{ type: \"string\" }}"),
-                );
+                self.problem(&place.path, format!("is {given}: give a map, such as #{{ type: \"string\" }}"));
                 None
             }
         }
@@ -120,17 +121,17 @@ impl Reader {
     /// Reads a declaration that may have these keys.
     pub(crate) fn shape(&mut self, declared: &Json, known: &[&str], place: &Place) -> Option<ValueShape> {
         if place.depth > DEEPEST {
-            self.problem(&place.path, &format!("nests deeper than {DEEPEST}: flatten it"));
+            self.problem(&place.path, format!("nests deeper than {DEEPEST}: flatten it"));
             return None;
         }
         for problem in unknown_keys(declared, known) {
-            self.problem(&place.path, &problem);
+            self.problem(&place.path, problem);
         }
         self.patterns += usize::from(declared.get("pattern").is_some());
         if self.patterns > self.words.max_patterns {
             if self.patterns == self.words.max_patterns + 1 {
                 let problem = format!("exceeds the limit of {} patterns: drop some", self.words.max_patterns);
-                self.problem(&place.path, &problem);
+                self.problem(&place.path, problem);
             }
             return None;
         }
@@ -140,7 +141,7 @@ impl Reader {
         let (before, mut problems) = (self.problems.len(), Vec::new());
         let limits = Limits::read(declared, kind.name(), &mut problems);
         for problem in problems {
-            self.problem(&place.path, &problem);
+            self.problem(&place.path, problem);
         }
         let mut shape = ValueShape { title, description, limits, ..ValueShape::new(kind) };
         shape.limits.allowed = self.allowed(&shape, declared, place);
@@ -162,7 +163,7 @@ impl Reader {
                     "has `{key}`, but its type is {}: make it {type_name}, or drop them",
                     kind.name()
                 );
-                self.problem(&place.path, &problem);
+                self.problem(&place.path, problem);
             }
         }
         Some(match kind {
@@ -187,7 +188,7 @@ impl Reader {
             let hint = did_you_mean(meant, types.iter().copied().chain(["int", "float", "bool"]));
             let (given, known) = (clipped(given), types.join(", "));
             let problem = format!("is the unknown type {given}{hint}; known types: {known}");
-            self.problem(&format!("{}.type", place.path), &problem);
+            self.problem(&format!("{}.type", place.path), problem);
         }
         kind
     }
@@ -203,7 +204,7 @@ impl Reader {
         let kind = kind.filter(|kind| self.words.types.contains(&kind.name()));
         if kind.is_none() {
             let known = self.words.types.join(", ");
-            self.problem(&place.path, &format!("has no `type`: give one of {known}"));
+            self.problem(&place.path, format!("has no `type`: give one of {known}"));
         }
         kind
     }
@@ -220,7 +221,7 @@ impl Reader {
         if given.as_object().is_none() {
             let (given, example) = (clipped(&given), self.words.example);
             let problem = format!("is {given}: give a map of names and declarations, such as {example}");
-            self.problem(&path, &problem);
+            self.problem(&path, problem);
             return None;
         }
         Some(self.members(&given, &Place { path, depth: place.depth }))
@@ -238,7 +239,7 @@ impl Reader {
             _ => None,
         };
         if let Some(problem) = instead {
-            self.problem(&path, problem);
+            self.problem(&path, problem.to_owned());
             return Vec::new();
         }
         let values = given.items();
@@ -262,7 +263,10 @@ impl Reader {
             Err(error) if is_secret => error.without_values(),
             Err(error) => error,
         };
-        self.problems.extend(error.problems.iter().map(|problem| format!("{} {problem}", self.words.noun)));
+        let problems = error.problems.iter();
+        self.problems.extend(
+            problems.map(|problem| Misdeclaration::at(path, format!("{} {problem}", self.words.noun))),
+        );
         None
     }
 
@@ -270,7 +274,7 @@ impl Reader {
         let given = declared.get(key)?;
         let text = given.as_str().map(str::to_owned);
         if text.is_none() {
-            self.problem(&format!("{}.{key}", place.path), &format!("is {}: give text", clipped(&given)));
+            self.problem(&format!("{}.{key}", place.path), format!("is {}: give text", clipped(&given)));
         }
         text
     }
@@ -285,7 +289,7 @@ impl Reader {
                 _ => "",
             };
             let problem = format!("is {}: write true or false{hint}", clipped(&given));
-            self.problem(&format!("{}.{key}", place.path), &problem);
+            self.problem(&format!("{}.{key}", place.path), problem);
         }
         truth.unwrap_or(false)
     }

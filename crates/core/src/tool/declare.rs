@@ -2,7 +2,7 @@
 
 use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
-use crate::error::DeclarationError;
+use crate::error::{DeclarationError, Misdeclaration};
 use crate::limits::{clipped, unknown_keys};
 use crate::text::is_id;
 use std::time::Duration;
@@ -58,52 +58,60 @@ impl ToolSpec {
             Some(name) => format!("tool `{name}`"),
             None => "a tool".to_owned(),
         };
-        let problems = problems.into_iter().map(|problem| format!("{whose} {problem}"));
-        Err(problems.collect::<Vec<_>>().into())
+        Err(DeclarationError(problems.into_iter().map(|problem| problem.within("", &whose)).collect()))
     }
 }
 
-fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) -> ToolDeclaration {
+fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<Misdeclaration>) -> ToolDeclaration {
     let given = |key: &str| declared.get(key).filter(|value| !value.is_null());
     let mut spec = ToolSpec::new("");
     match given("name") {
         Some(Json::Text(name)) if is_name(&name) => spec.name = name.into(),
-        Some(name) => problems.push(format!("has the name {}: {NAME_RULE}", clipped(&name))),
-        None => problems.push(format!("has no `name`: {NAME_RULE}")),
+        Some(name) => {
+            let problem = format!("has the name {}: {NAME_RULE}", clipped(&name));
+            problems.push(Misdeclaration::at("name", problem));
+        }
+        None => problems.push(format!("has no `name`: {NAME_RULE}").into()),
     }
     match given("description") {
         Some(Json::Text(text)) => spec.description = text.into(),
-        Some(other) => problems.push(format!("has {} as its `description`: give text", clipped(&other))),
+        Some(other) => {
+            let problem = format!("has {} as its `description`: give text", clipped(&other));
+            problems.push(Misdeclaration::at("description", problem));
+        }
         None => {}
     }
     match given("parameters").map(|given| Parameters::declare(&given)) {
         Some(Ok(parameters)) => spec.parameters = parameters,
         Some(Err(wrong)) => {
-            problems.extend(wrong.into_iter().map(|problem| format!("cannot work: {problem}")))
+            problems.extend(wrong.0.into_iter().map(|problem| problem.within("parameters", "cannot work:")))
         }
         None => {}
     }
     match given("metadata") {
         Some(metadata @ Json::Object(_)) => spec.metadata = metadata.deep_clone(),
-        Some(other) => problems.push(format!("has {} as its `metadata`: give a map", clipped(&other))),
+        Some(other) => {
+            let problem = format!("has {} as its `metadata`: give a map", clipped(&other));
+            problems.push(Misdeclaration::at("metadata", problem));
+        }
         None => {}
     }
-    let mut noted = |problem: String| problems.push(problem);
-    let tag = given("tag").map(|given| tags(&given));
-    spec.tags = or_tell(tag, &mut noted).unwrap_or_else(|| default_tags.to_vec());
-    let limit = given("timeout").map(|given| timeout(&given));
-    spec.timeout = or_tell(limit, &mut noted).unwrap_or(spec.timeout);
-    let retry = given("retry").map(|given| Retry::parse(&given));
-    spec.retry = or_tell(retry, &mut noted).unwrap_or_default();
-    let idempotent = given("idempotent").map(|given| idempotent(&given));
-    spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or(false);
-    let filters = given("filters").map(|given| filter_ids(&given));
-    let filters = or_tell(filters, &mut noted).unwrap_or_default();
+    spec.tags = or_tell(declared, "tag", tags, problems).unwrap_or_else(|| default_tags.to_vec());
+    spec.timeout = or_tell(declared, "timeout", timeout, problems).unwrap_or(spec.timeout);
+    spec.retry = or_tell(declared, "retry", Retry::parse, problems).unwrap_or_default();
+    spec.idempotent = or_tell(declared, "idempotent", idempotent, problems).unwrap_or(false);
+    let filters = or_tell(declared, "filters", filter_ids, problems).unwrap_or_default();
     ToolDeclaration { spec, filters }
 }
 
-fn or_tell<T, E: ToString>(read: Option<Result<T, E>>, tell: &mut impl FnMut(String)) -> Option<T> {
-    read?.map_err(|problem| tell(problem.to_string())).ok()
+fn or_tell<T, E: ToString>(
+    declared: &Json,
+    key: &str,
+    read: impl Fn(&Json) -> Result<T, E>,
+    problems: &mut Vec<Misdeclaration>,
+) -> Option<T> {
+    let given = declared.get(key).filter(|value| !value.is_null())?;
+    read(&given).map_err(|problem| problems.push(Misdeclaration::at(key, problem.to_string()))).ok()
 }
 
 fn idempotent(given: &Json) -> Result<bool, String> {
@@ -280,7 +288,7 @@ mod tests {
             (r#"{"name": "a", "description": 1}"#, "has 1 as its `description`: give text"),
             (r#"{"name": "a", "parameters": {"x": "strng"}}"#, "tool `a` cannot work: parameter `x.type` is"),
         ] {
-            let found = declare(declared).unwrap_err().join("\n");
+            let found = declare(declared).unwrap_err().messages().join("\n");
             assert!(found.contains(expected), "{declared}\n  found: {found}\n  want:  {expected}");
         }
     }
@@ -289,7 +297,7 @@ mod tests {
     fn all_problems_are_reported_at_once() {
         let wrong =
             r#"{"name": "a b", "nam": 1, "timeout": 0, "retry": 99, "parameters": {"x": "y", "z": 1}}"#;
-        assert_eq!(declare(wrong).unwrap_err().len(), 6);
+        assert_eq!(declare(wrong).unwrap_err().0.len(), 6);
     }
 
     #[test]

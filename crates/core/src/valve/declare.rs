@@ -57,7 +57,7 @@ fn field(reader: &mut Reader, name: &str, literal: &Json) -> Option<Field> {
     };
     let problem = match declared.get("value") {
         None => {
-            unknown_keys(&declared, WORDS.keys).iter().for_each(|problem| reader.problem(name, problem));
+            unknown_keys(&declared, WORDS.keys).into_iter().for_each(|problem| reader.problem(name, problem));
             let known = WORDS.keys.join(", ");
             format!("has no `value`: give its default, or write {EXAMPLE}; known keys: {known}")
         }
@@ -66,7 +66,7 @@ fn field(reader: &mut Reader, name: &str, literal: &Json) -> Option<Field> {
             .to_owned(),
         Some(default) => return with_default(reader, name, &declared, &default),
     };
-    reader.problem(name, &problem);
+    reader.problem(name, problem);
     None
 }
 
@@ -79,14 +79,14 @@ fn with_default(reader: &mut Reader, name: &str, declared: &Json, default: &Json
         shape.kind = ValueKind::Array(items_of(default));
     }
     if multiline && !matches!(shape.kind, ValueKind::String) {
-        reader.problem(name, "is `multiline`, which is for text only: drop `multiline`");
+        reader.problem(name, "is `multiline`, which is for text only: drop `multiline`".to_owned());
     }
     if secret && matches!(shape.kind, ValueKind::Boolean) {
-        reader.problem(name, "is `secret`, which is for text, numbers and lists: drop `secret`");
+        reader.problem(name, "is `secret`, which is for text, numbers and lists: drop `secret`".to_owned());
     } else if secret && shape.default.as_ref().is_some_and(is_too_short) {
         reader.problem(
             name,
-            &format!(
+            format!(
                 "is a secret whose default is too short to be redacted: leave it empty, or give it at least \
                  {MIN_SECRET} characters"
             ),

@@ -70,8 +70,9 @@ impl ValveSchema {
     /// with the layers.
     ///
     /// An invalid value is replaced by that of the layer below and reported as a problem, because stored values
-    /// must not break a new version of a script. Unknown keys and nulls are ignored.
-    pub fn effective(&self, layers: &[Layer<'_>]) -> (Json, Vec<String>) {
+    /// must not break a new version of a script. Unknown keys and nulls are ignored. Each problem has the name of its
+    /// valve.
+    pub fn effective(&self, layers: &[Layer<'_>]) -> (Json, Vec<(String, String)>) {
         let (values, mut problems) = (Json::object(), Vec::new());
         for field in &self.fields {
             // A new object accepts any key.
@@ -127,11 +128,12 @@ impl ValveSchema {
 }
 
 impl Field {
-    fn in_force(&self, layers: &[Layer<'_>], problems: &mut Vec<String>) -> Json {
+    fn in_force(&self, layers: &[Layer<'_>], problems: &mut Vec<(String, String)>) -> Json {
         let mut refused = Vec::new();
+        let mut tell = |problem: String| problems.push((self.name.clone(), problem));
         let is_dropped = |layer: &Layer<'_>| !self.secret && was_secret(layer.values, &self.name);
         if layers.iter().any(is_dropped) {
-            problems.push(format!(
+            tell(format!(
                 "valve `{0}` was stored as a secret and is no longer one, so its stored value is ignored; set \
                  `{0}` again",
                 self.name
@@ -150,7 +152,7 @@ impl Field {
             }
         }
         let shown = if self.secret && self.is_set(&used) { MASK.to_owned() } else { clipped(&used) };
-        problems.extend(refused.into_iter().map(|message| format!("{message}; {shown} is used instead")));
+        refused.into_iter().for_each(|message| tell(format!("{message}; {shown} is used instead")));
         used
     }
 

@@ -13,7 +13,7 @@ fn schema(literal: &str) -> ValveSchema {
 }
 
 fn problems(literal: &str) -> String {
-    ValveSchema::declare(&json(literal)).unwrap_err().join("\n")
+    ValveSchema::declare(&json(literal)).unwrap_err().messages().join("\n")
 }
 
 fn refusal(schema: &ValveSchema, name: &str, value: impl Into<Json>) -> String {
@@ -95,6 +95,7 @@ fn all_problems_of_a_declaration_are_reported_at_once() {
     let found =
         ValveSchema::declare(&json(r#"{"a": null, "b": {"valu": 1}, "c": {"value": 9, "maximum": 1}}"#));
     let found = found.unwrap_err();
+    let found = found.messages();
     assert!(
         ["`a`", "`b`", "`c.value`"].iter().all(|name| found.iter().any(|text| text.contains(name))),
         "{found:?}"
@@ -168,7 +169,7 @@ fn a_rejected_secret_is_not_printed() {
     let error = schema.check("key", &"hunter2".into()).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     let (_, problems) = schema.effective(&[Layer::lenient(&json(r#"{"key": "hunter2"}"#))]);
-    assert!(!problems[0].contains("hunter2") && !problems[0].contains("sk-one"), "{problems:?}");
+    assert!(!problems[0].1.contains("hunter2") && !problems[0].1.contains("sk-one"), "{problems:?}");
 }
 
 #[test]
@@ -226,8 +227,8 @@ fn an_invalid_stored_value_is_replaced_by_the_default_and_reported() {
     let (file, store) = (json(r#"{"max_turns": 8}"#), json(r#"{"max_turns": 900, "rate": "often"}"#));
     let (values, problems) = rich().effective(&[Layer::exact(&file), Layer::lenient(&store)]);
     assert_eq!((values.get("max_turns"), values.get("rate")), (Some(8i64.into()), Some(0.5.into())));
-    assert_eq!(problems[0], "valve `max_turns` must be 500 or less, not 900; 8 is used instead");
-    assert!(problems[1].ends_with("; 0.5 is used instead"), "{problems:?}");
+    assert_eq!(problems[0].1, "valve `max_turns` must be 500 or less, not 900; 8 is used instead");
+    assert!(problems[1].1.ends_with("; 0.5 is used instead"), "{problems:?}");
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl Web {
             }
             (granted, declared) => {
                 let granted = granted.err().into_iter().flatten();
-                let granted = granted.map(|wrong| format!("in the grant of `http`, {wrong}"));
+                let granted =
+                    granted.map(|(pattern, wrong)| (pattern, format!("in the grant of `http`, {wrong}")));
                 let problems = granted.chain(declared.err().into_iter().flatten()).collect();
                 return Err(HostPatternError { problems });
             }
@@ -151,9 +152,9 @@ fn named(url: &Url, site: &Site) -> String {
     }
 }
 
-fn read(patterns: &[String]) -> Result<Vec<Pattern>, Vec<String>> {
-    let (good, bad): (Vec<_>, Vec<_>) =
-        patterns.iter().map(|pattern| Pattern::parse(pattern)).partition(Result::is_ok);
+fn read(patterns: &[String]) -> Result<Vec<Pattern>, Vec<(String, String)>> {
+    let parsed = |pattern: &String| Pattern::parse(pattern).map_err(|wrong| (pattern.clone(), wrong));
+    let (good, bad): (Vec<_>, Vec<_>) = patterns.iter().map(parsed).partition(Result::is_ok);
     if bad.is_empty() {
         return Ok(good.into_iter().filter_map(Result::ok).collect());
     }

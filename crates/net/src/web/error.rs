@@ -16,10 +16,10 @@ pub struct WebError {
 
 /// The error of invalid host patterns in grants and declarations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .problems.join("; "))]
+#[error("{}", .problems.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>().join("; "))]
 pub struct HostPatternError {
-    /// A description of each invalid pattern; at least one.
-    pub problems: Vec<String>,
+    /// Each invalid pattern and its description; at least one.
+    pub problems: Vec<(String, String)>,
 }
 
 impl WebError {

@@ -530,7 +530,7 @@ fn invalid_host_patterns_are_listed() {
     let wrong = Web::new(&granted(&["ok.test", "a b"]), &texts(&["x/y", "fine.test"])).unwrap_err().problems;
     assert_eq!(wrong.len(), 2);
     assert!(
-        wrong[0].starts_with("in the grant of `http`, `a b`") && wrong[1].starts_with("`x/y`"),
+        wrong[0].1.starts_with("in the grant of `http`, `a b`") && wrong[1].1.starts_with("`x/y`"),
         "{wrong:?}"
     );
 }

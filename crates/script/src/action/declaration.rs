@@ -96,7 +96,7 @@ fn no_action(script: &Script, source: &str) -> Diagnostic {
         (None, Some(name), _) => problem
             .at_function(source, name)
             .help(format!("move the file to tools/; `{name}` is part of a tool")),
-        (None, None, Some(near)) => problem.at_function(source, near).help("did you mean `action`?"),
+        (None, None, Some(near)) => problem.at_function(source, near).meant("action"),
         (None, None, None) => problem.at_byte(source, 0).help("write `fn action(body) { … }`"),
     }
 }

@@ -62,22 +62,13 @@ pub(crate) fn read(
                         None => found.push(next),
                     }
                 }
-                Err((param, help)) => {
-                    problems.push(
-                        Diagnostic::of(
-                            Code::UnknownParameter,
-                            file,
-                            format!("unknown parameter `{param}` of `{name}`"),
-                        )
-                        .at_parameter(source, name, &param)
-                        .help(help),
-                    );
-                }
+                Err(unknown) => problems.push(unknown.of(&file.id, &file.path, source)),
             },
             None if manifest.callbacks && name.starts_with("on") => {
                 let Some(near) = meant(name) else { continue };
                 problems.push(
                     at(Code::DeadCallback, name, format!("unknown callback `{name}`: it is never called"))
+                        .meant(near)
                         .help(format!("did you mean `{near}`? the callbacks are {}", known()))
                         .warning(),
                 );

@@ -136,10 +136,10 @@ impl Script {
             manifest.valves.effective(&[Layer::exact(&configured), Layer::lenient(&settings.stored)]);
         let of_settings = manifest.valves.effective(&[Layer::exact(&configured)]).1;
         problems.extend(misfits.into_iter().map(|misfit| {
-            let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
             let is_configured = of_settings.contains(&misfit);
+            let (word, what) = misfit;
             let problem =
-                Diagnostic::of(Code::ValveMisfit, file, misfit).at_path(source, &format!("Valves.{word}"));
+                Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, &format!("Valves.{word}"));
             if is_configured {
                 let place = match settings.untyped_valves.contains(&word) {
                     true => "the environment variable or the option that sets it".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
-use crate::diagnostic::{self, Diagnostic};
+use crate::diagnostic::{self, Cause, Diagnostic};
 use crate::manifest::Manifest;
 use crate::names::Names;
 use crate::resources::{OfModel, Resources, Tools};
@@ -67,15 +67,10 @@ impl Script {
 
 /// Removes the hint to declare something that a model cannot declare.
 fn bare(problem: Diagnostic) -> Diagnostic {
-    match problem.code {
-        diagnostic::Code::NotDeclared => {
-            let module = problem.message.split('`').nth(1).unwrap_or("it").to_owned();
-            Diagnostic {
-                message: format!("`{module}` is not allowed in code of a model"),
-                help: None,
-                ..problem
-            }
-            .help("call one of the tools instead")
+    match &problem.cause {
+        Cause::Capability(module) => {
+            let message = format!("`{module}` is not allowed in code of a model");
+            Diagnostic { message, cause: Cause::Other, ..problem }.help("call one of the tools instead")
         }
         _ => problem,
     }

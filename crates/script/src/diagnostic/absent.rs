@@ -1,6 +1,6 @@
 //! Finds the name of a missing value in the source when a run fails because of `()`.
 
-use crate::thrown::ThrownError;
+use crate::thrown::{Operand, ThrownError};
 use rhai::{EvalAltResult, Position};
 
 /// The maximum length of a shown name, in bytes.
@@ -32,10 +32,9 @@ pub(super) fn name_of<'a>(error: &EvalAltResult, source: &'a str, position: Posi
         }
         EvalAltResult::ErrorRuntime(value, _) => {
             let thrown = value.read_lock::<ThrownError>()?;
-            match thrown.rejection.message.strip_prefix("cannot compare ").filter(|_| thrown.bug)? {
-                message if message.starts_with("() with ") => chain_before(before),
-                message if message.contains(" with () by ") => chain_after(without_operator(behind)),
-                _ => None,
+            match thrown.absent? {
+                Operand::Left => chain_before(before),
+                Operand::Right => chain_after(without_operator(behind)),
             }
         }
         _ => None,

@@ -1,5 +1,6 @@
 //! A problem of a script: its kind, its position, its message and its fix.
 
+use super::cause::Cause;
 use super::codes::Code;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,8 @@ pub struct Diagnostic {
     pub message: String,
     /// The hint how to fix it.
     pub help: Option<String>,
+    /// The cause, for code that fixes it.
+    pub cause: Cause,
     /// Its severity.
     pub severity: Severity,
     /// The command that grants the missing capability, if that is the only problem.
@@ -52,6 +55,7 @@ impl Diagnostic {
             excerpt: String::new(),
             message: message.into(),
             help: None,
+            cause: Cause::Other,
             severity: Severity::Error,
             grant: None,
         }
@@ -62,6 +66,19 @@ impl Diagnostic {
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
+    }
+
+    /// Sets the cause.
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Sets the name that is meant, and the hint.
+    #[must_use]
+    pub fn meant(self, name: &str) -> Self {
+        self.help(format!("did you mean `{name}`?")).because(Cause::Name(name.into()))
     }
 
     /// Sets the command that grants the missing capability.

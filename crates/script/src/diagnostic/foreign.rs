@@ -1,8 +1,11 @@
 //! Syntax of Python or JavaScript, and its counterpart in Rhai.
 
+use super::cause::{Cause, Syntax};
 use super::codes::Code;
+use super::explanation::Foreign;
 use super::finding::Diagnostic;
-use super::{comprehension, keywords, names, position, signature};
+use super::{comprehension, interpreter, keywords, names, signature};
+use rhai::{LexError, ParseErrorType};
 use valvehouse_core::text::nearest;
 
 const IMPORT: &str = "the host's modules are available without an import";
@@ -10,113 +13,114 @@ const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as 
                                  available without one; import a file of your own with `import \"lib/words\" as words;`";
 
 /// Returns the problem with an explanation if it is syntax of another language.
-pub(super) fn describe(problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
+pub(super) fn describe(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
         return None;
     }
-    let foreign = |message: Option<String>, help: &str| {
-        let message = message.unwrap_or_else(|| problem.message.clone());
-        let problem = Diagnostic { code: Code::ForeignSyntax, message, ..problem.clone() };
-        Some(position::at_named_word(problem, source).help(help))
-    };
     if let Some(at) = three_quotes(problem, source) {
         let begins = source[..at].trim_start_matches('\u{feff}').trim().is_empty();
         let help = match begins {
             true => "the description of a script is a comment: write `/*` before it and `*/` after it",
             false => "write a text of several lines in backticks, a comment as `/* … */`",
         };
-        let message = "three quotes do not begin a text of several lines";
-        return foreign(Some(message.into()), help).map(|problem| problem.at_byte(source, at));
+        let found = Foreign::syntax(Syntax::ThreeQuotes, help);
+        return Some(found.explain(problem, source).at_byte(source, at));
     }
-    let line = problem.excerpt.trim_start();
+    let of_language = of_language(problem.excerpt.trim_start());
+    if of_language.is_none()
+        && let Some(line) = keywords::line_before(problem, source)
+    {
+        let found = match line.is_import {
+            true => import(),
+            false => Foreign::keyword("pass", "remove it; a block may be empty: `{ }`")
+                .because(Cause::NeedlessLine("pass")),
+        };
+        return Some(found.explain(problem, source).at(source, line.place));
+    }
+    let found = of_language
+        .or_else(|| of_kind(kind))
+        .or_else(|| names::of_name(kind, problem))
+        .or_else(|| names::of_module(kind, problem));
+    let found = match kind {
+        ParseErrorType::VariableUndefined(_) => found,
+        _ => found.or_else(|| rewritten(problem)).or_else(|| of_place(kind, problem)),
+    };
+    found.map(|found| found.explain(problem, source))
+}
+
+fn import() -> Foreign {
+    Foreign::said(IMPORT, NOTHING_TO_IMPORT).because(Cause::NeedlessLine("the import"))
+}
+
+/// Explains a line that is whole in another language.
+fn of_language(line: &str) -> Option<Foreign> {
     if ["def ", "class ", "async def", "@"].iter().any(|word| line.starts_with(word)) {
-        return foreign(
-            Some("cannot read Python: a script is written in Rhai".into()),
+        return Some(Foreign::language(
+            "Python",
             "write a hook as `fn inlet(body) { … }` at the top level, a tool as `fn handler(args) { … }`; \
              docs/guide describes how to port a filter",
-        );
+        ));
     }
-    if ["function ", "export "].iter().any(|word| line.starts_with(word)) {
-        return foreign(
-            Some("cannot read JavaScript: a script is written in Rhai".into()),
-            "write `fn` for `function`; a hook is `fn inlet(body) { … }` at the top level",
-        );
+    let help = "write `fn` for `function`; a hook is `fn inlet(body) { … }` at the top level";
+    match line.split_once(' ')?.0 {
+        "function" => Some(Foreign::language("JavaScript", help).because(Cause::written("function", "fn"))),
+        "export" => Some(Foreign::language("JavaScript", help)),
+        _ => None,
     }
-    if let Some(line) = keywords::line_before(problem, source) {
-        let (message, help) = match line.is_import {
-            true => (IMPORT, NOTHING_TO_IMPORT),
-            false => ("unknown keyword `pass`", "remove it; a block may be empty: `{ }`"),
-        };
-        return foreign(Some(message.into()), help).map(|problem| problem.at(source, line.place));
-    }
-    if let Some((message, help)) = of_message(problem) {
-        return foreign(Some(message.into()), help);
-    }
-    if let Some(help) = names::of_name(problem).or_else(|| names::of_module(problem)) {
-        return foreign(None, &help);
-    }
-    if problem.message.starts_with("undefined variable") {
-        return None;
-    }
-    if let Some((what, help)) = rewritten(problem) {
-        return foreign(Some(what.into()), &help);
-    }
-    let (what, help) = of_place(problem)?;
-    foreign(what, help)
 }
 
 /// Explains syntax whose counterpart is computed from what the author wrote.
-fn rewritten(problem: &Diagnostic) -> Option<(&'static str, String)> {
+fn rewritten(problem: &Diagnostic) -> Option<Foreign> {
     let at = problem.excerpt.char_indices().nth(problem.column? - 1)?.0;
     if let Some((_, instead)) = comprehension::in_row(&problem.excerpt, at) {
-        return Some(("list comprehensions are not supported", format!("write `{instead}`")));
+        return Some(Foreign::syntax(Syntax::Comprehension, format!("write `{instead}`")));
     }
     let (_, names) = signature::in_row(&problem.excerpt, at)?;
-    Some(("a parameter has no type or default", format!("write the names alone: `({names})`")))
+    let help = format!("write the names alone: `({names})`");
+    Some(Foreign::syntax(Syntax::Signature, help))
 }
 
-/// Explains a message of the parser: a clearer message and a hint.
-fn of_message(problem: &Diagnostic) -> Option<(&'static str, &'static str)> {
-    let text = problem.message.as_str();
-    if text.starts_with("invalid character: '") {
-        return Some(("single quotes are for one character", "write a text in double quotes or backticks"));
-    }
-    if ["unexpected '**'", "unexpected '...'"].contains(&text) {
-        return Some((
+/// Explains what the parser refused by its kind.
+fn of_kind(kind: &ParseErrorType) -> Option<Foreign> {
+    let sign = match kind {
+        ParseErrorType::BadInput(LexError::MalformedChar(_)) => "'",
+        ParseErrorType::BadInput(LexError::UnexpectedInput(sign) | LexError::ImproperSymbol(sign, _))
+        | ParseErrorType::Reserved(sign)
+        | ParseErrorType::UnknownOperator(sign) => sign.as_str(),
+        _ => return None,
+    };
+    Some(match sign {
+        "'" => Foreign::syntax(Syntax::SingleQuotes, "write a text in double quotes or backticks"),
+        "**" | "..." => Foreign::said(
             "maps and lists cannot be unpacked",
             "write `map + #{ key: value }`, `list + [value]`; of a body, set the key: `body.key = value;`",
-        ));
-    }
-    Some(match text {
-        "'#' is a reserved symbol" => ("a comment begins with `//`", "write a comment with `//`"),
-        "unexpected 'try'" => {
-            ("`try` has no value", "declare the variable before the `try` and set it inside")
-        }
-        "unknown operator: '?'" => (
-            "unknown operator `?`",
-            "write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()",
         ),
-        _ if text.starts_with("'++' ") || text == "unknown operator: '++'" => {
-            ("unknown operator `++`", "write `x += 1`")
+        "#" => Foreign::said("a comment begins with `//`", "write a comment with `//`")
+            .because(Cause::written("#", "//")),
+        "try" => {
+            Foreign::said("`try` has no value", "declare the variable before the `try` and set it inside")
         }
-        _ if text.starts_with("'--' ") || text == "unknown operator: '--'" => {
-            ("unknown operator `--`", "write `x -= 1`")
-        }
-        _ if text.starts_with("'===' ") => {
-            ("unknown operator `===`", "write `==`; there is one kind of comparison")
-        }
-        _ if text.starts_with("'!==' ") => {
-            ("unknown operator `!==`", "write `!=`; there is one kind of comparison")
-        }
-        _ if text.starts_with("':=' ") => {
-            ("unknown operator `:=`", "write `let x = 5;` to declare a variable, `x = 5;` to change it")
-        }
-        _ if text.starts_with("'->' ") => {
-            ("a function has no return type", "remove `->` and the type after it: `fn name(a) { … }`")
-        }
-        _ if text.starts_with("'(* .. *)' ") => {
-            ("unknown operator `**` before an argument", "pass the map or list itself: `helper(options)`")
-        }
+        "?" => Foreign::syntax(
+            Syntax::Ternary,
+            "write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()",
+        )
+        .at("?"),
+        "++" => Foreign::syntax(Syntax::Increment, "write `x += 1`").at("++"),
+        "--" => Foreign::syntax(Syntax::Decrement, "write `x -= 1`").at("--"),
+        "===" => Foreign::operator("===", "write `==`; there is one kind of comparison")
+            .because(Cause::written("===", "==")),
+        "!==" => Foreign::operator("!==", "write `!=`; there is one kind of comparison")
+            .because(Cause::written("!==", "!=")),
+        ":=" => Foreign::operator(":=", "write `let x = 5;` to declare a variable, `x = 5;` to change it"),
+        "->" => Foreign::said(
+            "a function has no return type",
+            "remove `->` and the type after it: `fn name(a) { … }`",
+        ),
+        "(*" => Foreign::said(
+            "unknown operator `**` before an argument",
+            "pass the map or list itself: `helper(options)`",
+        )
+        .at("**"),
         _ => return None,
     })
 }
@@ -133,47 +137,48 @@ fn three_quotes(problem: &Diagnostic, source: &str) -> Option<usize> {
     (is_code && !line.contains("//")).then_some(at)
 }
 
-/// Explains a problem by the text around its position. Returns a message, unless the parser's own is good, and a
-/// hint.
-fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
+/// Explains a problem by the text around its position.
+fn of_place(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let before = before.trim_end();
     let line = problem.excerpt.trim();
-    let explain = |what: &str, help| Some((Some(what.to_owned()), help));
+    let explain = |what, help: &'static str| Some(Foreign::said(what, help));
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => {
-            return explain("unknown keyword `except`", "write `catch (e) { … }`");
+            return Some(Foreign::keyword("except", "write `catch (e) { … }`"));
         }
         "for" if before.contains('[') => {
-            return explain("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
+            return Some(Foreign::syntax(Syntax::Comprehension, "write `list.map(|x| x * 2)`"));
         }
-        _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
+        _ if interpreter::separates_arguments(kind) && is_assigned(&at) => {
             return explain("named arguments are not supported", instead_of_named(before));
         }
         _ if ends_with_word(before, "case") || at.starts_with("case ") => {
-            return explain("unknown keyword `case`", "write `switch value { 1 => a, 2 => b, _ => c }`");
+            return Some(Foreign::keyword("case", "write `switch value { 1 => a, 2 => b, _ => c }`"));
         }
-        _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
+        _ if interpreter::closes_brackets(kind) && at.starts_with(',') => {
             return explain("tuples are not supported", "write a list: `[1, 2]`");
         }
         _ if at.starts_with(',') && is_list_without_brackets(before) => {
             return explain("tuples and sets are not supported", "write a list: `[1, 2]`");
         }
         _ if at.starts_with('>') && before.ends_with('<') => {
-            return explain("unknown operator `<>`", "write `!=`");
+            return Some(Foreign::operator("<>", "write `!=`"));
         }
-        _ if is_declared(before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
+        _ if is_declared(before) && at.starts_with(',') || is_pattern(kind, &at) => {
             return explain(
                 "`let` declares one variable",
                 "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
             );
         }
         _ if is_declared(before) && at.starts_with(':') => {
-            return explain("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
+            return Some(Foreign::syntax(Syntax::Type, "remove the `:` and the type: `let x = 5;`"));
         }
         _ if before.ends_with("elif") => {
-            return explain("unknown keyword `elif`", "write `else if`");
+            return Some(
+                Foreign::keyword("elif", "write `else if`").because(Cause::written("elif", "else if")),
+            );
         }
         _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
             return explain(
@@ -182,41 +187,36 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
             );
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
-            return explain(
-                "the condition must precede the values",
+            return Some(Foreign::syntax(
+                Syntax::Conditional,
                 "write `let x = if condition { a } else { b };`",
-            );
+            ));
         }
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
-            return explain("unknown keyword `lambda`", "write a closure as `|x| x * 2`");
+            return Some(Foreign::syntax(Syntax::Lambda, "write a closure as `|x| x * 2`").at("lambda"));
         }
-        _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
-            return explain(
-                "`for` needs brackets around two variables",
+        _ if before.contains("for ") && interpreter::expects(kind, "in") && at.starts_with(',') => {
+            return Some(Foreign::syntax(
+                Syntax::TwoVariables,
                 "write `for (key, value) in map { … }`, and `for (item, index) in list { … }`",
-            );
-        }
-        _ if at.starts_with('"') && ends_with_word(before, "f") && at.contains(":.") => {
-            return explain(
-                "unknown prefix `f` of a text",
-                "use backticks for a text with values: `${text::fixed(x, 2)}` instead of `{x:.2f}`",
-            );
+            ));
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
-            return explain(
-                "unknown prefix `f` of a text",
-                "use backticks for a text with values: `Hello ${name}`",
-            );
+            let help = match at.contains(":.") {
+                true => "use backticks for a text with values: `${text::fixed(x, 2)}` instead of `{x:.2f}`",
+                false => "use backticks for a text with values: `Hello ${name}`",
+            };
+            return Some(Foreign::syntax(Syntax::Filled, help).at("f"));
         }
         _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
-            return explain(IMPORT, NOTHING_TO_IMPORT);
+            return Some(import());
         }
         _ if at.starts_with('=')
             && !at.starts_with("==")
             && !at.starts_with("=>")
             && is_condition(before) =>
         {
-            return explain("`=` assigns and is not a condition", "compare with `==`");
+            return Some(Foreign::syntax(Syntax::AssignedCondition, "compare with `==`"));
         }
         _ => {}
     }
@@ -245,35 +245,35 @@ fn of_place(problem: &Diagnostic) -> Option<(Option<String>, &'static str)> {
         );
     }
     if is_slice && at.starts_with(":-") {
-        return explain(
-            "`:` is not a range",
+        return Some(Foreign::syntax(
+            Syntax::Slice,
             "write `value.extract(0..value.len() - 1)` for all but the last",
-        );
+        ));
     }
     if is_slice {
-        return explain(
-            "`:` is not a range",
+        return Some(Foreign::syntax(
+            Syntax::Slice,
             "write `value.extract(1..3)`, `value.extract(2)` from the third on, `value.extract(-4)` for the last four, \
              of a list or a text; `messages[1..3]` and `text[1..3]` work too",
-        );
+        ));
     }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
     if at.starts_with(':') && opened.is_some() {
-        return explain("`{` starts a block, not a map", "write a map as `#{ key: value }`");
+        return Some(Foreign::syntax(Syntax::BraceMap, "write a map as `#{ key: value }`"));
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
     if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
-        return explain("invalid declaration of a variable", "write `let name = value;`");
+        return Some(Foreign::syntax(Syntax::Declaration, "write `let name = value;`"));
     }
-    if let Some((word, help)) = keywords::at_place(before, &at) {
-        return Some((Some(format!("unknown keyword `{word}`")), help));
+    if let Some(found) = keywords::at_place(before, &at) {
+        return Some(found);
     }
     if at.starts_with("=>") {
-        return explain("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
+        return Some(Foreign::syntax(Syntax::Arrow, "write a closure as `|x| x * 2`"));
     }
-    if problem.message.starts_with("expecting an iterable value, not an object map") {
+    if matches!(kind, ParseErrorType::MismatchedType(_, given) if given == "an object map") {
         return explain(
             "a loop cannot go through a map that is written in it",
             "assign the map to a variable before the loop: `let entries = #{ … };`",
@@ -342,8 +342,8 @@ fn is_assigned(at: &str) -> bool {
 }
 
 /// Returns `true` for a destructuring declaration: `let [a, b] = …`.
-fn is_pattern(message: &str, at: &str) -> bool {
-    message.starts_with("expecting name of a variable") && at.starts_with(['[', '{', '('])
+fn is_pattern(kind: &ParseErrorType, at: &str) -> bool {
+    matches!(kind, ParseErrorType::VariableExpected) && at.starts_with(['[', '{', '('])
 }
 
 /// Returns `true` if the last word of a text is this word.

@@ -61,3 +61,18 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// Returns the function that does the same with the same arguments as a function of another language.
+pub(crate) fn renamed(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "startsWith" => "starts_with",
+        "endsWith" => "ends_with",
+        "toLowerCase" => "to_lower",
+        "toUpperCase" => "to_upper",
+        "includes" | "has_key" => "contains",
+        "length" | "size" => "len",
+        "toString" => "to_string",
+        "substr" => "sub_string",
+        _ => return None,
+    })
+}

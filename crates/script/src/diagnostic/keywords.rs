@@ -1,5 +1,7 @@
 //! Statements of other languages, and their counterparts in Rhai.
 
+use super::cause::{Cause, Syntax};
+use super::explanation::Foreign;
 use super::finding::Diagnostic;
 use rhai::Position;
 
@@ -23,8 +25,8 @@ const KEYWORDS: [(&str, &str); 16] = [
     ("is", "write `==`; `()` stands for no value, as in `x == ()`"),
 ];
 
-/// Returns the foreign keyword before or at the position of a problem.
-pub(super) fn at_place(before: &str, at: &str) -> Option<(&'static str, &'static str)> {
+/// Explains the foreign keyword before or at the position of a problem.
+pub(super) fn at_place(before: &str, at: &str) -> Option<Foreign> {
     let before = before.trim_end();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let last = before.rsplit(|letter| !is_part(letter)).next().unwrap_or_default();
@@ -33,7 +35,16 @@ pub(super) fn at_place(before: &str, at: &str) -> Option<(&'static str, &'static
     let known = KEYWORDS.iter().find(|(word, _)| *word == last && !is_name);
     // Between two operands, the word is an operator.
     let operator = || KEYWORDS.iter().find(|(word, _)| *word == "is" && *word == first && !before.is_empty());
-    known.or_else(operator).copied()
+    let (word, help) = *known.or_else(operator)?;
+    Some(Foreign::keyword(word, help).because(match word {
+        "elif" => Cause::written("elif", "else if"),
+        "var" => Cause::written("var", "let"),
+        "async" => Cause::Needless("async "),
+        "await" => Cause::Needless("await "),
+        "raise" => Cause::Foreign(Syntax::Raise),
+        "is" => Cause::Foreign(Syntax::Is),
+        _ => Cause::Other,
+    }))
 }
 
 /// A whole line of Python; the parser reports it at the start of the next line.

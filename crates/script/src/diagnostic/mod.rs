@@ -1,12 +1,15 @@
 //! Problems of scripts: kind, position and help.
 
 mod absent;
+mod cause;
 mod codes;
 mod comprehension;
+mod explanation;
 mod finding;
 mod foreign;
-mod functions;
 mod forms;
+mod functions;
+mod interpreter;
 mod keywords;
 mod names;
 mod parse;
@@ -19,11 +22,12 @@ mod unclosed;
 #[cfg(test)]
 mod tests;
 
+pub use cause::{Cause, Syntax};
 pub use codes::Code;
 pub use comprehension::in_row as comprehension;
 pub use finding::{Diagnostic, Severity};
 pub(crate) use finding::{MAX_PROBLEMS, has_errors};
-pub(crate) use functions::function as foreign_function;
+pub(crate) use functions::{function as foreign_function, renamed as foreign_name};
 pub(crate) use names::some_of as functions_of_module;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};

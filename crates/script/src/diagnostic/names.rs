@@ -1,7 +1,10 @@
 //! Names and modules of Python or JavaScript, and their counterparts here.
 
+use super::cause::Cause;
+use super::explanation::Foreign;
 use super::finding::Diagnostic;
 use crate::{engine, hooks};
+use rhai::ParseErrorType;
 use valvehouse_config::Capability;
 use valvehouse_core::text::nearest;
 
@@ -61,16 +64,23 @@ const FUNCTIONS: [(&str, &str, &str); 52] = [
     ("copy", "deepcopy", "value.copy()"),
 ];
 
-/// Returns a hint for a name of another language.
-pub(super) fn of_name(problem: &Diagnostic) -> Option<String> {
-    let name = problem.message.strip_prefix("undefined variable: ")?;
+/// Functions that take the same arguments in the same order as those of another language.
+const SAME_ARGUMENTS: [&str; 6] =
+    ["json::stringify", "json::parse", "time::unix", "random::int", "random::float", "base64::encode"];
+
+/// Explains a name of another language.
+pub(super) fn of_name(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
+    let ParseErrorType::VariableUndefined(name) = kind else { return None };
+    let name = name.as_str();
     if let Some(instead) = member_after(problem, name).and_then(|member| elsewhere(name, member)) {
         let module = instead.split("::").next();
         let capability = Capability::ALL.iter().find(|capability| module == Some(capability.name()));
-        return Some(match capability.map(|capability| capability.name()) {
+        let found = Foreign::as_parsed(match capability.map(|capability| capability.name()) {
             Some(name) => format!("write `{instead}`, with `requirements: {name}` in the opening comment"),
             None => format!("write `{instead}`"),
         });
+        let path = instead.split('(').next().filter(|path| SAME_ARGUMENTS.contains(path));
+        return Some(found.because(path.map_or(Cause::Other, |path| Cause::Path(path.into()))));
     }
     let help = match name {
         "null" | "None" | "nil" | "undefined" | "none" => "write `()` for no value",
@@ -98,7 +108,12 @@ pub(super) fn of_name(problem: &Diagnostic) -> Option<String> {
         }
         _ => return None,
     };
-    Some(help.to_owned())
+    Some(Foreign::as_parsed(help).because(match name {
+        "null" | "nil" | "undefined" | "none" => Cause::written(name, "()"),
+        "elif" => Cause::written(name, "else if"),
+        "self" if member_after(problem, name) == Some("valves") => Cause::Needless("self."),
+        _ => Cause::Other,
+    }))
 }
 
 /// Returns what to write instead of a function of a module of another language.
@@ -114,13 +129,15 @@ fn member_after<'a>(problem: &'a Diagnostic, name: &str) -> Option<&'a str> {
     rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
 }
 
-/// Returns a hint for a module of the host before a dot: `http.get(…)`. A parameter of a hook is a variable.
-pub(super) fn of_module(problem: &Diagnostic) -> Option<String> {
-    let module = problem.message.strip_prefix("undefined variable: ")?;
+/// Explains a module of the host before a dot: `http.get(…)`. A parameter of a hook is a variable.
+pub(super) fn of_module(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
+    let ParseErrorType::VariableUndefined(module) = kind else { return None };
+    let module = module.as_str();
     let functions = engine::in_module(module)?;
     let Some(name) = member_after(problem, module) else {
         let is_parameter = hooks::param_names().any(|name| name == module);
-        return (!is_parameter).then(|| format!("call a function of the module: {}", some_of(module)));
+        let help = || format!("call a function of the module: {}", some_of(module));
+        return (!is_parameter).then(|| Foreign::as_parsed(help()));
     };
     let is_nested = engine::in_module(&format!("{module}::{name}")).is_some();
     let near = match functions.contains_key(name) || is_nested {
@@ -128,8 +145,12 @@ pub(super) fn of_module(problem: &Diagnostic) -> Option<String> {
         false => nearest(name, functions.keys().map(String::as_str)),
     };
     Some(match near {
-        Some(near) => format!("write `::` before a function of a module: `{module}::{near}`"),
-        None => format!("write `::` before a function of a module: {}", some_of(module)),
+        Some(near) => {
+            let path = format!("{module}::{near}");
+            let help = format!("write `::` before a function of a module: `{path}`");
+            Foreign::as_parsed(help).because(Cause::Path(path))
+        }
+        None => Foreign::as_parsed(format!("write `::` before a function of a module: {}", some_of(module))),
     })
 }
 

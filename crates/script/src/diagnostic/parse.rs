@@ -1,40 +1,45 @@
 //! Parse errors with clear messages, and hints for common mistakes.
 
+use super::cause::{Cause, Syntax};
 use super::codes::Code;
 use super::finding::{Diagnostic, lower_first};
-use super::{foreign, unclosed};
+use super::{foreign, interpreter, unclosed};
 use crate::{hooks, spans, tokens};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;
+
+/// The hint where nothing better is known.
+const ANYTHING: &str = "check the text right before this place for a missing or an extra character";
 
 /// Describes a parse error, with a hint for common mistakes.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Diagnostic {
     let kind = error.err_type();
     let message = lower_first(&tokens::as_written(&kind.to_string()));
     let problem = Diagnostic::new(code_of(kind), id, path, message).at(source, error.position());
-    if let Some(foreign) = foreign::describe(&problem, source) {
+    if let Some(foreign) = foreign::describe(kind, &problem, source) {
         return foreign;
     }
     if let Some(unbalanced) = unclosed::first(kind, &problem, source) {
         return unbalanced;
     }
-    let help = help_for(&problem, source);
+    let problem = helped(kind, problem, source);
     match kind {
         ParseErrorType::MissingToken(token, _) if token == ";" || token == "," => {
             let problem = missing_before(problem, source, token);
             match divided(&problem) {
                 true => Diagnostic {
                     code: Code::ForeignSyntax,
-                    message: "`//` begins a comment".into(),
+                    message: Syntax::Divisor.message().into(),
+                    cause: Cause::Foreign(Syntax::Divisor),
                     ..problem
                 }
                 .help("divide with `/`; the quotient of two integers is an integer"),
-                false => problem.help(help),
+                false => problem,
             }
         }
-        ParseErrorType::FnMissingBody(_) => at_signature(problem, source).help(help),
-        _ => problem.help(help),
+        ParseErrorType::FnMissingBody(_) => at_signature(problem, source),
+        _ => problem,
     }
 }
 
@@ -79,7 +84,10 @@ fn missing_before(problem: Diagnostic, source: &str, token: &str) -> Diagnostic 
         Some(Position::new(u16::try_from(above + 1).ok()?, u16::try_from(column).ok()?))
     });
     match end {
-        Some(end) => Diagnostic { message: format!("missing `{token}`"), ..problem }.at(source, end),
+        Some(end) => {
+            let cause = Cause::Missing(token.to_owned());
+            Diagnostic { message: format!("missing `{token}`"), cause, ..problem }.at(source, end)
+        }
         None => problem,
     }
 }
@@ -112,94 +120,93 @@ fn code_of(kind: &ParseErrorType) -> Code {
     }
 }
 
-/// Returns the hint for a mistake that is not syntax of another language.
-fn help_for(problem: &Diagnostic, source: &str) -> String {
-    let text = &problem.message;
-    let plain = match problem.code {
-        Code::NotAssignable => "assign it to a variable first: `let there = …; there.field = …`",
-        Code::ReservedName => "rename it; the word is reserved by the language or the host",
-        Code::ConstantWritten => {
+/// Adds the hint for a mistake that is not syntax of another language.
+fn helped(kind: &ParseErrorType, problem: Diagnostic, source: &str) -> Diagnostic {
+    use ParseErrorType as E;
+    let is_doc_comment = problem.excerpt.trim_start().starts_with("///");
+    let plain = match (problem.code, kind) {
+        (Code::NotAssignable, _) => "assign it to a variable first: `let there = …; there.field = …`",
+        (Code::ReservedName, _) => "rename it; the word is reserved by the language or the host",
+        (Code::ConstantWritten, _) => {
             "copy it to a variable with `let`, or store changing values in `state` or kv"
         }
-        Code::Twice => "rename or remove one of the two",
-        Code::TooComplex if text.starts_with("size of the constants") => {
+        (Code::Twice, _) => "rename or remove one of the two",
+        (Code::TooComplex, E::LiteralTooLarge(..)) => {
             "move expressions with the constant into a function, or use the constant in fewer places"
         }
-        Code::TooComplex => "move a part of it to a function or a variable",
-        Code::Unclosed if text == "open string is not terminated" => {
+        (Code::TooComplex, _) => "move a part of it to a function or a variable",
+        (Code::Unclosed, E::BadInput(LexError::UnterminatedString)) => {
             match problem.excerpt.chars().nth(problem.column.unwrap_or(1) - 1) {
                 Some('`') => "close it with another backtick",
                 _ => "close it on the same line, or use backticks for a text of several lines",
             }
         }
-        Code::Unclosed => "close it, or remove its opening character",
-        Code::UnknownVariable => return help_for_unknown(problem, source),
-        _ if problem.excerpt.trim_start().starts_with("///") => "use `//`; `///` is only allowed before `fn`",
-        _ if text.starts_with("expecting ';'") => {
+        (Code::Unclosed, _) => "close it, or remove its opening character",
+        (_, E::ModuleUndefined(name)) => {
+            return problem.help(format!(
+                "import the module at the top of the file: `import \"lib/{name}\" as {name};`"
+            ));
+        }
+        (_, E::VariableUndefined(name)) => return undefined(problem, name, source),
+        _ if is_doc_comment => "use `//`; `///` is only allowed before `fn`",
+        (_, E::MissingToken(token, _)) if token == ";" => {
             "end a statement with `;`, and separate two values with an operator or a `,`"
         }
-        _ if text.starts_with("expecting name of a property") => {
-            "write a name after the `.`; write any other key as `map[\"key\"]`"
-        }
-        _ if text.starts_with("expecting name of a variable") => {
+        (_, E::PropertyExpected) => "write a name after the `.`; write any other key as `map[\"key\"]`",
+        (_, E::VariableExpected) => {
             "write a name that starts with a letter or `_` and is not a reserved word"
         }
-        _ if text.starts_with("expecting ',' to separate the parameters") => {
+        _ if interpreter::separates_parameters(kind) => {
             "separate parameters with `,`; remove types and defaults"
         }
-        _ if text.starts_with("function definitions must be") => {
+        (_, E::WrongFnDefinition) => {
             "move the function to the top level, or write a closure: `let add = |a, b| a + b;`"
         }
-        _ if text.starts_with("break statement") => "leave a function with `return`",
-        _ if text.starts_with("unexpected '") && !text.is_ascii() => {
-            "write names with a-z, A-Z, 0-9 and `_`; write any other key as `body[\"größe\"]`"
-        }
-        _ if text.starts_with("unexpected ';'") || text.starts_with("unexpected ')'") => {
-            "add the missing value before it"
-        }
-        _ if text.starts_with("unexpected '}'") => {
-            "add the missing value before it, or remove an extra `}` above"
-        }
-        _ if text.starts_with("invalid escape sequence") => {
+        (_, E::LoopBreak) => "leave a function with `return`",
+        (_, E::BadInput(LexError::UnexpectedInput(sign))) => match sign.as_str() {
+            sign if !sign.is_ascii() => {
+                "write names with a-z, A-Z, 0-9 and `_`; write any other key as `body[\"größe\"]`"
+            }
+            ";" | ")" => "add the missing value before it",
+            "}" => "add the missing value before it, or remove an extra `}` above",
+            _ => ANYTHING,
+        },
+        (_, E::BadInput(LexError::MalformedEscapeSequence(_))) => {
             "write a pattern or a path in backticks, where `\\` is an ordinary character: `\\d+`"
         }
-        _ if text.starts_with("expecting 'catch'") => {
+        _ if interpreter::expects(kind, "catch") => {
             "write `catch (e) { … }`; there is no `finally`: write its statements after the block"
         }
-        _ if text.starts_with("expecting body statement block") => {
-            "write the body in braces: `fn inlet(body) { … }`"
+        (_, E::FnMissingBody(_)) => "write the body in braces: `fn inlet(body) { … }`",
+        (_, E::MissingToken(..) | E::ExprExpected(_) | E::MismatchedType(..) | E::FnMissingParams(_)) => {
+            "insert the expected text at this position"
         }
-        _ if text.starts_with("expecting") => "insert the expected text at this position",
-        _ => "check the text right before this place for a missing or an extra character",
+        _ => ANYTHING,
     };
-    plain.to_owned()
+    problem.help(plain)
 }
 
-fn help_for_unknown(problem: &Diagnostic, source: &str) -> String {
-    let text = &problem.message;
-    let name = text.strip_prefix("undefined variable: ").or(text.strip_prefix("undefined module: "));
-    let name = name.unwrap_or(text);
-    if text.starts_with("undefined module") {
-        return format!("import the module at the top of the file: `import \"lib/{name}\" as {name};`");
-    }
+fn undefined(problem: Diagnostic, name: &str, source: &str) -> Diagnostic {
     let known = hooks::param_names().chain(["body", "event", "ctx"]);
     if known.clone().any(|known| known == name) {
-        return format!("add `{name}` to the parameters of the function");
+        let help = format!("add `{name}` to the parameters of the function");
+        return problem.help(help).because(Cause::Parameter(name.into()));
     }
     if source.lines().any(|line| line.strip_prefix("let ").is_some_and(|rest| first_word(rest) == name)) {
-        return format!(
+        return problem.help(format!(
             "a `let` outside of functions never runs; store values of a turn in `state`, values of several \
              turns in kv::, and fixed values in a constant: `const {} = …;`",
             name.to_uppercase()
-        );
+        ));
     }
-    if let Some(near) = nearest(name, names_before(problem, source)).filter(|near| near.len() > 2) {
-        return format!("did you mean `{near}`?");
+    if let Some(near) = nearest(name, names_before(&problem, source)).filter(|near| near.len() > 2) {
+        return problem.meant(near);
     }
-    if is_assigned(problem, name) {
-        format!("declare a new variable: `let {name} = …;`")
+    if is_assigned(&problem, name) {
+        let help = format!("declare a new variable: `let {name} = …;`");
+        problem.help(help).because(Cause::NewVariable)
     } else {
-        format!("declare `{name}` as a parameter, with `let`, or as a literal constant")
+        problem.help(format!("declare `{name}` as a parameter, with `let`, or as a literal constant"))
     }
 }
 

@@ -105,28 +105,32 @@ impl Diagnostic {
     }
 }
 
-/// Moves a problem to the word that its message names: the parser notices many words only at the next one.
-pub(super) fn at_named_word(problem: Diagnostic, source: &str) -> Diagnostic {
-    let (Some(line), Some(column)) = (problem.line, problem.column) else { return problem };
+/// Moves a problem to the nearest place of a word or sign in its line: the parser notices many only at the next one.
+pub(super) fn at_word_nearby(problem: Diagnostic, source: &str, word: &str) -> Diagnostic {
+    let Some(column) = problem.column else { return problem };
     let text = &problem.excerpt;
-    let found = match problem.message.strip_prefix("unknown ") {
-        Some(rest) => rest.split('`').nth(1).and_then(|word| {
-            let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-            let is_whole = |at: &usize| {
-                !word.starts_with(is_part)
-                    || !text[..*at].ends_with(is_part) && !text[*at + word.len()..].starts_with(is_part)
-            };
-            let places = text.match_indices(word).map(|(at, _)| at).filter(is_whole);
-            places.map(|at| text[..at].chars().count() + 1).min_by_key(|at| at.abs_diff(column))
-        }),
-        // The whole line is in another language.
-        None if problem.message.starts_with("cannot read ") => {
-            Some(text.chars().count() - text.trim_start().chars().count() + 1)
-        }
-        None => None,
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let is_whole = |at: &usize| {
+        !word.starts_with(is_part)
+            || !text[..*at].ends_with(is_part) && !text[*at + word.len()..].starts_with(is_part)
     };
-    let place =
-        found.and_then(|column| Some(Position::new(u16::try_from(line).ok()?, u16::try_from(column).ok()?)));
+    let places = text.match_indices(word).map(|(at, _)| at).filter(is_whole);
+    let columns = places.map(|at| text[..at].chars().count() + 1);
+    let nearest = columns.min_by_key(|at| at.abs_diff(column));
+    at_column(problem, source, nearest)
+}
+
+/// Moves a problem to the first word of its line.
+pub(super) fn at_first_word(problem: Diagnostic, source: &str) -> Diagnostic {
+    let text = &problem.excerpt;
+    let column = text.chars().count() - text.trim_start().chars().count() + 1;
+    at_column(problem, source, Some(column))
+}
+
+fn at_column(problem: Diagnostic, source: &str, column: Option<usize>) -> Diagnostic {
+    let place = problem.line.zip(column).and_then(|(line, column)| {
+        Some(Position::new(u16::try_from(line).ok()?, u16::try_from(column).ok()?))
+    });
     match place {
         Some(place) => problem.at(source, place),
         None => problem,

@@ -7,7 +7,10 @@
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, ValueKind};
 use crate::value::{List, error, is_container, may_read_like, report_containers, report_pair};
-use crate::{budget, thrown::ThrownError};
+use crate::{
+    budget,
+    thrown::{Operand, ThrownError},
+};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
     FuncRegistration, ImmutableString, Module, NativeCallContext, Position, RhaiFunc, Shared,
@@ -290,7 +293,12 @@ fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> 
         "cannot compare {first} with {second} by `{operator}`: the two types have no \
                            order; {help}"
     );
-    ThrownError::bug(message, position.line()).into_error(position)
+    let absent = match (first, second) {
+        ("()", _) => Some(Operand::Left),
+        (_, "()") => Some(Operand::Right),
+        _ => None,
+    };
+    ThrownError { absent, ..ThrownError::bug(message, position.line()) }.into_error(position)
 }
 
 /// Returns the value to add to a target by `+=`: a live array is converted to a native one if the target is a

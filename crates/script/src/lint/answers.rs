@@ -2,7 +2,7 @@
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Cause, Code, Diagnostic};
 use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::HashSet;
 
@@ -101,13 +101,15 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
                 true => format!("the answer of `{name}(…)` is not returned here"),
                 false => format!("`{name}(…)` may return an answer, which is dropped here"),
             };
-            let help = match builds {
-                true => format!("write `return {name}(…);`, or call `deny(…)`, which ends the hook"),
-                false => format!(
+            let problem = view.problem(Code::LostAnswer, position, what);
+            problems.push(match builds {
+                true => problem
+                    .help(format!("write `return {name}(…);`, or call `deny(…)`, which ends the hook"))
+                    .because(Cause::NotReturned),
+                false => problem.help(format!(
                     "use `deny(…)` in `{name}`, which ends the hook, or return the value of `{name}(…)`"
-                ),
-            };
-            problems.push(view.problem(Code::LostAnswer, position, what).help(help));
+                )),
+            });
         }
     });
 }
@@ -131,7 +133,8 @@ fn unused(view: &View<'_>, block: &[Stmt], answering: &HashSet<String>) -> Vec<D
             let name = &variable.0.name;
             let what = format!("the answer in `{name}` is not returned");
             let help = format!("write `return {name};`, or call `deny(…)`, which ends the hook");
-            problems.push(view.problem(Code::LostAnswer, variable.0.pos, what).help(help));
+            let problem = view.problem(Code::LostAnswer, variable.0.pos, what).help(help);
+            problems.push(problem.because(Cause::NotReturned));
         }
     }
     problems

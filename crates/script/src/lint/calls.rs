@@ -2,7 +2,7 @@
 
 use super::tree::{self, Node};
 use super::tree::{Body, ModuleFunctions, View};
-use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
@@ -111,7 +111,9 @@ fn held_call(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<D
             position,
             format!("unknown function `{name}`: it is a variable"),
         );
-        problem.help(format!("call the function that it holds with `{name}.call(…)`"))
+        problem
+            .help(format!("call the function that it holds with `{name}.call(…)`"))
+            .because(Cause::HeldFunction)
     })
 }
 
@@ -191,10 +193,11 @@ fn unknown_options(view: &View<'_>, call: &FnCallExpr) -> Vec<Diagnostic> {
             .filter(|name| known.contains(name))
             .or_else(|| nearest(&key.name, known.iter().copied()));
         let message = format!("unknown option `{}` of `{function}`", key.name);
-        view.problem(Code::UnknownOption, key.pos, message).help(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the options are {}", known.join(", ")),
-        })
+        let problem = view.problem(Code::UnknownOption, key.pos, message);
+        match near {
+            Some(near) => problem.meant(near),
+            None => problem.help(format!("the options are {}", known.join(", "))),
+        }
     });
     problems.collect()
 }
@@ -208,7 +211,11 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Dia
     let shown = if prefix == "." { format!(".{name}(…)") } else { format!("{prefix}{name}") };
     let problem = view.problem(Code::UnknownFunction, position, format!("unknown function `{shown}`"));
     if let Some(help) = crate::diagnostic::foreign_function(name) {
-        return problem.help(help);
+        let problem = problem.help(help);
+        return match crate::diagnostic::foreign_name(name) {
+            Some(here) => problem.because(Cause::Name(here.into())),
+            None => problem,
+        };
     }
     if prefix.is_empty() && engine::in_module(name).is_some() {
         let functions = crate::diagnostic::functions_of_module(name);
@@ -226,9 +233,9 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Dia
     };
     let near = nearest(name, candidates.iter().map(String::as_str).filter(|name| is_name(name)));
     let elsewhere = || engine::modules_with(name).next().map(|module| format!("{module}::{name}"));
-    problem.help(match (near, module) {
-        (Some(near), Some(module)) => format!("did you mean `{module}::{near}`?"),
-        (Some(near), None) => format!("did you mean `{near}`?"),
+    let help = match (near, module) {
+        (Some(near), Some(module)) => return problem.meant(&format!("{module}::{near}")),
+        (Some(near), None) => return problem.meant(near),
         (None, Some(module)) => {
             let list: BTreeSet<&str> = candidates.iter().map(String::as_str).collect();
             format!("the functions of `{module}` are {}", list.into_iter().collect::<Vec<_>>().join(", "))
@@ -239,7 +246,8 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Dia
                 "define it in this file, or remove the call; docs/reference.md lists all functions".to_owned()
             }
         },
-    })
+    };
+    problem.help(help)
 }
 
 fn wrong_count(

@@ -3,7 +3,7 @@
 use super::quotes;
 use super::tree::{self, Node};
 use super::tree::{Body, View};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Cause, Code, Diagnostic};
 use crate::hooks;
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
@@ -83,10 +83,13 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Diagnostic> {
     before.iter().find_map(|statement| {
         let (name, position) = comparison(statement)?;
         let message = format!("unused result of the comparison `{name}`");
-        Some(view.problem(Code::IdleComparison, position, message).help(match name {
-            "==" => "assign with a single `=`, or use the comparison in an `if`",
-            _ => "use the comparison in an `if`, or assign it with `let x =`",
-        }))
+        let problem = view.problem(Code::IdleComparison, position, message);
+        Some(match name {
+            "==" => problem
+                .help("assign with a single `=`, or use the comparison in an `if`")
+                .because(Cause::written("==", "=")),
+            _ => problem.help("use the comparison in an `if`, or assign it with `let x =`"),
+        })
     })
 }
 

@@ -175,7 +175,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                         false => format!("unknown key `{name}`: nothing sets it"),
                     };
                     let diagnostic = view.problem(Code::UnknownProperty, *position, what);
-                    problems.push(diagnostic.help(format!("did you mean `{near}`?")));
+                    problems.push(diagnostic.meant(near));
                 }
                 problems.extend(misspelt_texts(view, here, link, &named_once));
                 handle = next(here, link);
@@ -244,7 +244,7 @@ fn misspelt_text(
         || !named_once.contains(key);
     let near = if is_known { None } else { near(handle, key) }?;
     let problem = view.problem(Code::UnknownProperty, position, format!("unknown key `{key}`"));
-    Some(problem.help(format!("did you mean `{near}`?")))
+    Some(problem.meant(near))
 }
 
 /// Reports keys of `state` that are read and never set, and are almost one that a hook sets.
@@ -274,7 +274,7 @@ fn misspelt_state(view: &View<'_>) -> Vec<Diagnostic> {
         let near = nearest(&name, set.iter().map(String::as_str))?;
         let message = format!("unknown key `{name}` of `state`: no hook sets it");
         let problem = view.problem(Code::UnknownProperty, position, message);
-        Some(problem.help(format!("did you mean `{near}`?")))
+        Some(problem.meant(near))
     };
     unknown.filter_map(problem).collect()
 }

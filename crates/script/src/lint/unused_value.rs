@@ -4,7 +4,7 @@
 use super::flow;
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Cause, Code, Diagnostic};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 
 /// Methods that return a new value, and the help for changing the receiver instead.
@@ -110,6 +110,7 @@ fn is_own(view: &View<'_>, name: &str) -> bool {
 }
 
 fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
+    let mut cause = Cause::Other;
     let (message, place, help) = match statement {
         Stmt::FnCall(call, position) => of_call(view, call, *position)?,
         Stmt::Expr(value) => match &**value {
@@ -123,6 +124,7 @@ fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
                 if is_loop || is_own(view, name) {
                     return None;
                 }
+                cause = in_place(name);
                 let help = match *help {
                     "" => "use the value, `let x = …`, or remove the call".to_owned(),
                     help => format!("{help}; or use the returned value: `x = x.{name}(…);`"),
@@ -133,7 +135,17 @@ fn lost(view: &View<'_>, statement: &Stmt) -> Option<Diagnostic> {
         },
         _ => return None,
     };
-    Some(view.problem(Code::LostResult, place, message).help(help))
+    Some(view.problem(Code::LostResult, place, message).help(help).because(cause))
+}
+
+/// Returns the function that changes the text itself, if it takes the same arguments.
+fn in_place(name: &str) -> Cause {
+    let instead = match name {
+        "to_upper" | "upper" => "make_upper",
+        "to_lower" | "lower" => "make_lower",
+        _ => return Cause::Other,
+    };
+    Cause::written(name, instead)
 }
 
 /// Reports a comparison at the end of a block whose value is discarded.

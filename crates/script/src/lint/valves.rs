@@ -157,10 +157,10 @@ impl Names {
             format!("unknown valve `{name}`: `{word}` does not declare it"),
         );
         let names: Vec<&str> = own.fields().iter().map(|field| field.name.as_str()).collect();
-        Some(problem.help(match (nearest(name, names.iter().copied()), names.is_empty()) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, true) => format!("declare it at the top: const {word} = #{{ {name}: … }};"),
-            (None, false) => format!("the declared valves are {}", names.join(", ")),
-        }))
+        Some(match (nearest(name, names.iter().copied()), names.is_empty()) {
+            (Some(near), _) => problem.meant(near),
+            (None, true) => problem.help(format!("declare it at the top: const {word} = #{{ {name}: … }};")),
+            (None, false) => problem.help(format!("the declared valves are {}", names.join(", "))),
+        })
     }
 }

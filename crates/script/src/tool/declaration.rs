@@ -1,13 +1,14 @@
 //! Reads the tools that a script declares, when it is loaded.
 
 use super::function::ToolFunction;
-use crate::diagnostic::{self, Code, Diagnostic};
+use crate::diagnostic::{self, Cause, Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::schedule::{self, FunctionRef, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
 use rhai::{AST, Dynamic, FnPtr};
+use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::limits::shortened;
 use valvehouse_core::text::did_you_mean;
@@ -53,7 +54,7 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Dia
             match read {
                 Ok(tool) => (vec![tool], Vec::new()),
                 Err(wrong) => {
-                    (Vec::new(), wrong.into_iter().map(|what| located(script, source, what)).collect())
+                    (Vec::new(), wrong.0.into_iter().map(|what| located(script, source, "", what)).collect())
                 }
             }
         }
@@ -61,18 +62,19 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Dia
     }
 }
 
-/// Creates a diagnostic at the first name in backticks of its message that occurs in the source.
-fn located(script: &Script, source: &str, what: String) -> Diagnostic {
-    let problem = Diagnostic::of(Code::BadTool, &script.file, what.clone());
-    // The path of a parameter is the most precise, so it is tried first.
-    let named = || what.split('`').skip(1).step_by(2);
-    let of_handler =
-        what.contains("left out: `handler`").then(|| named().take(2).collect::<Vec<_>>().join("."));
-    let of_parameters = named().filter(|path| what.contains(&format!("parameter `{path}`")));
-    let paths = of_parameters.map(|path| format!("parameters.{path}")).chain(named().map(str::to_owned));
-    let in_code = of_handler.into_iter().chain(paths).map(|path| problem.clone().at_path(source, &path));
-    let mut places = in_code.chain(named().map(|key| problem.clone().at_frontmatter(source, key, key)));
-    places.find(|place| place.line.is_some()).unwrap_or_else(|| problem.clone()).help(DECLARED)
+/// Creates a diagnostic of the tool with this name in a module, or of the file's only tool.
+fn located(script: &Script, source: &str, tool: &str, what: Misdeclaration) -> Diagnostic {
+    let Misdeclaration { message, path, meant } = what;
+    let problem = Diagnostic::of(Code::BadTool, &script.file, message).help(DECLARED);
+    let problem = match meant {
+        Some((found, instead)) => problem.because(Cause::Key { found, instead }),
+        None => problem,
+    };
+    let in_code = problem.clone().at_path(source, &format!("{tool}.{path}"));
+    match in_code.line {
+        Some(_) => in_code,
+        None => problem.at_frontmatter(source, &path, &path),
+    }
 }
 
 fn no_handler(script: &Script, source: &str) -> Diagnostic {
@@ -89,7 +91,7 @@ fn no_handler(script: &Script, source: &str) -> Diagnostic {
         (Some(hook), _) => problem
             .at_function(source, hook.name())
             .help(format!("move the file to filters/; `{hook}` is a hook of filters")),
-        (None, Some(near)) => problem.at_function(source, near).help("did you mean `handler`?"),
+        (None, Some(near)) => problem.at_function(source, near).meant("handler"),
         (None, None) => {
             problem.help("write `fn handler(args) { … }`, or `fn tools() { [#{ name: …, handler: … }] }`")
         }
@@ -97,7 +99,7 @@ fn no_handler(script: &Script, source: &str) -> Diagnostic {
 }
 
 /// Returns the declaration of a file with one tool: its opening comment and the constants `tool` and `parameters`.
-fn single(script: &Script) -> Result<Json, Vec<String>> {
+fn single(script: &Script) -> Result<Json, DeclarationError> {
     let manifest = &script.manifest;
     let declared = Json::from([("name", script.id().into())]);
     for key in ["description", "tag", "timeout", "retry", "idempotent"] {
@@ -110,15 +112,17 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
         Json::Object(more) => {
             for (key, value) in more.entries() {
                 if key == "name" && value.as_str() != Some(script.id()) {
-                    return Err(vec![format!(
-                        "invalid `tool.name`: expected the file's name {}, got {value}",
-                        script.id()
-                    )]);
+                    let what =
+                        format!("invalid `tool.name`: expected the file's name {}, got {value}", script.id());
+                    return Err(Misdeclaration::at("tool.name", what).into());
                 }
                 declared.edit(&key, value);
             }
         }
-        other => return Err(vec![format!("invalid `tool`: expected a map, got {}", other.kind())]),
+        other => {
+            let what = format!("invalid `tool`: expected a map, got {}", other.kind());
+            return Err(Misdeclaration::at("tool", what).into());
+        }
     }
     if !manifest.parameters.is_null() {
         declared.edit("parameters", manifest.parameters.clone());
@@ -220,16 +224,17 @@ fn of_list(
                 );
             }
             Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
-                let twice =
-                    located(script, source, format!("duplicate tool `{name}`: the later one is used"));
+                let twice = format!("duplicate tool `{name}`: the later one is used");
+                let twice = located(script, source, &name, twice.into());
                 let twice = Diagnostic { code: Code::SameTool, ..twice }.help("rename one of the two");
                 problems.push(twice.warning());
                 tools.retain(|other| other.declared.spec.name != tool.declared.spec.name);
                 tools.push(tool);
             }
             Ok(tool) => tools.push(tool),
-            Err(wrong) => problems.extend(wrong.into_iter().map(|what| {
-                located(script, source, format!("the tool `{name}` is left out: {what}")).warning()
+            Err(wrong) => problems.extend(wrong.0.into_iter().map(|what| {
+                let what = what.within("", &format!("the tool `{name}` is left out:"));
+                located(script, source, &name, what).warning()
             })),
         }
     }
@@ -300,15 +305,17 @@ fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
 }
 
 /// Reads one entry of `tools()`: the declaration of the tool and its function.
-fn entry_of(entry: &Dynamic) -> Result<(Json, FunctionRef), Vec<String>> {
-    let map = entry.as_map_ref().map_err(|kind| vec![format!("expected a map, got {kind}")])?;
+fn entry_of(entry: &Dynamic) -> Result<(Json, FunctionRef), DeclarationError> {
+    let map =
+        entry.as_map_ref().map_err(|kind| DeclarationError::from(format!("expected a map, got {kind}")))?;
     let handler = match map.get("handler") {
-        Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
-        None => return Err(vec!["missing `handler`".into()]),
+        Some(handler) => pointer(handler).map_err(|wrong| Misdeclaration::at("handler", wrong))?,
+        None => return Err("missing `handler`".to_owned().into()),
     };
     let mut fields = rhai::Map::clone(&map);
     fields.remove("handler");
-    let declared = json_of(&fields.into()).map_err(|error| vec![diagnostic::summary_of_run(&error)])?;
+    let declared = json_of(&fields.into())
+        .map_err(|error| DeclarationError::from(diagnostic::summary_of_run(&error)))?;
     Ok((declared, handler))
 }
 
@@ -331,7 +338,7 @@ impl ToolFunction {
         handler: &FunctionRef,
         default_tags: &[String],
         subject: Option<&'static str>,
-    ) -> Result<Self, Vec<String>> {
+    ) -> Result<Self, DeclarationError> {
         let declared = ToolSpec::declare(&declared, default_tags)?;
         let bound = handler
             .bound
@@ -339,13 +346,12 @@ impl ToolFunction {
             .map(|value| Ok(json_of(value)?.freeze()))
             .collect::<Result<Vec<_>, Box<rhai::EvalAltResult>>>()
             .map_err(|error| {
-                vec![format!(
-                    "its `handler` has an invalid bound argument: {}",
-                    diagnostic::summary_of_run(&error)
-                )]
+                let why = diagnostic::summary_of_run(&error);
+                let what = format!("its `handler` has an invalid bound argument: {why}");
+                Misdeclaration::at("handler", what)
             })?;
         let params = params(script, &handler.name, bound.len(), &declared.spec, subject);
-        let params = params.map_err(|wrong| vec![wrong])?;
+        let params = params?;
         Ok(Self { declared, function: handler.name.clone(), bound, params, subject })
     }
 }
@@ -358,7 +364,7 @@ fn params(
     bound: usize,
     spec: &ToolSpec,
     subject: Option<&str>,
-) -> Result<Vec<Param>, String> {
+) -> Result<Vec<Param>, Misdeclaration> {
     let mut overloads: Vec<Vec<&str>> = script
         .functions()
         .filter(|known| known.name == function && known.params.len() >= bound)
@@ -368,10 +374,11 @@ fn params(
         let names =
             script.functions().map(|function| function.name).filter(|name| !name.starts_with("anon$"));
         let hint = did_you_mean(function, names);
-        return Err(match bound {
+        let what = match bound {
             0 => format!("`handler` names the unknown function `{function}`{hint}"),
             _ => format!("`handler` binds {bound} arguments, and `{function}` takes fewer{hint}"),
-        });
+        };
+        return Err(Misdeclaration::at("handler", what));
     }
     overloads.sort_by_key(|params| std::cmp::Reverse(params.len()));
     let mut first = None;
@@ -382,10 +389,11 @@ fn params(
             Err(wrong) => first = first.or(Some(wrong)),
         }
     }
-    Err(first.unwrap_or_default())
+    Err(first.unwrap_or_else(|| Misdeclaration::at("handler", "")))
 }
 
-fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Result<Param, String> {
+fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Result<Param, Misdeclaration> {
+    let wrong = |what: String| Err(Misdeclaration::at(name, what));
     let is_argument =
         || spec.parameters.schema().get("properties").is_some_and(|all| all.get(name).is_some());
     match (name, hooks::param(name), place) {
@@ -395,9 +403,9 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
         (_, Some(param), _) => Ok(param),
         _ if name == hooks::OF_TOOLS.0 => Ok(hooks::OF_TOOLS.1),
         _ if let Some(help) = hooks::help_elsewhere(name) => {
-            Err(format!("the handler has an unknown parameter `{name}`: {help}"))
+            wrong(format!("the handler has an unknown parameter `{name}`: {help}"))
         }
-        _ if is_argument() => Err(format!(
+        _ if is_argument() => wrong(format!(
             "the handler has the argument `{name}` as a parameter: write `fn handler(args)` and `args.{name}`"
         )),
         (_, None, 0) => Ok(Param::Subject),
@@ -406,7 +414,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
             let known: Vec<&str> =
                 ["args", "ctx", hooks::OF_TOOLS.0].into_iter().chain(hooks::param_names()).collect();
             let hint = did_you_mean(name, known.iter().copied());
-            Err(format!(
+            wrong(format!(
                 "the handler has an unknown parameter `{name}`{hint}; its parameters are {}",
                 known.join(", ")
             ))

@@ -128,7 +128,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
     };
     let parameters = Json::object();
     for argument in &arguments {
-        let unknown = unknown_keys(argument, &ARGUMENT).into_iter().next();
+        let unknown = unknown_keys(argument, &ARGUMENT).into_iter().next().map(|unknown| unknown.message);
         let own = argument.text("name").filter(|own| !own.is_empty());
         let (Some(own), None) = (own, &unknown) else {
             let why = unknown.unwrap_or_else(|| "has no `name`".into());
@@ -155,7 +155,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         spec.edit(key, value);
     }
     let function = ToolFunction::new(script, spec, &handler, &[], None)
-        .map_err(|wrong| format!("lists an invalid prompt: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid prompt: {wrong}"))?;
     let complete = complete.map(|complete| completion(script, &complete, &name)).transpose()?;
     Ok(std::iter::once(ServedFunction { role: Role::Prompt, function }).chain(complete).collect())
 }
@@ -195,7 +195,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
     ]);
     let handler = FunctionRef::from_name("resource");
     let function = ToolFunction::new(script, spec, &handler, &[], Some("uri"))
-        .map_err(|wrong| format!("lists an invalid resource: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid resource: {wrong}"))?;
     served.push(ServedFunction { role: Role::Resource, function });
     Ok(served)
 }
@@ -217,7 +217,7 @@ fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<Served
         ("metadata", Json::from([("of", of.into())])),
     ]);
     let function = ToolFunction::new(script, spec, handler, &[], None)
-        .map_err(|wrong| format!("lists an invalid `complete`: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid `complete`: {wrong}"))?;
     Ok(ServedFunction { role: Role::Completion, function })
 }
 

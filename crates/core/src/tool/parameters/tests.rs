@@ -14,7 +14,7 @@ fn parameters(declared: &str) -> Parameters {
 }
 
 fn problems(declared: &str) -> String {
-    Parameters::declare(&json(declared)).unwrap_err().join("\n")
+    Parameters::declare(&json(declared)).unwrap_err().messages().join("\n")
 }
 
 fn checked(declared: &str, args: &str) -> String {
@@ -129,7 +129,7 @@ fn all_problems_of_a_declaration_are_reported_at_once() {
     let found = Parameters::declare(&json(
         r#"{"a": "x1", "b": {"typ": "string"}, "c": {"items": {"type": "integer", "enum": [1, "2", "3"]}}}"#,
     ));
-    assert_eq!(found.unwrap_err().len(), 5); // b: an unknown key and no type; c: two values
+    assert_eq!(found.unwrap_err().0.len(), 5); // b: an unknown key and no type; c: two values
 }
 
 #[test]
