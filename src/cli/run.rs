@@ -84,7 +84,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     }
     #[cfg(feature = "workbench")]
     if let Command::New(args) = &line.command
-        && let Some(done) = new::without_project(&args.clone().into(), SHIPPED, out)
+        && let Some(done) = new::without_project(args, SHIPPED, out)
     {
         return done;
     }
@@ -124,21 +124,21 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Trace(args) => trace::run(args, &config, out).await,
         Command::Invoke(args) => invoke::run(args, config, out).await,
         #[cfg(feature = "workbench")]
-        Command::New(args) => new::run(&args.into(), SHIPPED, &config, out).await,
+        Command::New(args) => new::run(&args, SHIPPED, &config, out).await,
         #[cfg(feature = "workbench")]
         Command::Port(args) => port::run(&args, &line.global),
         #[cfg(feature = "workbench")]
-        Command::Run(args) => dry_run::run(args.into(), config, out).await,
+        Command::Run(args) => dry_run::run(args, config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Repl(args) => repl::run(args.into(), config, out).await,
+        Command::Repl(args) => repl::run(args, config, out).await,
         Command::List(args) => list::run(&args, &config, out).await,
         Command::Check(args) => check::run(&args, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Test(args) => test::run(args.into(), &config, out).await,
+        Command::Test(args) => test::run(args, &config, out).await,
         Command::Valves(args) => valves::run(args, &config, out).await,
         Command::Grant(args) => grant::run(&args, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Fmt(args) => fmt::run(&args.into(), &config, out),
+        Command::Fmt(args) => fmt::run(&args, &config, out),
         Command::Explain(args) => explain::run(&args, &config, out).await,
         Command::Health(args) => health::run(&args, &config, out).await,
         Command::History(args) => history::run(&args, &config, out).await,

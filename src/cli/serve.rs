@@ -1,7 +1,6 @@
 //! `valvehouse serve`: opens the project, listens, follows its folders, and reports events.
 
 #[cfg(feature = "workbench")]
-use super::args;
 use super::list;
 use super::server::{self, Serving};
 use super::settings::Reading;
@@ -16,6 +15,8 @@ use valvehouse_host::{Change, Report, SharedStatus};
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
+#[cfg(feature = "workbench")]
+use valvehouse_workbench::dev::{self, DevOptions};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
     let mut serving = Serving::open(&config).await?;
@@ -37,7 +38,7 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
 /// Serves for script authors: shows the results of each save and each request.
 #[cfg(feature = "workbench")]
 pub(super) async fn dev(
-    args: args::Dev,
+    options: DevOptions,
     config: Config,
     reading: &Reading,
     out: &Console,
@@ -51,7 +52,7 @@ pub(super) async fn dev(
     let app = server::open_app(config, out).await?;
     let (address, stop) = (serving.address, serving.stop());
     let ended = serving.run(&app, reading, out);
-    valvehouse_workbench::dev::run(&args.into(), &app, address, stop, ended, out).await
+    dev::run(&options, &app, address, stop, ended, out).await
 }
 
 /// Prints the agent runs that need attention: they wait for an answer, or were interrupted with an earlier host.

@@ -79,7 +79,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("rmcp", &["valvehouse-mcp"]),
     ("jsonwebtoken", &["valvehouse-jwt", "valvehouse-mcp"]),
     ("prometheus", &["valvehouse-server"]),
-    ("clap", &["valvehouse"]),
+    ("clap", &["valvehouse", "valvehouse-workbench"]),
     ("sd-notify", &["valvehouse"]),
     ("annotate-snippets", &["valvehouse-terminal"]),
     ("quick-junit", &["valvehouse-workbench"]),

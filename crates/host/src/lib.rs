@@ -51,7 +51,7 @@ pub use questions::{HostQuestion, SharedQuestions};
 pub use reload::removed_plugin::{Owner, adoptable, owner};
 pub use reload::scripts::{RefusedGeneration, SignatureError, check_signature};
 pub use report::{Change, Looks, Report};
-pub use sandbox::{ReplayModels, StepReplay, replay_steps, replay_turn};
+pub use sandbox::{StepReplay, replay_steps, replay_turn};
 pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};
 pub use status::{NodeStatus, PluginStanding, SharedStatus};

@@ -60,6 +60,17 @@ pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Diagnostic> {
     own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
 }
 
+/// Parses an argument `KEY=VALUE`.
+///
+/// # Errors
+/// Returns an error for a text without a key or without `=`.
+pub fn key_value(text: &str) -> Result<(String, String), CommandError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err(CommandError::usage("write KEY=VALUE")),
+    }
+}
+
 /// Checks that a plugin declares this valve.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The tools for script authors. Each module is a command, without the parsing of its arguments.
+//! The tools for script authors. Each module is a command with its options.
 
 pub mod dev;
 pub mod fmt;

@@ -1,23 +1,22 @@
 //! The arguments of the command line.
 
 #[cfg(feature = "workbench")]
-use super::dev::Dev;
-#[cfg(feature = "workbench")]
-use super::dry_run::Run;
-#[cfg(feature = "workbench")]
-use super::new::New;
-use super::pair::{pair, value};
-#[cfg(feature = "workbench")]
 use super::port::Port;
 use super::runs::{Resume, Runs};
 use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
-use super::tooling::{Completions, Fmt, Lsp, Repl, Test};
+use super::tooling::{Completions, Lsp};
 use super::trace::Trace;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, key_value};
+#[cfg(feature = "workbench")]
+use valvehouse_workbench::{
+    dev::DevOptions, dry_run::DryRunOptions, fmt::FmtOptions, new::NewOptions, repl::ReplOptions,
+    test::TestOptions,
+};
 
 /// A live, sandboxed plugin host for the traffic of large language models.
 ///
@@ -52,7 +51,7 @@ pub(in crate::cli) struct Global {
     #[arg(long, global = true, value_name = "DIR", default_value = ".")]
     pub(in crate::cli) project: PathBuf,
     /// Override a setting of valvehouse.toml, such as server.listen=127.0.0.1:8080
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(in crate::cli) set: Vec<(String, String)>,
     /// Set the output format
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
@@ -106,7 +105,7 @@ pub(in crate::cli) enum Command {
     Serve(Serve),
     /// Serve with a live view for script authors: steps of every request, tests and replays on save
     #[cfg(feature = "workbench")]
-    Dev(Dev),
+    Dev(DevOptions),
     /// Chat with a model through the same filters, without a server
     Chat(Chat),
     /// List and manage the runs of models with a memory
@@ -119,26 +118,26 @@ pub(in crate::cli) enum Command {
     Invoke(Invoke),
     /// Create a filter, tool, pipe, module or project
     #[cfg(feature = "workbench")]
-    New(New),
+    New(NewOptions),
     /// Draft a script from a Python filter, pipe or tool of Open WebUI
     #[cfg(feature = "workbench")]
     Port(Port),
     /// Run one hook of a script, or a whole turn, on a body and show its changes
     #[cfg(feature = "workbench")]
-    Run(Run),
+    Run(DryRunOptions),
     /// Evaluate expressions and functions of scripts line by line
     #[cfg(feature = "workbench")]
-    Repl(Repl),
+    Repl(ReplOptions),
     /// List plugins and their status
     List(List),
     /// Report mistakes in scripts without running them
     Check(Check),
     /// Run the tests of scripts
     #[cfg(feature = "workbench")]
-    Test(Test),
+    Test(TestOptions),
     /// Format scripts
     #[cfg(feature = "workbench")]
-    Fmt(Fmt),
+    Fmt(FmtOptions),
     /// Show and change the settings that scripts declare
     #[command(subcommand)]
     Valves(Valves),
@@ -293,7 +292,7 @@ pub(in crate::cli) struct Invoke {
     /// Call this tool
     pub(in crate::cli) tool: String,
     /// Set single arguments
-    #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(value_name = "KEY=VALUE", value_parser = key_value)]
     pub(in crate::cli) values: Vec<(String, String)>,
     /// Set all arguments with a JSON object; - reads it from stdin
     #[arg(long, value_name = "JSON")]
@@ -363,7 +362,7 @@ pub(in crate::cli) enum Valves {
         /// The id of the plugin
         id: String,
         /// Set these values; null restores the default
-        #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
         values: Vec<(String, String)>,
         /// Use the valves of this user
         #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
@@ -800,4 +799,11 @@ pub(in crate::cli) struct Diff {
     /// Use this generation of the scripts [default: the latest]
     #[arg(long, value_name = "GENERATION")]
     pub(in crate::cli) generation: Option<u64>,
+}
+
+/// Reads `KEY=JSON`; a value that is not valid JSON is a text.
+fn value(text: &str) -> Result<(String, Json), CommandError> {
+    let (key, value) = key_value(text)?;
+    let value = Json::parse(value.as_bytes()).unwrap_or_else(|_| value.as_str().into());
+    Ok((key, value))
 }

@@ -2,17 +2,10 @@
 
 mod command;
 #[cfg(feature = "workbench")]
-mod dev;
-#[cfg(feature = "workbench")]
-mod new;
-mod pair;
-#[cfg(feature = "workbench")]
 mod port;
 mod runs;
 mod tooling;
 mod trace;
-#[cfg(feature = "workbench")]
-mod dry_run;
 
 pub(super) use command::{
     Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,
@@ -22,8 +15,6 @@ pub(super) use command::{
 pub(super) use command::{Format, Global};
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};
-#[cfg(feature = "workbench")]
-pub(super) use dev::Dev;
 #[cfg(feature = "workbench")]
 pub(super) use port::Port;
 pub(super) use runs::{Resume, Runs, RunsDo};

@@ -5,4 +5,4 @@ mod replay_turn;
 mod snapshot;
 
 pub use replay_steps::{StepReplay, replay_steps};
-pub use replay_turn::{ReplayModels, replay_turn};
+pub use replay_turn::replay_turn;

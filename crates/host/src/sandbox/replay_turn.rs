@@ -2,15 +2,15 @@
 
 use crate::app::App;
 use crate::snapshot::Snapshot;
-use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use std::time::Duration;
+use valvehouse_config::Capability;
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
-use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::tool::{Tool, ToolError, ToolResult};
 use valvehouse_core::trace::{RequestFacts, StepRecord, Trace, Traces};
 use valvehouse_json::Json;
 use valvehouse_script::Sandbox;
@@ -21,38 +21,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NEVER_CALLED: &str =
     "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
 
-/// The models that answer in a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayModels {
-    /// Their recorded answers.
-    Recorded,
-    /// The models themselves.
-    Live,
-}
-
-impl ReplayModels {
-    fn sandbox(self) -> Sandbox {
-        match self {
-            Self::Recorded => Sandbox::closed(),
-            Self::Live => Sandbox::connected(),
-        }
-    }
-}
-
-/// Replays the turn of a request and returns its trace. `status_of` returns the HTTP status of an error.
+/// Replays the turn of a request and returns its trace. Its models answer as recorded, unless the sandbox reaches them.
+/// `status_of` returns the HTTP status of an error.
 ///
 /// # Errors
 /// Returns the reason why the request cannot be replayed.
 pub async fn replay_turn(
     app: &App,
     trace: &Trace,
-    models: ReplayModels,
+    sandbox: &Sandbox,
     status_of: impl FnOnce(&Error) -> u16,
 ) -> Result<Arc<Trace>, Error> {
     let body = trace.body().ok_or_else(|| Error::invalid("its request was not recorded", None))?;
     let request = ChatRequest::new(body.deep_clone())?;
     let records = trace.records();
-    if models == ReplayModels::Recorded && !trace.is_whole() {
+    let is_live = sandbox.reaches(&[Capability::Llm]);
+    if !is_live && !trace.is_whole() {
         return Err(Error::invalid(
             "its request was too large to be recorded in full; use --replay=live to call the model again",
             None,
@@ -62,8 +46,11 @@ pub async fn replay_turn(
     let model = body.text_or_empty("model");
     let (facts, context) = begun_again(trace);
     let ready = snapshot.ready(&model, &facts.filter_ids)?;
-    let kernel =
-        ReplayStage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
+    let kernel = ReplayStage::new(&snapshot, sandbox, is_live, &records).kernel(
+        &ready.kernel,
+        &model,
+        &facts.filter_ids,
+    )?;
 
     // The trace is not added to the traces of the host.
     let request_facts =
@@ -89,18 +76,18 @@ pub async fn replay_turn(
 struct ReplayStage<'a> {
     /// The snapshot with all scripts in the sandbox.
     snapshot: Arc<Snapshot>,
-    models: ReplayModels,
-    sandbox: Sandbox,
+    sandbox: &'a Sandbox,
+    /// `true` if the models themselves answer, instead of the records.
+    is_live: bool,
     records: &'a [StepRecord],
     calls: Arc<Vec<ToolCall>>,
 }
 
 impl<'a> ReplayStage<'a> {
-    fn new(snapshot: &Snapshot, models: ReplayModels, records: &'a [StepRecord]) -> Self {
-        let sandbox = models.sandbox();
+    fn new(snapshot: &Snapshot, sandbox: &'a Sandbox, is_live: bool, records: &'a [StepRecord]) -> Self {
         let calls = records.iter().filter(|record| record.hook == "tool").filter_map(ToolCall::of);
-        let snapshot = Arc::new(snapshot.within(&sandbox));
-        Self { snapshot, models, sandbox, records, calls: Arc::new(calls.collect()) }
+        let snapshot = Arc::new(snapshot.within(sandbox));
+        Self { snapshot, sandbox, is_live, records, calls: Arc::new(calls.collect()) }
     }
 
     /// Returns a kernel with sandboxed scripts and, unless models are live, recorded answers. It has the same
@@ -110,12 +97,12 @@ impl<'a> ReplayStage<'a> {
         let kernel = ready.kernel;
         let tools = real.toolbox().iter().map(|tool| self.tool(tool, kernel.find_tool(tool.name())));
         let own = kernel.provider().ok_or_else(|| Error::invalid("no provider serves its model", None))?;
-        let provider: Arc<dyn Provider> = match self.models {
-            ReplayModels::Live => own.clone(),
-            ReplayModels::Recorded => Arc::new(recorded(own.name(), self.records)),
+        let provider: Arc<dyn Provider> = match self.is_live {
+            true => own.clone(),
+            false => Arc::new(recorded(own.name(), self.records)),
         };
         let leads =
-            Leads { snapshot: self.snapshot.clone(), models: self.models, provider: provider.clone() };
+            Leads { snapshot: self.snapshot.clone(), recorded: (!self.is_live).then(|| provider.clone()) };
         Ok(kernel.replaying(tools.collect(), provider, Arc::new(leads)))
     }
 
@@ -128,7 +115,8 @@ impl<'a> ReplayStage<'a> {
         match dry.filter(|_| may_run) {
             Some(dry) => dry.clone(),
             None => {
-                let handler = Again { name: real.name().to_owned(), calls: self.calls.clone() };
+                let (name, calls) = (real.name().to_owned(), self.calls.clone());
+                let handler = move |args: Json, _: Context| std::future::ready(again(&name, &calls, &args));
                 let filters = dry.unwrap_or(real).filters.clone();
                 let mut tool = Tool::new((*real.spec).clone(), handler);
                 tool.filters = filters;
@@ -176,17 +164,14 @@ fn is_within(call: &StepRecord, records: &[StepRecord]) -> bool {
 /// The routes of models in a replay.
 struct Leads {
     snapshot: Arc<Snapshot>,
-    models: ReplayModels,
-    provider: Arc<dyn Provider>,
+    /// The provider that answers for all models; `None` if they answer themselves.
+    recorded: Option<Arc<dyn Provider>>,
 }
 
 impl Routes for Leads {
     fn route(&self, name: &str) -> Option<Route> {
         let kernel = self.snapshot.ready(name, &[]).ok()?.kernel;
-        let provider = match self.models {
-            ReplayModels::Recorded => self.provider.clone(),
-            ReplayModels::Live => kernel.provider()?.clone(),
-        };
+        let provider = self.recorded.as_ref().or(kernel.provider())?.clone();
         Some(Route { provider, settings: kernel.settings().clone() })
     }
 }
@@ -208,21 +193,12 @@ impl ToolCall {
     }
 }
 
-/// A tool handler that repeats recorded results.
-struct Again {
-    name: String,
-    calls: Arc<Vec<ToolCall>>,
-}
-
-impl Handler for Again {
-    fn call(&self, args: Json, _: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        let is_it = |call: &&ToolCall| call.name.rsplit('/').next() == Some(&self.name) && call.args == args;
-        let result = match self.calls.iter().find(is_it) {
-            Some(call) => {
-                call.result.as_ref().map(|result| result.deep_clone().into()).map_err(String::as_str)
-            }
-            None => Err(NEVER_CALLED),
-        };
-        std::future::ready(result.map_err(Into::into)).boxed()
+/// Returns the recorded result of a tool.
+fn again(name: &str, calls: &[ToolCall], args: &Json) -> Result<ToolResult, ToolError> {
+    let is_it = |call: &&ToolCall| call.name.rsplit('/').next() == Some(name) && call.args == *args;
+    match calls.iter().find(is_it).map(|call| &call.result) {
+        Some(Ok(result)) => Ok(result.deep_clone().into()),
+        Some(Err(why)) => Err(why.as_str().into()),
+        None => Err(NEVER_CALLED.into()),
     }
 }

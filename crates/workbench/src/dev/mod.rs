@@ -11,5 +11,4 @@ mod test_runs;
 mod view;
 
 pub use command::run;
-pub use options::{DevOptions, StepDetail};
-pub use valvehouse_host::ReplayModels;
+pub use options::DevOptions;

@@ -1,7 +1,7 @@
 //! A session: the events so far, and the handling of keys.
 
 use super::keys::{HELP, Key, Keys};
-use super::options::{DevOptions, StepDetail};
+use super::options::{DevOptions, ReplayModels, StepDetail};
 use super::reloads::Reloads;
 use super::replay::{Difference, Outcome};
 use super::requests::{self, Requests};
@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, ReplayModels, Report, replay_turn};
+use valvehouse_host::{Change, Report, replay_turn};
 use valvehouse_json::Json;
 use valvehouse_script::{Watch, tests_of_script};
 
@@ -237,8 +237,9 @@ async fn work_off(
             test_runs::run(work.tests, &app.config).await.show(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
-            let again =
-                replay_turn(&app, &trace, models, Error::status).await.map_err(|error| error.to_string());
+            let again = replay_turn(&app, &trace, &models.sandbox(), Error::status)
+                .await
+                .map_err(|error| error.to_string());
             if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }

@@ -1,8 +1,9 @@
 //! The dry run of an action's button.
 
 use super::body::{self, Body};
+use super::options::DryRunOptions;
 use super::outcome::{self, ValueView};
-use super::target::{self, DryRunOptions, DryRunTarget};
+use super::target::{self, DryRunTarget};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 use valvehouse_script::{Button, ScriptAction};

@@ -1,6 +1,6 @@
 //! The input of a dry run, converted to the value that the host passes to a hook.
 
-use super::target::DryRunOptions;
+use super::options::DryRunOptions;
 use std::path::Path;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;

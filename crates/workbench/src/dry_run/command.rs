@@ -1,6 +1,6 @@
 //! The command: selects the kind of dry run.
 
-use super::target::DryRunOptions;
+use super::options::DryRunOptions;
 use super::target::DryRunTarget;
 use super::{action, body, hooks, pipes, scheduled, streams, turns};
 use valvehouse_config::Config;

@@ -1,9 +1,9 @@
 //! Dry runs of a single hook on one value.
 
 use super::body::{self, Body};
+use super::options::{DryRunOptions, Print};
 use super::outcome::{self, DryRunOutcome};
 use super::target::{self, DryRunTarget, DryRunTurn};
-use super::target::{DryRunOptions, Print};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;

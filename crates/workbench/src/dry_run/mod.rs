@@ -4,6 +4,7 @@ mod action;
 mod command;
 pub(crate) mod body;
 mod hooks;
+mod options;
 mod scheduled;
 mod target;
 mod streams;
@@ -13,5 +14,5 @@ mod turns;
 
 pub use command::run;
 pub(crate) use hooks::once;
-pub use target::{DryRunOptions, Print};
+pub use options::DryRunOptions;
 pub(crate) use target::{DryRunTarget, DryRunTurn, find, sandbox};

@@ -1,6 +1,7 @@
 //! The result of a dry run, as text and as JSON.
 
-use super::target::{DryRunOptions, DryRunTarget, DryRunTurn, Print};
+use super::options::{DryRunOptions, Print};
+use super::target::{DryRunTarget, DryRunTurn};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;

@@ -1,8 +1,9 @@
 //! Dry runs of a pipe, as a chat with the model that it provides.
 
 use super::body::{self, Body};
+use super::options::DryRunOptions;
 use super::outcome::{self, ValueView};
-use super::target::{self, DryRunOptions, DryRunTarget};
+use super::target::{self, DryRunTarget};
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider as _, Request};

@@ -1,8 +1,8 @@
 //! Dry runs of scheduled functions.
 
+use super::options::{DryRunOptions, Print};
 use super::outcome::{self, DryRunOutcome};
 use super::target::{self, DryRunTarget};
-use super::target::{DryRunOptions, Print};
 use valvehouse_core::error::{Error, PluginError};
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, ScheduledCall};

@@ -1,9 +1,9 @@
 //! Dry runs of the stream hooks on the events of an answer.
 
 use super::body::Body;
+use super::options::{DryRunOptions, Print};
 use super::outcome::{self, DryRunOutcome};
 use super::target::{self, DryRunTarget};
-use super::target::{DryRunOptions, Print};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;

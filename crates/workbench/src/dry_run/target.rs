@@ -1,5 +1,6 @@
-//! The script, the sandbox and the turn of a dry run, and its options.
+//! The script, the sandbox and the turn of a dry run.
 
+use super::options::DryRunOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::Config;
@@ -210,44 +211,4 @@ pub(super) fn turn(options: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRu
     };
     let context = Context::with_metadata(Json::object(), metadata);
     Ok(DryRunTurn { turn: Turn::new(facts, context, Events::default()), recording })
-}
-
-/// The options of a dry run: one hook of a script, or a turn, and its input.
-#[derive(Debug, Clone)]
-pub struct DryRunOptions {
-    /// The name of the hook, or `turn` for a whole turn with all filters.
-    pub hook: String,
-    /// The script, as a file or the id of a plugin.
-    pub script: Option<String>,
-    /// The body: a file, `-` for stdin, or the JSON itself.
-    pub body: Option<String>,
-    /// A plain text instead of a body: the message of the user, or the answer of the model.
-    pub text: Option<String>,
-    /// Valves for this run only.
-    pub valves: Vec<(String, String)>,
-    /// The button of an action with several buttons.
-    pub button: Option<String>,
-    /// The model of the turn.
-    pub model: Option<String>,
-    /// The id of the user.
-    pub user: Option<String>,
-    /// The id of the chat.
-    pub chat: Option<String>,
-    /// The metadata set by other hooks, as a JSON object.
-    pub metadata: Option<String>,
-    /// `true` to use the script's own grants and stored values instead of a closed sandbox.
-    pub live: bool,
-    /// The part of the result to print.
-    pub print: Print,
-}
-
-/// The part of the result to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Print {
-    /// The outcome and its changes.
-    Difference,
-    /// The value returned by the hook, as JSON.
-    Value,
-    /// The text in the value, such as that of the last message or of the answer.
-    Text,
 }

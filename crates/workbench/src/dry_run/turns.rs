@@ -1,9 +1,9 @@
 //! Dry runs of a whole turn with all filters.
 
 use super::body;
+use super::options::{DryRunOptions, Print};
 use super::outcome::{self, DryRunOutcome};
 use super::target::{self, DryRunTurn};
-use super::target::{DryRunOptions, Print};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};

@@ -1,5 +1,6 @@
 //! The command: selects the files to format.
 
+use clap::Args;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use valvehouse_authoring::format::format;
@@ -14,11 +15,23 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_DEPTH: usize = 32;
 
 /// The options of `valvehouse fmt`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  valvehouse fmt                              format all scripts of filters/, tools/ and actions/
+  valvehouse fmt filters/turn_limit.rhai      one file; folders work too
+  valvehouse fmt --check                      change nothing; list the files that are not formatted
+  valvehouse fmt - < draft.rhai               format stdin, for editors
+
+Sets indentation, spaces between tokens and blank lines. Lines are neither joined nor split; comments
+and texts keep their bytes. A formatted file is not changed by a second run.
+
+Exit codes: 1 --check found a file that is not formatted, 65 a bracket, text or comment is not closed.")]
 pub struct FmtOptions {
-    /// The files and folders; `-` for stdin. Empty for the project's folders.
+    /// Format these files and folders; - for stdin [default: filters/, tools/ and actions/]
+    #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// `true` to list the files that would change, without changing them.
+    /// List the files that are not formatted and change nothing
+    #[arg(long)]
     pub check: bool,
 }
 

@@ -1,7 +1,8 @@
 //! The command: creates files, and reports them.
 
+use super::options::{NewKind, NewOptions};
+use super::scaffold::ShippedFiles;
 use super::scaffold::{self, Folder, NewFile, kind_of, word};
-use super::scaffold::{NewKind, NewOptions, ShippedFiles};
 use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

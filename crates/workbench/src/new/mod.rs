@@ -3,7 +3,9 @@
 mod command;
 mod examples;
 mod next_steps;
+mod options;
 mod scaffold;
 
 pub use command::{run, without_project};
-pub use scaffold::{NewKind, NewOptions, ShippedFiles};
+pub use options::NewOptions;
+pub use scaffold::ShippedFiles;

@@ -1,5 +1,6 @@
-//! The options and contents of new files, which are templates with the name inserted.
+//! The contents of new files, which are templates with the name inserted.
 
+use super::options::NewKind;
 use std::path::PathBuf;
 use valvehouse_config as config;
 use valvehouse_core::filter::Hook;
@@ -118,48 +119,3 @@ fn named(text: &str, id: &str) -> String {
 
 /// The paths and texts of the shipped scripts in `filters/`, `tools/` and `actions/`.
 pub type ShippedFiles = &'static [(&'static str, &'static str)];
-
-/// The options of `valvehouse new`.
-#[derive(Debug, Clone)]
-pub struct NewOptions {
-    /// The kind of files; `None` to list only.
-    pub what: Option<NewKind>,
-    /// The name; for a project, its folder.
-    pub name: Option<String>,
-    /// The hook of a filter.
-    pub hook: Option<Hook>,
-    /// The shipped script to copy; empty for a list of all.
-    pub from: Option<String>,
-    /// `true` to list the shipped scripts.
-    pub list: bool,
-    /// `true` to print the page about the shipped scripts as Markdown.
-    pub markdown: bool,
-    /// The kind of scripts that a module is for.
-    pub place: Option<Kind>,
-    /// `true` to replace existing files.
-    pub force: bool,
-}
-
-/// The kind of new files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewKind {
-    /// A script that filters requests and answers.
-    Filter,
-    /// A script that models may call.
-    Tool,
-    /// A script with buttons under messages.
-    Action,
-    /// A script that provides a model.
-    Pipe,
-    /// Functions that scripts import.
-    Module,
-    /// A project folder.
-    Project,
-}
-
-impl NewOptions {
-    /// Returns `true` if the shipped scripts are only listed.
-    pub(super) fn only_lists(&self) -> bool {
-        self.list || self.from.as_deref() == Some("")
-    }
-}

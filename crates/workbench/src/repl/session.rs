@@ -5,6 +5,8 @@ use super::commands::{Command, HELP};
 use super::input::{Input, TypedLine};
 use super::render;
 use crate::dry_run::{self, DryRunTarget, DryRunTurn, body};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
@@ -379,12 +381,36 @@ fn conversation(model: &str) -> Json {
 }
 
 /// The options of `valvehouse repl`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_help = "Examples:
+  valvehouse repl                             evaluate functions of the host
+  valvehouse repl --plugin redact             with the functions, valves and state of a script
+  valvehouse repl --live --plugin weather     with real requests to hosts and models, and real kv writes
+  echo 'text::words(\"a b c\").len()' | valvehouse repl
+
+Each line runs like a script; its declarations stay. `body` is a small conversation. An incomplete line
+continues on the next. Changed files are reloaded. Lines that begin with a colon are commands:
+  :help                    list these commands
+  :load FILE|ID            load the functions, valves and state of a script
+  :body FILE|JSON|TEXT     set the body; without an argument, show it
+  :hook inlet              run a hook of the script on `body` and show its changes
+  :valves                  show the script's valves and their sources
+  :variables               list the variables
+  :plugins                 list the plugins of the project
+  :functions TEXT          list functions with this text in their names
+  :doc regex::find         explain a function
+  :quit                    quit, like Ctrl-D; Ctrl-C clears the line or stops the running one
+
+Without --live, scripts access no other host, file, program or model, and kv writes are discarded.
+Exit code 1: the input is not a terminal, and a line failed.")]
 pub struct ReplOptions {
-    /// The script to load, as the id of a plugin or a file.
+    /// Load this script: the id of a plugin, or a file
+    #[arg(long, value_name = "ID")]
     pub plugin: Option<String>,
-    /// The id of the user.
+    /// Set the id of the user
+    #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub user: Option<String>,
-    /// `true` to use the script's own grants and stored values instead of a closed sandbox.
+    /// Use the script's grants, and store its writes
+    #[arg(long)]
     pub live: bool,
 }

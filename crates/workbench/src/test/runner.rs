@@ -1,5 +1,6 @@
 //! The parallel run of tests, which reports the files in order, and the options of a run.
 
+use clap::Args;
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
@@ -178,20 +179,42 @@ impl Sum {
 }
 
 /// The options of `valvehouse test`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_help = "Examples:
+  valvehouse test                             all tests of filters/ and tools/
+  valvehouse test filters/turn_limit.rhai     tests of one script; the test file's path works too
+  valvehouse test turn_limit weather          by id
+  valvehouse test --filter refused            tests with this text in their names
+  valvehouse test --coverage                  show the hooks and lines that they reach
+  valvehouse test --update                    rewrite the files of assert_golden
+  valvehouse test --junit target/tests.xml    write a report for CI
+
+The tests of filters/turn_limit.rhai are in filters/turn_limit.test.rhai: functions `fn test_…()` that call
+the script's hooks and check the results. Each runs in isolation, with its own kv and clock. Nothing
+outside is accessed: the test defines the answers of models, hosts, people and files. The script has the
+project's budgets and the default values of its valves.
+
+Exit codes: 1 a test failed, 65 a file does not compile, 2 no such test.")]
 pub struct TestOptions {
-    /// The test files, scripts, folders or ids; empty for all tests of the project.
+    /// Run these test files, scripts, folders or ids [default: all]
+    #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// The text that the names of tests have to contain.
+    /// Run only tests with this text in their names
+    #[arg(long, short, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// `true` to rewrite golden files.
+    /// Rewrite the files of assert_golden with the current values
+    #[arg(long)]
     pub update: bool,
-    /// `true` to show the hooks, tools and lines that tests reach.
+    /// Show the hooks, tools and lines of the scripts that the tests reach
+    #[arg(long)]
     pub coverage: bool,
-    /// The maximum number of tests that run at a time; `None` for the number of CPUs.
+    /// Set the number of parallel test workers [default: number of CPUs]
+    #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// The file for a report in the XML format of JUnit.
+    /// Write the results to this file as JUnit XML
+    #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// `true` to show the output of passing tests.
+    /// Show the output of passing tests too
+    #[arg(long)]
     pub show_output: bool,
 }

@@ -1,12 +1,11 @@
-//! The arguments of `valvehouse new`.
+//! The options of `valvehouse new`.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
 use valvehouse_script::Kind;
-use valvehouse_workbench::new::{NewKind, NewOptions};
 
-/// `valvehouse new`
+/// The options of `valvehouse new`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   valvehouse new filter house_style           filters/house_style.rhai and its test
@@ -21,36 +20,36 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
   valvehouse new filter mask --from redact    a copy of a shipped script and its test
 
 Existing files are not changed; --force replaces them.")]
-pub(in crate::cli) struct New {
+pub struct NewOptions {
     /// Create this kind of file
     #[arg(value_name = "WHAT", required_unless_present = "list")]
-    pub(in crate::cli) what: Option<What>,
+    pub what: Option<NewKind>,
     /// Set its name (a-z, 0-9, _ and -), or the folder of a project
     #[arg(value_name = "NAME")]
-    pub(in crate::cli) name: Option<String>,
+    pub name: Option<String>,
     /// Create a filter with this hook
-    #[arg(long, value_name = "HOOK", conflicts_with = "from", value_parser = PossibleValuesParser::new(Hook::ALL.map(Hook::name)))]
-    pub(in crate::cli) hook: Option<String>,
+    #[arg(long, value_name = "HOOK", conflicts_with = "from", value_parser = hook())]
+    pub hook: Option<Hook>,
     /// Copy this shipped script; without a name, list them
     #[arg(long, value_name = "EXAMPLE", num_args = 0..=1, default_missing_value = "")]
-    pub(in crate::cli) from: Option<String>,
+    pub from: Option<String>,
     /// List the shipped scripts
     #[arg(long, conflicts_with_all = ["from", "hook", "name", "force"])]
-    pub(in crate::cli) list: bool,
+    pub list: bool,
     /// Print the list as a Markdown page
     #[arg(long, requires = "list")]
-    pub(in crate::cli) markdown: bool,
+    pub markdown: bool,
     /// Create the module for the scripts of this folder
-    #[arg(long = "in", value_name = "FOLDER")]
-    pub(in crate::cli) place: Option<Place>,
+    #[arg(long = "in", value_name = "FOLDER", value_parser = folder())]
+    pub place: Option<Kind>,
     /// Replace existing files
     #[arg(long)]
-    pub(in crate::cli) force: bool,
+    pub force: bool,
 }
 
 /// The kind of new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum What {
+pub enum NewKind {
     /// A script that reads and changes requests and answers
     Filter,
     /// A script that models can call
@@ -65,31 +64,19 @@ pub(in crate::cli) enum What {
     Project,
 }
 
-/// One of the folders of a project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Place {
-    Filters,
-    Tools,
-    Actions,
+fn hook() -> impl TypedValueParser<Value = Hook> {
+    PossibleValuesParser::new(Hook::ALL.map(Hook::name))
+        .try_map(|name| Hook::from_name(&name).ok_or("unknown hook"))
 }
 
-impl From<New> for NewOptions {
-    fn from(new: New) -> Self {
-        let what = new.what.map(|what| match what {
-            What::Filter => NewKind::Filter,
-            What::Tool => NewKind::Tool,
-            What::Action => NewKind::Action,
-            What::Pipe => NewKind::Pipe,
-            What::Module => NewKind::Module,
-            What::Project => NewKind::Project,
-        });
-        let place = new.place.map(|place| match place {
-            Place::Filters => Kind::Filter,
-            Place::Tools => Kind::Tool,
-            Place::Actions => Kind::Action,
-        });
-        let hook = new.hook.and_then(|name| Hook::ALL.into_iter().find(|hook| hook.name() == name));
-        let New { name, from, list, markdown, force, .. } = new;
-        Self { what, name, hook, from, list, markdown, place, force }
+fn folder() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::folder))
+        .try_map(|name| Kind::ALL.into_iter().find(|kind| kind.folder() == name).ok_or("unknown folder"))
+}
+
+impl NewOptions {
+    /// Returns `true` if the shipped scripts are only listed.
+    pub(super) fn only_lists(&self) -> bool {
+        self.list || self.from.as_deref() == Some("")
     }
 }

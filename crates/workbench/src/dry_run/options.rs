@@ -1,14 +1,13 @@
-//! The arguments of `valvehouse run`.
+//! The options of a dry run: one hook of a script, or a turn, and its input.
 
-use super::pair::pair;
 use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
-use valvehouse_workbench::dry_run::{self, DryRunOptions};
+use valvehouse_terminal::key_value;
 
-/// `valvehouse run`
-#[derive(Debug, Args)]
+/// The options of `valvehouse run`.
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   valvehouse run inlet turn_limit --body request.json
   valvehouse run inlet turn_limit --text \"hello\" --valves max_turns=0
@@ -28,48 +27,48 @@ access no other host, file, program or model, and kv writes are discarded; --liv
 turn always calls its model, and questions are not answered. To run a tool, use valvehouse invoke TOOL.
 
 Exit codes: 1 the script rejected the body, 65 the script does not load or failed.")]
-pub(in crate::cli) struct Run {
+pub struct DryRunOptions {
     /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, `pipe` for a model of a script, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
-    pub(in crate::cli) hook: String,
+    pub hook: String,
     /// Run this script: a file, or the id of a plugin
     #[arg(value_name = "FILE")]
-    pub(in crate::cli) script: Option<String>,
+    pub script: Option<String>,
     /// Pass this value to the hook: a file, - for stdin, or the JSON itself
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
-    pub(in crate::cli) body: Option<String>,
+    pub body: Option<String>,
     /// Pass this text: the user's message, or the model's answer
     #[arg(long, value_name = "TEXT")]
-    pub(in crate::cli) text: Option<String>,
+    pub text: Option<String>,
     /// Set a valve for this run only
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    pub(in crate::cli) valves: Vec<(String, String)>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub valves: Vec<(String, String)>,
     /// Press this button of an action that has several
     #[arg(long, value_name = "BUTTON")]
-    pub(in crate::cli) button: Option<String>,
+    pub button: Option<String>,
     /// Set the model of the turn
     #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
-    pub(in crate::cli) model: Option<String>,
+    pub model: Option<String>,
     /// Set the id of the user
     #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
-    pub(in crate::cli) user: Option<String>,
+    pub user: Option<String>,
     /// Set the id of the chat
     #[arg(long, value_name = "CHAT", value_parser = NonEmptyStringValueParser::new())]
-    pub(in crate::cli) chat: Option<String>,
+    pub chat: Option<String>,
     /// Set `__metadata__` with a JSON object
     #[arg(long, value_name = "JSON")]
-    pub(in crate::cli) metadata: Option<String>,
+    pub metadata: Option<String>,
     /// Use the script's grants, and store its writes
     #[arg(long)]
-    pub(in crate::cli) live: bool,
+    pub live: bool,
     /// Print this on stdout
     #[arg(long, value_name = "WHAT", default_value = "difference")]
-    pub(in crate::cli) print: Print,
+    pub print: Print,
 }
 
 /// The part of a run that is its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Print {
+pub enum Print {
     /// The outcome and the changes
     Difference,
     /// The value after the hook, as JSON
@@ -89,16 +88,4 @@ fn hooks() -> Vec<PossibleValue> {
         PossibleValue::new("tool").hide(true),
     ];
     hooks.chain(scheduled).chain(others).collect()
-}
-
-impl From<Run> for DryRunOptions {
-    fn from(run: Run) -> Self {
-        let print = match run.print {
-            Print::Difference => dry_run::Print::Difference,
-            Print::Value => dry_run::Print::Value,
-            Print::Text => dry_run::Print::Text,
-        };
-        let Run { hook, script, body, text, valves, button, model, user, chat, metadata, live, .. } = run;
-        Self { hook, script, body, text, valves, button, model, user, chat, metadata, live, print }
-    }
 }
