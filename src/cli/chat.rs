@@ -264,25 +264,15 @@ impl<'a> Conversation<'a> {
     }
 
     fn facts(&self, ready: &Ready) -> TurnFacts {
-        let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
-        let request = Json::from([
-            ("method", "CHAT".into()),
-            ("path", "valvehouse chat".into()),
-            ("headers", Json::object()),
-            ("client", Json::Null),
-        ]);
         let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.deep_clone()));
         TurnFacts {
-            user: user.unwrap_or_else(Json::object),
-            verified_user: self.user.clone(),
             variables: ready.facts.field("variables"),
             client: own.collect::<Object>().into(),
             model: ready.facts.clone(),
             models: ready.models.clone(),
-            request: request.freeze(),
             chat_id: self.chat_id.clone(),
             message_id: uuid::Uuid::new_v4().to_string(),
-            ..TurnFacts::default()
+            ..self.app.host.snapshot().facts_of_command("chat", self.user.as_deref())
         }
     }
 }

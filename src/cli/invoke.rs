@@ -79,21 +79,10 @@ fn failed(tool: &str, error: Error) -> CommandError {
 }
 
 fn facts(args: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFacts {
-    let user = args.user.as_deref().map(|id| Json::from([("id", id.into())]));
-    let request = Json::from([
-        ("method", "INVOKE".into()),
-        ("path", "valvehouse invoke".into()),
-        ("headers", Json::object()),
-        ("client", Json::Null),
-    ]);
     TurnFacts {
-        user: user.unwrap_or_else(Json::object),
-        verified_user: args.user.clone(),
-        models: snapshot.listed().clone(),
-        request: request.freeze(),
         chat_id: args.chat.clone().unwrap_or_default(),
         message_id: uuid::Uuid::new_v4().to_string(),
-        ..TurnFacts::default()
+        ..snapshot.facts_of_command("invoke", args.user.as_deref())
     }
 }
 

@@ -4,7 +4,6 @@ use super::server::{Signal, Signals};
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::{args, mcp_servers, server};
 use valvehouse_config::Config;
-use valvehouse_core::context::TurnFacts;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Caller, Endpoint, Mounts};
@@ -59,22 +58,9 @@ pub(super) async fn run(
 
 /// Returns the caller, who is the user that started this process.
 fn caller(app: &App, user: Option<&str>) -> Caller {
-    let request = Json::from([
-        ("method", "MCP".into()),
-        ("path", "valvehouse mcp".into()),
-        ("headers", Json::object()),
-        ("client", Json::Null),
-    ]);
-    let facts = TurnFacts {
-        user: user.map_or_else(Json::object, |id| Json::from([("id", id.into())])),
-        verified_user: user.map(str::to_owned),
-        models: app.host.snapshot().listed().clone(),
-        request: request.freeze(),
-        ..TurnFacts::default()
-    };
     Caller {
         owner: "stdio".into(),
-        facts,
+        facts: app.host.snapshot().facts_of_command("mcp", user),
         variables: Json::object(),
         tools: app.config.server.mcp_tools.clone(),
         tool_search: app.config.server.mcp_tool_search,

@@ -1,4 +1,4 @@
-//! Sandboxed generations.
+//! Sandboxed generations, and turns without a client.
 
 use crate::builtin;
 use crate::catalog::Catalog;
@@ -6,6 +6,8 @@ use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_config::Grants;
+use valvehouse_core::context::TurnFacts;
+use valvehouse_json::Json;
 use valvehouse_script::Sandbox;
 
 impl Snapshot {
@@ -20,6 +22,23 @@ impl Snapshot {
         let catalog = Catalog::new(&native, &plugins, &plan);
         Self::new(self.generation, plugins, self.problems.clone(), catalog.tools, plan)
             .offering(catalog.offered)
+    }
+
+    /// Returns the facts of a turn that a command runs for its user, whom the host trusts: `valvehouse run`.
+    pub fn facts_of_command(&self, command: &str, user: Option<&str>) -> TurnFacts {
+        let request = Json::from([
+            ("method", command.to_uppercase().into()),
+            ("path", format!("valvehouse {command}").into()),
+            ("headers", Json::object()),
+            ("client", Json::Null),
+        ]);
+        TurnFacts {
+            user: user.map_or_else(Json::object, |id| Json::from([("id", id.into())])),
+            verified_user: user.map(str::to_owned),
+            models: self.listed().clone(),
+            request: request.freeze(),
+            ..TurnFacts::default()
+        }
     }
 }
 

@@ -191,23 +191,12 @@ pub(super) fn turn(options: &DryRunOptions, snapshot: &Snapshot) -> Result<DryRu
         },
         true,
     );
-    let request = Json::from([
-        ("method", "RUN".into()),
-        ("path", "valvehouse run".into()),
-        ("headers", Json::object()),
-        ("client", Json::Null),
-    ]);
-    let user = options.user.as_deref().map(|id| Json::from([("id", id.into())]));
     let facts = TurnFacts {
-        user: user.unwrap_or_else(Json::object),
-        verified_user: options.user.clone(),
         model: facts,
-        models: snapshot.listed().clone(),
-        request: request.freeze(),
         chat_id: options.chat.clone().unwrap_or_default(),
         message_id: uuid::Uuid::new_v4().to_string(),
         trace: Some(recording.trace().clone()),
-        ..TurnFacts::default()
+        ..snapshot.facts_of_command("run", options.user.as_deref())
     };
     let context = Context::with_metadata(Json::object(), metadata);
     Ok(DryRunTurn { turn: Turn::new(facts, context, Events::default()), recording })

@@ -173,23 +173,12 @@ impl<'a> Session<'a> {
     fn facts(&self) -> TurnFacts {
         let snapshot = self.snapshot();
         let model = Json::from(snapshot.ready(&self.model(), &[]).map(|ready| ready.facts).ok());
-        let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
         TurnFacts {
-            user: user.unwrap_or_else(Json::object),
-            verified_user: self.user.clone(),
             model,
-            models: snapshot.listed().clone(),
-            request: Json::from([
-                ("method", "REPL".into()),
-                ("path", "valvehouse repl".into()),
-                ("headers", Json::object()),
-                ("client", Json::Null),
-            ])
-            .freeze(),
             chat_id: "repl".to_owned(),
             message_id: "repl".to_owned(),
             states: Some(self.states.clone()),
-            ..TurnFacts::default()
+            ..snapshot.facts_of_command("repl", self.user.as_deref())
         }
     }
 
