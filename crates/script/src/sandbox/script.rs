@@ -93,6 +93,16 @@ impl SandboxScript {
     }
 }
 
+/// The outcome of a call that is neither a hook nor a tool, without its cost.
+impl From<Result<Json, Error>> for SandboxRun {
+    fn from(result: Result<Json, Error>) -> Self {
+        match result {
+            Ok(value) => Self::of("ended", Some(value)),
+            Err(error) => Self { error: Some(error), ..Self::of("failed", None) },
+        }
+    }
+}
+
 impl SandboxRun {
     fn of(word: &'static str, value: Option<Json>) -> Self {
         Self { word, cause: None, value, error: None, took: Duration::ZERO, operations: 0 }

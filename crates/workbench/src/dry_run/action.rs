@@ -2,15 +2,12 @@
 
 use super::body::{self, Body};
 use super::options::DryRunOptions;
-use super::outcome::{self, ValueView};
+use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
-use valvehouse_script::{Button, ScriptAction};
+use valvehouse_script::{Button, SandboxRun, ScriptAction};
 use valvehouse_terminal::{CommandError, Console, Exit};
-
-/// The name of the function, which also selects this kind of run.
-pub(super) const ACTION: &str = "action";
 
 /// Runs the button that `--button` names, or the only one.
 pub(super) async fn run(
@@ -26,16 +23,13 @@ pub(super) async fn run(
         let result = action.press(&button, before.deep_clone(), &tried.turn).await;
         tried.turn.flushed(result).await
     };
-    let result = tried.turn.lasting(work).await;
-    let view = ValueView {
-        fields: Vec::new(),
-        text: &|value| value.text_or_empty("content").to_string(),
-        below: &|value| match value {
-            Json::Object(_) => Ok(out.line(&value.pretty(2))?),
-            _ => Ok(()),
-        },
+    let came = SandboxRun::from(tried.turn.lasting(work).await);
+    let text = came.value.as_ref().map(|value| value.text_or_empty("content").to_string());
+    let below = || match &came.value {
+        Some(value @ Json::Object(_)) => Ok(out.line(&value.pretty(2))?),
+        _ => Ok(()),
     };
-    outcome::finish(target, options, tried, result, &view, out)
+    outcome::finish(target, options, tried.recording, &came, &ResultView::of(&came, text, &below), out)
 }
 
 fn pressed(target: &DryRunTarget, options: &DryRunOptions) -> Result<(ScriptAction, Button), CommandError> {

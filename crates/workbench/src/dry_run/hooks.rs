@@ -1,14 +1,15 @@
 //! Dry runs of a single hook on one value.
 
 use super::body::{self, Body};
-use super::options::{DryRunOptions, Print};
-use super::outcome::{self, DryRunOutcome};
+use super::options::DryRunOptions;
+use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget, DryRunTurn};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
+use valvehouse_json::diff::diff;
 use valvehouse_script::SandboxRun;
-use valvehouse_terminal::{CommandError, Console, Exit};
+use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
 pub(super) async fn run(
     target: &DryRunTarget,
@@ -17,43 +18,15 @@ pub(super) async fn run(
     options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let Observation { before, came, trace } =
-        see(target, hook, body, target::turn(options, &target.snapshot)?).await?;
-    match (options.print, &came.value) {
-        _ if out.is_json() => out.json(&outcome::as_json(target, options, &before, &came, &trace))?,
-        (Print::Value, Some(value)) => out.json(value)?,
-        (Print::Text, Some(value)) => out.line(&text(hook, value))?,
-        _ => outcome::show(target, &before, &came, &trace, out)?,
-    }
-    outcome::note_effects(options, out);
-    came.exit(target, out)
-}
-
-/// The input and the result of a hook.
-struct Observation {
-    before: Json,
-    came: DryRunOutcome,
-    trace: Json,
-}
-
-async fn see(
-    target: &DryRunTarget,
-    hook: Hook,
-    body: Body,
-    tried: DryRunTurn,
-) -> Result<Observation, CommandError> {
-    let before = body::value(hook, body, &target.snapshot, &tried.turn)?;
-    if hook == Hook::Inlet {
-        ChatRequest::new(before.clone())?;
-    }
-    let work = target.own.traced_hook(hook, before.deep_clone(), &tried.turn, tried.recording.trace());
-    let came = match tried.turn.lasting(work).await {
-        SandboxRun { error: Some(error), .. } => DryRunOutcome::failed(error),
-        SandboxRun { word: "skip", value, .. } => DryRunOutcome { word: "skip", value, error: None },
-        SandboxRun { value, .. } => DryRunOutcome { word: "continue", value, error: None },
-    };
-    let trace = outcome::ended(tried.recording, &came);
-    Ok(Observation { before, came, trace })
+    let tried = target::turn(options, &target.snapshot)?;
+    let (before, came) = call(target, hook, body, &tried).await?;
+    let changes = came.value.iter().flat_map(|value| diff(&before, value));
+    let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
+    let text = came.value.as_ref().map(|value| text(hook, value));
+    let below = || show_changes(&before, &came, out);
+    let mut view = ResultView::of(&came, text, &below);
+    view.fields.push(("diff", changes.into()));
+    outcome::finish(target, options, tried.recording, &came, &view, out)
 }
 
 /// Runs a hook and shows the result. Returns the new value.
@@ -64,10 +37,40 @@ pub(crate) async fn once(
     tried: DryRunTurn,
     out: &Console,
 ) -> Result<Option<Json>, CommandError> {
-    let Observation { before, came, trace } = see(target, hook, body, tried).await?;
-    outcome::show(target, &before, &came, &trace, out)?;
-    let value = came.value.clone();
-    came.exit(target, out).map(|_| value)
+    let (before, came) = call(target, hook, body, &tried).await?;
+    let trace = outcome::ended(tried.recording, came.error.as_ref());
+    let below = || show_changes(&before, &came, out);
+    outcome::show(target, &trace, &came, &ResultView::of(&came, None, &below), out)?;
+    outcome::exit(target, came.error.clone(), out).map(|_| came.value)
+}
+
+/// Calls a hook. Returns its input and its result.
+async fn call(
+    target: &DryRunTarget,
+    hook: Hook,
+    body: Body,
+    tried: &DryRunTurn,
+) -> Result<(Json, SandboxRun), CommandError> {
+    let before = body::value(hook, body, &target.snapshot, &tried.turn)?;
+    if hook == Hook::Inlet {
+        ChatRequest::new(before.clone())?;
+    }
+    let work = target.own.traced_hook(hook, before.deep_clone(), &tried.turn, tried.recording.trace());
+    Ok((before, tried.turn.lasting(work).await))
+}
+
+/// Shows the value of a skip, or that nothing changed; the steps show all other changes.
+fn show_changes(before: &Json, came: &SandboxRun, out: &Console) -> Result<(), CommandError> {
+    let paint = out.results();
+    match &came.value {
+        Some(value) if came.word == "skip" => {
+            let value = value.as_str().map_or_else(|| value.pretty(2), str::to_owned);
+            out.line(&format!("  {} {}", paint.yellow("skipped with"), clean(&value)))?;
+        }
+        Some(value) if diff(before, value).is_empty() => out.line(&paint.dim("  nothing changed"))?,
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Returns the text in the result of a hook.

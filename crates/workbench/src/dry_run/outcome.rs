@@ -1,88 +1,82 @@
 //! The result of a dry run, as text and as JSON.
 
 use super::options::{DryRunOptions, Print};
-use super::target::{DryRunTarget, DryRunTurn};
+use super::target::DryRunTarget;
+use valvehouse_core::chat::{message, response};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
-use valvehouse_json::diff::diff;
-use valvehouse_script::{Code, Diagnostic};
+use valvehouse_script::{Code, Diagnostic, SandboxRun};
 use valvehouse_terminal::report::{self, Broke};
-use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
+use valvehouse_terminal::{CommandError, Console, Exit, trace_view};
 
-/// The outcome of a call.
-pub(super) struct DryRunOutcome {
-    /// One of `continue skip refused failed`.
-    pub(super) word: &'static str,
-    pub(super) value: Option<Json>,
-    pub(super) error: Option<Error>,
-}
-
-impl DryRunOutcome {
-    pub(super) fn failed(error: Error) -> Self {
-        let word = if matches!(error, Error::Rejected(_)) { "refused" } else { "failed" };
-        Self { word, value: None, error: Some(error) }
-    }
-
-    /// Returns the exit status. A rejection is an error; a plugin error is shown at its place in the script.
-    pub(super) fn exit(self, target: &DryRunTarget, out: &Console) -> Result<Exit, CommandError> {
-        match self.error {
-            None => Ok(Exit::Done),
-            Some(error @ Error::Rejected(_)) => Err(error.into()),
-            Some(Error::Broken(failure)) => {
-                let problem = problem(target, &failure.cause);
-                if out.is_json() {
-                    return Err(CommandError::new(Exit::Data, failure.cause));
-                }
-                out.note(&report::shown(&problem, out.talk()));
-                Err(CommandError::new(Exit::Data, ""))
-            }
-            Some(error) => Err(error.into()),
-        }
-    }
-}
-
-/// The presentation of a value that is an independent result rather than a change of the body.
-pub(super) struct ValueView<'a> {
-    /// Additional fields of the JSON output.
+/// The presentation of the result of a call.
+pub(super) struct ResultView<'a> {
+    /// The fields of the JSON output below those of every call.
     pub(super) fields: Vec<(&'static str, Json)>,
-    /// Returns the text of the value, for `--print text`.
-    pub(super) text: &'a dyn Fn(&Json) -> String,
-    /// Shows the value below the steps.
-    pub(super) below: &'a dyn Fn(&Json) -> Result<(), CommandError>,
+    /// The value, for `--print value`.
+    pub(super) value: Option<Json>,
+    /// The text of the value, for `--print text`.
+    pub(super) text: Option<String>,
+    /// Shows the result below the steps.
+    pub(super) below: &'a dyn Fn() -> Result<(), CommandError>,
+    /// `true` if the steps are shown without their changes.
+    pub(super) only_costs: bool,
 }
 
-/// Shows the value of a call that is an independent result, and ends the run.
+impl<'a> ResultView<'a> {
+    /// Creates the presentation of a call with one value.
+    pub(super) fn of(
+        came: &SandboxRun,
+        text: Option<String>,
+        below: &'a dyn Fn() -> Result<(), CommandError>,
+    ) -> Self {
+        let value = came.value.clone();
+        // The value of a skip is not a change.
+        let only_costs = came.word == "skip";
+        Self { fields: vec![("value", value.clone().into())], value, text, below, only_costs }
+    }
+}
+
+/// Shows the result of a call, and ends the run.
 pub(super) fn finish(
     target: &DryRunTarget,
     options: &DryRunOptions,
-    tried: DryRunTurn,
-    result: Result<Json, Error>,
-    view: &ValueView<'_>,
+    recording: TraceGuard,
+    came: &SandboxRun,
+    view: &ResultView<'_>,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let came = match result {
-        Ok(value) => DryRunOutcome { word: "continue", value: Some(value), error: None },
-        Err(error) => DryRunOutcome::failed(error),
-    };
-    let trace = ended(tried.recording, &came);
-    match (options.print, &came.value) {
+    let trace = ended(recording, came.error.as_ref());
+    match (options.print, &view.value, &view.text) {
         _ if out.is_json() => {
-            let report = head(target, options, &came, &trace);
+            let output = head(target, options, came, &trace);
             // The object is new and not read-only.
-            view.fields.iter().for_each(|(key, value)| report.edit(key, value.clone()));
-            report.edit("value", Json::from(came.value.clone()));
-            out.json(&report)?;
+            view.fields.iter().for_each(|(key, value)| output.edit(key, value.clone()));
+            out.json(&output)?;
         }
-        (Print::Value, Some(value)) => out.json(value)?,
-        (Print::Text, Some(value)) => out.line(&(view.text)(value))?,
-        (_, value) => {
-            show_steps(target, &came, &trace, out)?;
-            value.as_ref().map_or(Ok(()), |value| (view.below)(value))?;
-        }
+        (Print::Value, Some(value), _) => out.json(value)?,
+        (Print::Text, _, Some(text)) => out.line(text)?,
+        _ => show(target, &trace, came, view, out)?,
     }
     note_effects(options, out);
-    came.exit(target, out)
+    exit(target, came.error.clone(), out)
+}
+
+/// Returns the exit status. A rejection is an error; a plugin error is shown at its place in the script.
+pub(super) fn exit(target: &DryRunTarget, error: Option<Error>, out: &Console) -> Result<Exit, CommandError> {
+    match error {
+        None => Ok(Exit::Done),
+        Some(Error::Broken(failure)) => {
+            let problem = problem(target, &failure.cause);
+            if out.is_json() {
+                return Err(CommandError::new(Exit::Data, failure.cause));
+            }
+            out.note(&report::shown(&problem, out.talk()));
+            Err(CommandError::new(Exit::Data, ""))
+        }
+        Some(error) => Err(error.into()),
+    }
 }
 
 /// Returns the diagnostic of a plugin error, at the place that its cause names: `filters/x.rhai:3:5: why`.
@@ -106,10 +100,15 @@ pub(super) fn note_effects(options: &DryRunOptions, out: &Console) {
     out.note(&out.talk().dim(note));
 }
 
+/// Returns the text of a model's answer.
+pub(super) fn text_of(answer: &Json) -> String {
+    message::text_of(&response::message_of(answer)).to_string()
+}
+
 /// Ends the recording, and returns the trace.
-pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
+pub(super) fn ended(mut recording: TraceGuard, error: Option<&Error>) -> Json {
     let trace = recording.trace().clone();
-    match &came.error {
+    match error {
         Some(error) => trace.fail(&error.to_string()),
         None => recording.answered(200),
     }
@@ -117,102 +116,57 @@ pub(super) fn ended(mut recording: TraceGuard, came: &DryRunOutcome) -> Json {
     trace.detail()
 }
 
-/// Shows the steps with their costs, log lines and events.
-pub(super) fn show_steps(
-    target: &DryRunTarget,
-    came: &DryRunOutcome,
-    trace: &Json,
-    out: &Console,
-) -> Result<(), CommandError> {
-    let paint = out.results();
-    let path = report::near(&target.script().file.path);
-    // The error itself follows with its place.
-    if came.error.is_some() {
-        trace.list("steps").iter().for_each(|step| drop(step.remove("cause")));
-    }
-    // The value of a skip is not a change.
-    let steps =
-        if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
-    Ok(out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?)
-}
-
-/// Shows the steps and the changes.
+/// Shows the steps with their costs, log lines and events, and the result below.
 pub(super) fn show(
     target: &DryRunTarget,
-    before: &Json,
-    came: &DryRunOutcome,
     trace: &Json,
+    came: &SandboxRun,
+    view: &ResultView<'_>,
     out: &Console,
 ) -> Result<(), CommandError> {
     let paint = out.results();
-    show_steps(target, came, trace, out)?;
-    match &came.value {
-        Some(value) if came.word == "skip" => {
-            let value = value.as_str().map_or_else(|| value.pretty(2), str::to_owned);
-            out.line(&format!("  {} {}", paint.yellow("skipped with"), clean(&value)))?;
+    let steps = match view.only_costs {
+        true => trace_view::costs(trace, paint),
+        false => {
+            // The error itself follows with its place.
+            if came.error.is_some() {
+                trace.list("steps").iter().for_each(|step| drop(step.remove("cause")));
+            }
+            trace_view::opened(trace, paint)
         }
-        Some(value) if diff(before, value).is_empty() => out.line(&paint.dim("  nothing changed"))?,
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Returns the whole result as JSON.
-pub(super) fn as_json(
-    target: &DryRunTarget,
-    options: &DryRunOptions,
-    before: &Json,
-    came: &DryRunOutcome,
-    trace: &Json,
-) -> Json {
-    let value = Json::from(came.value.clone());
-    let changes = came.value.iter().flat_map(|value| diff(before, value));
-    let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
-    let output = head(target, options, came, trace);
-    // The object is new and not read-only.
-    output.edit("value", value.deep_clone());
-    output.edit("diff", changes);
-    output
+    };
+    let path = report::near(&target.script().file.path);
+    out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?;
+    (view.below)()
 }
 
 /// Returns the part of the JSON output that is the same for every hook.
-pub(super) fn head(
-    target: &DryRunTarget,
-    options: &DryRunOptions,
-    came: &DryRunOutcome,
-    trace: &Json,
-) -> Json {
-    let rejection = match &came.error {
-        Some(Error::Rejected(rejection)) => Some(rejection),
-        _ => None,
+fn head(target: &DryRunTarget, options: &DryRunOptions, came: &SandboxRun, trace: &Json) -> Json {
+    let (outcome, status, cause) = match &came.error {
+        Some(Error::Rejected(rejection)) => {
+            ("refused", Some(u64::from(rejection.status)), Some(rejection.message.clone()))
+        }
+        Some(Error::Broken(failure)) => ("failed", None, Some(failure.cause.clone())),
+        Some(error) => ("failed", None, Some(error.to_string())),
+        None if came.word == "skip" => ("skip", None, None),
+        None => ("continue", None, None),
     };
-    let cause = match &came.error {
-        Some(Error::Rejected(rejection)) => Some(rejection.message.clone()),
-        Some(Error::Broken(failure)) => Some(failure.cause.clone()),
-        Some(error) => Some(error.to_string()),
-        None => None,
-    };
-    let sum = |key: &str| -> i64 {
-        let steps = trace.list("steps");
-        steps.iter().filter_map(|step| step.get(key)?.as_i64()).sum()
-    };
-    let most = |key: &str| -> i64 {
-        let steps = trace.list("steps");
-        steps.iter().filter_map(|step| step.get(key)?.as_i64()).max().unwrap_or(0)
-    };
+    let steps = trace.list("steps");
+    let costs = |key: &'static str| steps.iter().filter_map(move |step| step.get(key)?.as_i64());
+    let sum = |key| costs(key).sum::<i64>();
     let cost = Json::from([
         ("took_us", sum("took_us").into()),
         ("waited_us", sum("waited_us").into()),
         ("operations", sum("operations").into()),
-        ("memory", most("memory").into()),
+        ("memory", costs("memory").max().unwrap_or(0).into()),
     ]);
     Json::from([
         ("hook", options.hook.as_str().into()),
         ("plugin", target.script().id().into()),
         ("file", report::near(&target.script().file.path).display().to_string().into()),
         ("live", options.live.into()),
-        ("outcome", came.word.into()),
-        ("status", rejection.map(|rejection| u64::from(rejection.status)).into()),
+        ("outcome", outcome.into()),
+        ("status", status.into()),
         ("cause", cause.into()),
         ("cost", cost),
         ("lines", trace.field("lines")),

@@ -2,13 +2,13 @@
 
 use super::body::{self, Body};
 use super::options::DryRunOptions;
-use super::outcome::{self, ValueView};
+use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
-use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider as _, Request};
 use valvehouse_json::Json;
-use valvehouse_script::Pipes;
+use valvehouse_script::{Pipes, SandboxRun};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
@@ -25,16 +25,16 @@ pub(super) async fn run(
     let tried = target::turn(&DryRunOptions { model: None, ..options.clone() }, &target.snapshot)?;
     let pipes = Pipes::new(target.script().clone().into_pipe(target.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
-    let answer = tried.turn.lasting(answer(&pipes, request)).await;
-    let view = ValueView {
-        fields: vec![("model", model.into())],
-        text: &text,
-        below: &|answer| {
-            out.text(&text(answer))?;
-            Ok(out.line("")?)
-        },
+    let came = SandboxRun::from(tried.turn.lasting(answer(&pipes, request)).await);
+    let text = came.value.as_ref().map(outcome::text_of);
+    let below = || {
+        let Some(text) = &text else { return Ok(()) };
+        out.text(text)?;
+        Ok(out.line("")?)
     };
-    outcome::finish(target, options, tried, answer, &view, out)
+    let mut view = ResultView::of(&came, text.clone(), &below);
+    view.fields.insert(0, ("model", model.into()));
+    outcome::finish(target, options, tried.recording, &came, &view, out)
 }
 
 /// Returns the model to call: the one of the option, that of the body, or the first of the pipe.
@@ -76,8 +76,4 @@ async fn answer(pipes: &Pipes, request: Request) -> Result<Json, Error> {
         Answer::Whole(answer) => Ok(answer),
         Answer::Stream(chunks) => provider::whole(chunks).await,
     }
-}
-
-fn text(answer: &Json) -> String {
-    message::text_of(&response::message_of(answer)).to_string()
 }

@@ -1,41 +1,35 @@
 //! Dry runs of scheduled functions.
 
-use super::options::{DryRunOptions, Print};
-use super::outcome::{self, DryRunOutcome};
+use super::options::DryRunOptions;
+use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::error::{Error, PluginError};
 use valvehouse_json::Json;
-use valvehouse_script::{Lists, ScheduledCall};
+use valvehouse_script::{Lists, SandboxRun, ScheduledCall};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
     target: &DryRunTarget,
+    named: &str,
     what: ScheduledCall,
     options: &DryRunOptions,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let target::DryRunTurn { recording, .. } = target::turn(options, &target.snapshot)?;
-    let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
-    let came = match called {
-        Ok(list) => DryRunOutcome { word: "continue", value: Some(Lists::entries(&list)), error: None },
-        Err(failure) => DryRunOutcome::failed(Error::Broken(PluginError::new(failure.cause))),
-    };
-    let trace = outcome::ended(recording, &came);
-    match (options.print, &came.value) {
-        _ if out.is_json() => {
-            let output = outcome::head(target, options, &came, &trace);
-            // The object is new and not read-only.
-            output.edit("value", Json::from(came.value.clone()));
-            out.json(&output)?;
-        }
-        (Print::Value | Print::Text, Some(value)) => out.json(value)?,
-        (_, value) => {
-            outcome::show_steps(target, &came, &trace, out)?;
-            if let Some(value @ Json::Array(_)) = value {
-                out.line(&value.pretty(2))?;
-            }
-        }
+    if !target.script().scheduled().iter().any(|(own, _)| *own == what) {
+        let hint = match what {
+            ScheduledCall::Tick => "write `const every = \"1h\";` and `fn tick()`",
+            _ => "write `const ttl = \"10m\";`",
+        };
+        return Err(CommandError::usage(format!("`{named}` has no scheduled {}; {hint}", what.as_str())));
     }
-    outcome::note_effects(options, out);
-    came.exit(target, out)
+    let recording = target::turn(options, &target.snapshot)?.recording;
+    let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
+    let failed = |failure: PluginError| Error::Broken(PluginError::new(failure.cause));
+    let came = SandboxRun::from(called.map(|list| Lists::entries(&list)).map_err(failed));
+    let text = came.value.as_ref().map(Json::to_string);
+    let below = || match &came.value {
+        Some(value @ Json::Array(_)) => Ok(out.line(&value.pretty(2))?),
+        _ => Ok(()),
+    };
+    outcome::finish(target, options, recording, &came, &ResultView::of(&came, text, &below), out)
 }

@@ -1,8 +1,8 @@
 //! Dry runs of the stream hooks on the events of an answer.
 
 use super::body::Body;
-use super::options::{DryRunOptions, Print};
-use super::outcome::{self, DryRunOutcome};
+use super::options::DryRunOptions;
+use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
@@ -11,7 +11,8 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::text::optional;
 use valvehouse_json::Json;
-use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
+use valvehouse_script::SandboxRun;
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean};
 
 /// An input event, or `None` for the end of the stream, and the output events for it.
 struct EventPair {
@@ -31,25 +32,18 @@ pub(super) async fn run(
     let kernel = target.own.chain().build();
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
-    let came = match tried.turn.lasting(work).await {
-        Ok(()) => DryRunOutcome { word: "continue", value: None, error: None },
-        Err(error) => DryRunOutcome::failed(error),
+    let came = SandboxRun::from(tried.turn.lasting(work).await.map(|()| Json::Null));
+    let after: Vec<Json> = passed.iter().flat_map(|passed| passed.after.iter().cloned()).collect();
+    let text: String = after.iter().map(|one| event::text(one).to_string()).collect();
+    let stream = passed.iter().map(EventPair::as_json).collect::<Vec<_>>();
+    let view = ResultView {
+        fields: vec![("text", text.as_str().into()), ("stream", stream.into())],
+        value: Some(after.into()),
+        text: Some(text.clone()),
+        below: &|| show(&passed, &text, out),
+        only_costs: true,
     };
-    let trace = outcome::ended(tried.recording, &came);
-    let after = || passed.iter().flat_map(|passed| passed.after.iter());
-    match options.print {
-        _ if out.is_json() => {
-            let output = outcome::head(target, options, &came, &trace);
-            output.edit("text", whole_text(after()));
-            output.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
-            out.json(&output)?;
-        }
-        Print::Value => out.json(&after().map(Json::deep_clone).collect::<Vec<_>>().into())?,
-        Print::Text => out.line(&whole_text(after()))?,
-        Print::Difference => show(target, &passed, &trace, out)?,
-    }
-    outcome::note_effects(options, out);
-    came.exit(target, out)
+    outcome::finish(target, options, tried.recording, &came, &view, out)
 }
 
 /// Passes all events through `stream`, then ends the stream.
@@ -118,10 +112,6 @@ fn whole(text: &str, finish: Option<&str>) -> Json {
     response::Head::with_id("run", "test").chunk(says, finish)
 }
 
-fn whole_text<'a>(events: impl Iterator<Item = &'a Json>) -> String {
-    events.map(|one| event::text(one).to_string()).collect()
-}
-
 impl EventPair {
     fn as_json(&self) -> Json {
         Json::from([("before", self.before.clone().into()), ("after", self.after.clone().into())])
@@ -157,18 +147,9 @@ fn event_text(one: &Json) -> String {
     clean(&format!("{says}{ends}"))
 }
 
-fn show(
-    target: &DryRunTarget,
-    passed: &[EventPair],
-    trace: &Json,
-    out: &Console,
-) -> Result<(), CommandError> {
-    let paint = out.results();
-    let path = report::near(&target.script().file.path);
-    out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;
+fn show(passed: &[EventPair], text: &str, out: &Console) -> Result<(), CommandError> {
     for (number, passed) in passed.iter().enumerate() {
-        out.line(&passed.row(number + 1, paint))?;
+        out.line(&passed.row(number + 1, out.results()))?;
     }
-    let text = whole_text(passed.iter().flat_map(|passed| passed.after.iter()));
-    Ok(out.line(&format!("  text {}", clean(&Json::from(text.as_str()).to_string())))?)
+    Ok(out.line(&format!("  text {}", clean(&Json::from(text).to_string())))?)
 }

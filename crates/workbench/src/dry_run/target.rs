@@ -39,8 +39,9 @@ impl DryRunTarget {
     ) -> Result<Self, CommandError> {
         let settings = config.clone();
         let (snapshot, app) = opened(config, options.live, ProviderKeys::Left).await?;
-        let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
-            let script = sandbox(options.live).enter(with_valves(script, &options.valves)?);
+        let sandbox = sandbox(options.live);
+        let found = find(named, &snapshot, &settings, &sandbox).and_then(|(script, users)| {
+            let script = with_valves(script, &options.valves, sandbox)?;
             Ok(SandboxScript::new(Arc::new(script), users))
         });
         match found {
@@ -81,11 +82,12 @@ pub(super) async fn close(app: Option<Arc<App>>) {
     }
 }
 
-/// Returns the script of a file or an id, with separate metrics.
+/// Returns the script of a file or an id in a sandbox.
 pub(crate) fn find(
     named: &str,
     snapshot: &Snapshot,
     config: &Config,
+    sandbox: &Sandbox,
 ) -> Result<(Script, Arc<UserValves>), CommandError> {
     let file = [PathBuf::from(named), config.project.join(named)].into_iter().find(|path| path.is_file());
     let same = |path: &Path| path.canonicalize().ok();
@@ -94,7 +96,7 @@ pub(crate) fn find(
         None => snapshot.plugins.get(named),
     };
     if let Some(plugin) = plugin {
-        return loaded(plugin).map(|script| (script, plugin.users.clone()));
+        return loaded(plugin, sandbox).map(|script| (script, plugin.users.clone()));
     }
     let Some(file) = file else {
         let unread = snapshot.problems.iter().find(|problem| problem.id == named);
@@ -110,7 +112,7 @@ pub(crate) fn find(
     let root = file.parent().unwrap_or(Path::new(""));
     let granted = Default::default();
     let script = read_file(kind, root, &file).map_err(|problem| vec![problem]).and_then(
-        |LoadedFile { file, .. }| Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
+        |LoadedFile { file, .. }| sandbox.compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
     );
     let script = script.map_err(|problems| does_not_load(&problems))?;
     let default = script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[]).0);
@@ -119,11 +121,9 @@ pub(crate) fn find(
 }
 
 /// Returns a plugin's script in its current version on disk, not its last good version.
-fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
+fn loaded(plugin: &Plugin, sandbox: &Sandbox) -> Result<Script, CommandError> {
     match (&plugin.script, &plugin.state) {
-        (Some(script), State::Live) => {
-            Sandbox::live().script(script).map_err(|problems| does_not_load(&problems))
-        }
+        (Some(script), State::Live) => sandbox.script(script).map_err(|problems| does_not_load(&problems)),
         (_, State::Missing) => Err(CommandError::data(format!(
             "the file of `{}` is missing: {}",
             plugin.id,
@@ -139,7 +139,7 @@ fn does_not_load(problems: &[Diagnostic]) -> CommandError {
 }
 
 /// Returns a script with the valves of the command line over the stored ones.
-fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, CommandError> {
+fn with_valves(script: Script, given: &[(String, String)], sandbox: Sandbox) -> Result<Script, CommandError> {
     if given.is_empty() {
         return Ok(script);
     }
@@ -155,7 +155,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
         // The object is new and not read-only.
         stored.edit(key, value);
     }
-    Sandbox::live().with_valves(stored).script(&script).map_err(|problems| does_not_load(&problems))
+    sandbox.with_valves(stored).script(&script).map_err(|problems| does_not_load(&problems))
 }
 
 /// A turn and its recording.

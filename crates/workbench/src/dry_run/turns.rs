@@ -2,17 +2,18 @@
 
 use super::body;
 use super::options::{DryRunOptions, Print};
-use super::outcome::{self, DryRunOutcome};
+use super::outcome;
 use super::target::{self, DryRunTurn};
 use std::sync::Arc;
 use valvehouse_config::Config;
-use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::{App, ProviderKeys};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
+use valvehouse_script::SandboxRun;
 use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
 
 pub(super) async fn run(
@@ -56,12 +57,8 @@ async fn turn(
     let ready = snapshot.ready(&model, &[])?;
     let options = &DryRunOptions { model: Some(model), ..options.clone() };
     let DryRunTurn { turn, recording } = target::turn(options, snapshot)?;
-    let answered = answer(&ready, request, turn, app).await;
-    let (answer, came) = match answered {
-        Ok(answer) => (Some(answer), DryRunOutcome { word: "continue", value: None, error: None }),
-        Err(error) => (None, DryRunOutcome::failed(error)),
-    };
-    let trace = outcome::ended(recording, &came);
+    let SandboxRun { value: answer, error, .. } = answer(&ready, request, turn, app).await.into();
+    let trace = outcome::ended(recording, error.as_ref());
     match (options.print, &answer) {
         _ if out.is_json() => {
             let output = Json::from([
@@ -72,21 +69,17 @@ async fn turn(
             out.json(&output)?;
         }
         (Print::Value, Some(answer)) => out.json(answer)?,
-        (Print::Text, Some(answer)) => out.line(&answer_text(answer))?,
+        (Print::Text, Some(answer)) => out.line(&outcome::text_of(answer))?,
         (_, answer) => {
             out.line(&trace_view::shown(&trace, out.results()))?;
             if let Some(answer) = answer {
-                out.text(&answer_text(answer))?;
+                out.text(&outcome::text_of(answer))?;
                 out.line("")?;
             }
         }
     }
     outcome::note_effects(options, out);
-    came.error.map_or(Ok(Exit::Done), |error| Err(error.into()))
-}
-
-fn answer_text(answer: &Json) -> String {
-    message::text_of(&response::message_of(answer)).to_string()
+    error.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 
 /// Answers a request like a host; a turn in a sandbox is not stored.

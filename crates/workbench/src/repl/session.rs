@@ -109,11 +109,12 @@ impl<'a> Session<'a> {
         is_terminal: bool,
         out: &'a Console,
     ) -> Result<Self, CommandError> {
+        let sandbox = dry_run::sandbox(options.live);
         let (script, users) = match &options.plugin {
-            Some(named) => dry_run::find(named, &app.host.snapshot(), &app.config)?,
-            None => (scratch(&app, options.live).await?, Arc::default()),
+            Some(named) => dry_run::find(named, &app.host.snapshot(), &app.config, &sandbox)?,
+            None => (sandbox.enter(scratch(&app, options.live).await?), Arc::default()),
         };
-        let script = Arc::new(dry_run::sandbox(options.live).enter(script));
+        let script = Arc::new(script);
         let mut session = Self {
             reports: app.host.reports(),
             repl: None,
@@ -204,10 +205,10 @@ impl<'a> Session<'a> {
             && files::read_text(&file.path, files::MAX_INPUT).is_ok_and(|text| *text != *file.text)
             && !self.snapshot().plugins.contains_key(&file.id);
         if let Some(named) = self.named.clone().filter(|_| changed)
-            && let Ok((script, users)) = dry_run::find(&named, &self.snapshot(), &self.app.config)
+            && let Ok((script, users)) =
+                dry_run::find(&named, &self.snapshot(), &self.app.config, &dry_run::sandbox(self.live))
         {
             let body = self.body();
-            let script = dry_run::sandbox(self.live).enter(script);
             self.users = users;
             // The script loaded before, so an error is unexpected.
             let _ = self.begin(Arc::new(script), &body);
@@ -297,8 +298,8 @@ impl<'a> Session<'a> {
     }
 
     fn load(&mut self, named: String) -> Result<(), CommandError> {
-        let (script, users) = dry_run::find(&named, &self.snapshot(), &self.app.config)?;
-        let script = dry_run::sandbox(self.live).enter(script);
+        let (script, users) =
+            dry_run::find(&named, &self.snapshot(), &self.app.config, &dry_run::sandbox(self.live))?;
         let body = self.body();
         self.users = users;
         self.begin(Arc::new(script), &body)?;
