@@ -55,72 +55,79 @@ pub enum Callback {
     Resume,
 }
 
+/// Passes the table of callbacks to a macro: their names in scripts, each with its callback and its documentation. The
+/// first names are in the order of [`Callback`]; the last four are second names, which LangChain uses.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! callback_names {
+    ($receiver:ident) => {
+        $receiver! {
+            on_turn_start TurnStart "A run starts: `input`.",
+            on_turn_end TurnEnd "A run ended with an answer: `result`.",
+            on_turn_error TurnError "A run failed: `error`.",
+            on_llm_start LlmStart "A model call starts: `messages`.",
+            on_llm_end LlmEnd "A model answered: `response`.",
+            on_llm_error LlmError "A model call failed: `error`.",
+            on_token Token "A chunk of a model's text: `token`.",
+            on_text Text "An answer has text: `text`.",
+            on_agent_action AgentAction "An answer calls tools: `text`, `tool_calls`.",
+            on_agent_finish AgentFinish "An answer is final: `text`.",
+            on_tool_start ToolStart "A tool call starts: `tool`, `args`, `tool_call_id`.",
+            on_tool_end ToolEnd "A tool returned a result: `tool`, `args`, `tool_call_id`, `result`.",
+            on_tool_error ToolError "A tool failed: `tool`, `args`, `tool_call_id`, `error`.",
+            on_retry Retry "A model or tool call is retried: `what`, `attempt`, `max_retries`, `error`, `delay` (ms).",
+            on_custom_event CustomEvent "A plugin emitted an event: `name`, `data`.",
+            on_retriever_start RetrieverStart "A call of a tool tagged `retriever` starts: `tool`, `args`, `tool_call_id`.",
+            on_retriever_end RetrieverEnd "A tool tagged `retriever` returned a result: `tool`, `args`, `tool_call_id`, `result`.",
+            on_retriever_error RetrieverError "A tool tagged `retriever` failed: `tool`, `args`, `tool_call_id`, `error`.",
+            on_llm_call LlmCall "The input of a model call, after all other filters: `messages`, `model`.",
+            on_tool_call ToolCall "The arguments of a tool call, after all other filters: `tool`, `args`.",
+            on_interrupt Interrupt "The run stops for a person: `pending`.",
+            on_resume Resume "The run continues: `decision`.",
+            on_chain_start TurnStart "Another name of `on_turn_start`; a file has one of both.",
+            on_chain_end TurnEnd "Another name of `on_turn_end`; a file has one of both.",
+            on_chain_error TurnError "Another name of `on_turn_error`; a file has one of both.",
+            on_llm_new_token Token "Another name of `on_token`; a file has one of both.",
+        }
+    };
+}
+
+macro_rules! names {
+    ($($name:ident $callback:ident $doc:literal,)*) => {
+        /// The names of callbacks, with their documentation.
+        const NAMES: &[(&str, Callback, &str)] = &[$((stringify!($name), Callback::$callback, $doc)),*];
+    };
+}
+
+callback_names!(names);
+
 impl Callback {
     /// All callbacks.
-    pub const ALL: [Self; 22] = [
-        Self::TurnStart,
-        Self::TurnEnd,
-        Self::TurnError,
-        Self::LlmStart,
-        Self::LlmEnd,
-        Self::LlmError,
-        Self::Token,
-        Self::Text,
-        Self::AgentAction,
-        Self::AgentFinish,
-        Self::ToolStart,
-        Self::ToolEnd,
-        Self::ToolError,
-        Self::Retry,
-        Self::CustomEvent,
-        Self::RetrieverStart,
-        Self::RetrieverEnd,
-        Self::RetrieverError,
-        Self::LlmCall,
-        Self::ToolCall,
-        Self::Interrupt,
-        Self::Resume,
-    ];
-
-    /// The second names of callbacks, which LangChain gives them.
-    pub const SECOND_NAMES: [(&'static str, Self); 4] = [
-        ("on_chain_start", Self::TurnStart),
-        ("on_chain_end", Self::TurnEnd),
-        ("on_chain_error", Self::TurnError),
-        ("on_llm_new_token", Self::Token),
-    ];
+    pub const ALL: [Self; 22] = {
+        let mut all = [Self::TurnStart; 22];
+        let mut place = 0;
+        while place < all.len() {
+            all[place] = NAMES[place].1;
+            // The first names are in the order of the callbacks.
+            assert!(all[place] as usize == place);
+            place += 1;
+        }
+        all
+    };
 
     /// Returns the first name of the callback.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::TurnStart => "on_turn_start",
-            Self::TurnEnd => "on_turn_end",
-            Self::TurnError => "on_turn_error",
-            Self::LlmStart => "on_llm_start",
-            Self::LlmEnd => "on_llm_end",
-            Self::LlmError => "on_llm_error",
-            Self::Token => "on_token",
-            Self::Text => "on_text",
-            Self::AgentAction => "on_agent_action",
-            Self::AgentFinish => "on_agent_finish",
-            Self::ToolStart => "on_tool_start",
-            Self::ToolEnd => "on_tool_end",
-            Self::ToolError => "on_tool_error",
-            Self::Retry => "on_retry",
-            Self::CustomEvent => "on_custom_event",
-            Self::RetrieverStart => "on_retriever_start",
-            Self::RetrieverEnd => "on_retriever_end",
-            Self::RetrieverError => "on_retriever_error",
-            Self::LlmCall => "on_llm_call",
-            Self::ToolCall => "on_tool_call",
-            Self::Interrupt => "on_interrupt",
-            Self::Resume => "on_resume",
-        }
+        NAMES[self as usize].0
     }
 
     /// Returns each name with its callback, the first names before the second ones.
     pub fn names() -> impl Iterator<Item = (&'static str, Self)> {
-        Self::ALL.into_iter().map(|callback| (callback.name(), callback)).chain(Self::SECOND_NAMES)
+        NAMES.iter().map(|(name, callback, _)| (*name, *callback))
+    }
+
+    /// Returns each name with its documentation for authors of scripts.
+    pub fn documented() -> impl Iterator<Item = (&'static str, &'static str)> {
+        NAMES.iter().map(|(name, _, doc)| (*name, *doc))
     }
 
     /// Returns the callback of a first or second name, `None` for an unknown name.

@@ -93,9 +93,9 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// Defines a method for each name of a callback. The last four are second names.
+/// Defines a method for each name of a callback.
 macro_rules! by_name {
-    ($($name:ident => $callback:ident,)*) => {
+    ($($name:ident $callback:ident $doc:literal,)*) => {
         impl Callbacks {
             $(
                 #[doc = concat!("Adds a closure for `", stringify!($name), "`.")]
@@ -114,31 +114,4 @@ macro_rules! by_name {
     };
 }
 
-by_name! {
-    on_turn_start => TurnStart,
-    on_turn_end => TurnEnd,
-    on_turn_error => TurnError,
-    on_llm_start => LlmStart,
-    on_llm_end => LlmEnd,
-    on_llm_error => LlmError,
-    on_token => Token,
-    on_text => Text,
-    on_agent_action => AgentAction,
-    on_agent_finish => AgentFinish,
-    on_tool_start => ToolStart,
-    on_tool_end => ToolEnd,
-    on_tool_error => ToolError,
-    on_retry => Retry,
-    on_custom_event => CustomEvent,
-    on_retriever_start => RetrieverStart,
-    on_retriever_end => RetrieverEnd,
-    on_retriever_error => RetrieverError,
-    on_llm_call => LlmCall,
-    on_tool_call => ToolCall,
-    on_interrupt => Interrupt,
-    on_resume => Resume,
-    on_chain_start => TurnStart,
-    on_chain_end => TurnEnd,
-    on_chain_error => TurnError,
-    on_llm_new_token => Token,
-}
+valvehouse_core::callback_names!(by_name);

@@ -49,16 +49,6 @@ impl Script {
 }
 
 impl ScriptCallbacks {
-    /// Returns the script's id.
-    pub fn id(&self) -> &str {
-        self.script.id()
-    }
-
-    /// Returns the events that the script has callbacks for.
-    pub fn callbacks(&self) -> impl Iterator<Item = Callback> {
-        self.script.callbacks()
-    }
-
     /// Calls the callback of an event. `state` is the value of its `state` parameter. Does nothing while the
     /// circuit breaker of the callbacks is open.
     ///
@@ -71,7 +61,7 @@ impl ScriptCallbacks {
         state: Json,
         turn: Turn,
     ) -> Result<(), BoxError> {
-        let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
+        let Some(place) = self.script.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
         let admission = breaker.admit(|| None);
         if let BreakerState::Open(_) = admission {
@@ -133,11 +123,11 @@ impl ScriptCallbacks {
 
 impl Listener for ScriptCallbacks {
     fn name(&self) -> &str {
-        self.id()
+        self.script.id()
     }
 
     fn handles(&self, callback: Callback) -> bool {
-        self.callbacks().any(|own| own == callback)
+        self.script.callbacks().any(|own| own == callback)
     }
 
     fn on_event(

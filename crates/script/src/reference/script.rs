@@ -1,6 +1,8 @@
 //! The parts of a script: functions that the host calls, their parameters, the opening comment and the constants.
 
 use crate::value::Type;
+use std::sync::LazyLock;
+use valvehouse_core::callback::Callback;
 use valvehouse_core::schema::ValueKind;
 use valvehouse_core::valve::ValveSchema;
 
@@ -57,18 +59,23 @@ pub(super) const fn switch(name: &'static str, values: &'static [&'static str], 
 
 /// Returns all functions that the host calls.
 pub fn entries() -> &'static [EntryPoint] {
-    ENTRIES
+    static ALL: LazyLock<Vec<EntryPoint>> = LazyLock::new(|| {
+        let subject = Some(("event", Type::Map));
+        let callback =
+            |(name, doc)| EntryPoint { name, role: ScriptRole::Callback, subject, doc, begins: "" };
+        ENTRIES.iter().copied().chain(Callback::documented().map(callback)).collect()
+    });
+    &ALL
 }
 
 /// Returns the entry point of this name.
 pub fn entry(name: &str) -> Option<&'static EntryPoint> {
-    ENTRIES.iter().find(|entry| entry.name == name)
+    entries().iter().find(|entry| entry.name == name)
 }
 
 const BODY: Option<(&str, Type)> = Some(("body", Type::Handle("body")));
 const CTX: Option<(&str, Type)> = Some(("ctx", Type::Handle("ctx")));
 const EVENT: Option<(&str, Type)> = Some(("event", Type::Handle("event")));
-const CALLBACK_EVENT: Option<(&str, Type)> = Some(("event", Type::Map));
 
 const fn filter(
     name: &'static str,
@@ -79,10 +86,7 @@ const fn filter(
     EntryPoint { name, role: ScriptRole::Filter, subject, doc, begins }
 }
 
-const fn callback(name: &'static str, doc: &'static str) -> EntryPoint {
-    EntryPoint { name, role: ScriptRole::Callback, subject: CALLBACK_EVENT, doc, begins: "" }
-}
-
+/// The functions that the host calls, without callbacks.
 const ENTRIES: &[EntryPoint] = &[
     filter(
         "inlet",
@@ -209,44 +213,6 @@ const ENTRIES: &[EntryPoint] = &[
         doc: "Runs when a person presses a button under a message: `body.messages` is the conversation with that message last, `body.id` its id. Returns nothing, the new content as a text, or a map such as `#{ content: \"…\" }`; can emit events, ask the person, and reject the press (`throw`, `deny`).",
         begins: "emit(#{ type: \"status\", data: #{ description: \"Done\", done: true } });",
     },
-    callback("on_turn_start", "A run starts: `input`."),
-    callback("on_turn_end", "A run ended with an answer: `result`."),
-    callback("on_turn_error", "A run failed: `error`."),
-    callback("on_llm_start", "A model call starts: `messages`."),
-    callback("on_llm_end", "A model answered: `response`."),
-    callback("on_llm_error", "A model call failed: `error`."),
-    callback("on_token", "A chunk of a model's text: `token`."),
-    callback("on_text", "An answer has text: `text`."),
-    callback("on_agent_action", "An answer calls tools: `text`, `tool_calls`."),
-    callback("on_agent_finish", "An answer is final: `text`."),
-    callback("on_tool_start", "A tool call starts: `tool`, `args`, `tool_call_id`."),
-    callback("on_tool_end", "A tool returned a result: `tool`, `args`, `tool_call_id`, `result`."),
-    callback("on_tool_error", "A tool failed: `tool`, `args`, `tool_call_id`, `error`."),
-    callback(
-        "on_retry",
-        "A model or tool call is retried: `what`, `attempt`, `max_retries`, `error`, `delay` (ms).",
-    ),
-    callback("on_custom_event", "A plugin emitted an event: `name`, `data`."),
-    callback(
-        "on_retriever_start",
-        "A call of a tool tagged `retriever` starts: `tool`, `args`, `tool_call_id`.",
-    ),
-    callback(
-        "on_retriever_end",
-        "A tool tagged `retriever` returned a result: `tool`, `args`, `tool_call_id`, `result`.",
-    ),
-    callback(
-        "on_retriever_error",
-        "A tool tagged `retriever` failed: `tool`, `args`, `tool_call_id`, `error`.",
-    ),
-    callback("on_llm_call", "The input of a model call, after all other filters: `messages`, `model`."),
-    callback("on_tool_call", "The arguments of a tool call, after all other filters: `tool`, `args`."),
-    callback("on_interrupt", "The run stops for a person: `pending`."),
-    callback("on_resume", "The run continues: `decision`."),
-    callback("on_chain_start", "Another name of `on_turn_start`; a file has one of both."),
-    callback("on_chain_end", "Another name of `on_turn_end`; a file has one of both."),
-    callback("on_chain_error", "Another name of `on_turn_error`; a file has one of both."),
-    callback("on_llm_new_token", "Another name of `on_token`; a file has one of both."),
 ];
 
 /// The parameters that every function called by the host may have, by name and in any order.
