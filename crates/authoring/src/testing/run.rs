@@ -95,21 +95,13 @@ impl TestEnvironment {
         let made = self.made().map_err(Error::Host)?;
         let action = made.own.script.clone().into_action(made.own.users.clone());
         let action = action.ok_or_else(|| Error::Host("the script has no `action`".into()))?;
-        let names =
-            action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
-        let pressed = match (&button, action.buttons()) {
-            (Some(name), buttons) => {
-                let found = buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name));
-                found
-                    .ok_or_else(|| Error::Host(format!("unknown button `{name}`; the buttons are {names}")))?
-            }
-            (None, [only]) => only,
-            (None, _) => {
-                return Err(Error::Host(format!(
-                    "the script has several buttons; pass the id of one: {names}"
-                )));
-            }
-        };
+        let pressed = action.choose(button.as_deref()).ok_or_else(|| {
+            let ids = action.own_ids();
+            Error::Host(match &button {
+                Some(name) => format!("unknown button `{name}`; the buttons are {ids}"),
+                None => format!("the script has several buttons; pass the id of one: {ids}"),
+            })
+        })?;
         let turn = self.same_turn();
         Kernel::builder().tools(made.tools()).build().runs(&turn);
         let result = action.press(pressed, body, &turn).await;

@@ -57,6 +57,20 @@ impl ScriptAction {
         self.buttons().iter().find(|button| button.id == id)
     }
 
+    /// Returns the button with this id, which may be the script's own one; without an id the only button.
+    pub fn choose(&self, id: Option<&str>) -> Option<&Button> {
+        match (id, self.buttons()) {
+            (Some(id), all) => all.iter().find(|button| button.own_id == id || button.id == id),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        }
+    }
+
+    /// Returns the script's own ids of all buttons, separated by commas.
+    pub fn own_ids(&self) -> String {
+        self.buttons().iter().map(|button| &*button.own_id).collect::<Vec<_>>().join(", ")
+    }
+
     /// Runs the press of a button as a step of the turn's trace, on the executor because it may compute or wait
     /// until its timeout. Returns null or a map.
     ///

@@ -37,18 +37,12 @@ fn pressed(target: &DryRunTarget, options: &DryRunOptions) -> Result<(ScriptActi
     let action = target.own.script.clone().into_action(target.own.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
     })?;
-    let names = action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
-    let found = match (&options.button, action.buttons()) {
-        (Some(name), buttons) => {
-            buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name)).ok_or_else(|| {
-                CommandError::usage(format!("unknown button `{name}` of `{id}`; its buttons are {names}"))
-            })
-        }
-        (None, [only]) => Ok(only),
-        (None, _) => {
-            Err(CommandError::usage(format!("`{id}` has several buttons; pass --button with one of {names}")))
-        }
-    };
-    let button = found?.clone();
+    let button = action.choose(options.button.as_deref()).cloned().ok_or_else(|| {
+        let ids = action.own_ids();
+        CommandError::usage(match &options.button {
+            Some(name) => format!("unknown button `{name}` of `{id}`; its buttons are {ids}"),
+            None => format!("`{id}` has several buttons; pass --button with one of {ids}"),
+        })
+    })?;
     Ok((action, button))
 }
