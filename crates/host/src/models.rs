@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
@@ -143,15 +143,6 @@ fn no_host() -> Error {
 async fn ask(snapshot: &Snapshot, question: &Question) -> Result<Json, Error> {
     let (kernel, own) = asked(snapshot, question)?;
     let chat = ChatRequest::new(question.request.clone())?;
-    let answer = kernel.run(chat, RunOptions::new(own)).answer().await?.reply;
-    let message = response::message_of(&answer);
-    let choice = answer.at_path("choices.0");
-    Ok(Json::from([
-        ("content", message::text_of(&message).as_str().into()),
-        ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
-        ("finish_reason", choice.field("finish_reason")),
-        ("usage", answer.field("usage")),
-        ("model", answer.field("model")),
-        ("id", answer.field("id")),
-    ]))
+    let answer = kernel.run(chat, RunOptions::new(own)).answer().await?;
+    Ok(Question::answer(&answer.reply))
 }

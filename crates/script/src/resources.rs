@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::{Capability, Grant};
+use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::error::{Error, Rejection};
@@ -75,6 +76,21 @@ pub struct Question {
     pub turn: Turn,
     /// Set if the filters of the model run; guards always do.
     pub filters: bool,
+}
+
+impl Question {
+    /// Returns what the script receives of a `chat.completion`.
+    pub fn answer(completion: &Json) -> Json {
+        let message = response::message_of(completion);
+        Json::from([
+            ("content", message::text_of(&message).as_str().into()),
+            ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
+            ("finish_reason", completion.at_path("choices.0").field("finish_reason")),
+            ("usage", completion.field("usage")),
+            ("model", completion.field("model")),
+            ("id", completion.field("id")),
+        ])
+    }
 }
 
 /// Calls models of this host for scripts.
