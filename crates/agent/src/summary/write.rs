@@ -7,7 +7,7 @@ use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};
 use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::provider::{self, Answer, Request};
+use valvehouse_core::provider::{self, Request};
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
@@ -94,12 +94,7 @@ fn instructions(settings: &Summarization, so_far: &str, record: &str) -> Vec<Jso
 async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String, String> {
     let body = Json::from([("model", writer.model.as_str().into()), ("messages", messages.into())]);
     let request = Request { body, stream: false, turn: Some(turn.clone()) };
-    let answered = async {
-        match writer.provider.chat(request).await? {
-            Answer::Whole(whole) => Ok(whole),
-            Answer::Stream(chunks) => provider::whole(chunks).await,
-        }
-    };
+    let answered = async { provider::whole(writer.provider.chat(request).await?).await };
     let answer = tokio::time::timeout(PATIENCE, answered).await;
     let answer = answer
         .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, PATIENCE.as_secs()))?;

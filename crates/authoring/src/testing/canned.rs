@@ -109,10 +109,7 @@ impl Models for Model {
     fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
         let (this, Question { request, turn, .. }) = (self.clone(), question);
         async move {
-            let answer = match this.ask(request, &turn, false).await? {
-                Answer::Whole(whole) => whole,
-                Answer::Stream(chunks) => provider::whole(chunks).await?,
-            };
+            let answer = provider::whole(this.ask(request, &turn, false).await?).await?;
             let message = response::message_of(&answer);
             Ok(Json::from([
                 ("content", message::text_of(&message).as_str().into()),

@@ -1,6 +1,6 @@
 //! The collection of a streamed answer within the limits of the host.
 
-use super::contract::StreamChunk;
+use super::contract::{Answer, StreamChunk};
 use crate::chat::Fold;
 use crate::context::HeldMemory;
 use crate::error::Error;
@@ -70,12 +70,15 @@ impl<'a> AnswerCollector<'a> {
     }
 }
 
-/// Collects a streamed answer into a `chat.completion`.
+/// Returns an answer as a `chat.completion`; a streamed one is collected.
 ///
 /// # Errors
 /// Returns the error with which the stream ends, and an error if the answer exceeds 64 MiB.
-pub async fn whole(chunks: BoxStream<'static, Result<StreamChunk, Error>>) -> Result<Json, Error> {
-    whole_within(chunks, None).await
+pub async fn whole(answer: Answer) -> Result<Json, Error> {
+    match answer {
+        Answer::Whole(whole) => Ok(whole),
+        Answer::Stream(chunks) => whole_within(chunks, None).await,
+    }
 }
 
 /// Collects a streamed answer as [`whole`] does. Its memory counts for a request.

@@ -5,8 +5,7 @@ use super::options::DryRunOptions;
 use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::error::Error;
-use valvehouse_core::provider::{self, Answer, Provider as _, Request};
+use valvehouse_core::provider::{self, Provider as _, Request};
 use valvehouse_json::Json;
 use valvehouse_script::{Pipes, SandboxRun};
 use valvehouse_terminal::{CommandError, Console, Exit};
@@ -25,7 +24,8 @@ pub(super) async fn run(
     let tried = target::turn(&DryRunOptions { model: None, ..options.clone() }, &target.snapshot)?;
     let pipes = Pipes::new(target.script().clone().into_pipe(target.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
-    let came = SandboxRun::from(tried.turn.lasting(answer(&pipes, request)).await);
+    let answer = async { provider::whole(pipes.chat(request).await?).await };
+    let came = SandboxRun::from(tried.turn.lasting(answer).await);
     let text = came.value.as_ref().map(outcome::text_of);
     let below = || {
         let Some(text) = &text else { return Ok(()) };
@@ -67,13 +67,5 @@ fn model(target: &DryRunTarget, options: &DryRunOptions, body: &Json) -> Result<
             };
             Err(CommandError::usage(format!("`{}` {why}", script.id())))
         }
-    }
-}
-
-/// Returns the complete answer of a pipe, merged from its stream if necessary.
-async fn answer(pipes: &Pipes, request: Request) -> Result<Json, Error> {
-    match pipes.chat(request).await? {
-        Answer::Whole(answer) => Ok(answer),
-        Answer::Stream(chunks) => provider::whole(chunks).await,
     }
 }
