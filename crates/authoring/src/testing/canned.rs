@@ -1,6 +1,7 @@
 //! The canned answers of models, hosts and people in a test environment, in the order in which the test defines
 //! them.
 
+use super::places::{Place, Places};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use valvehouse_core::chat::{Head, delta, event, message, response};
-use valvehouse_core::context::{EmittedEvent, Questions, Turn};
+use valvehouse_core::context::{EmittedEvent, Questions};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::text;
@@ -95,7 +96,7 @@ impl std::fmt::Debug for Model {
 
 impl Model {
     /// Answers a request of a script.
-    async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Error> {
+    async fn ask(self, Question { request, turn, .. }: Question, streams: bool) -> Result<Answer, Error> {
         let own = turn.facts().model.text_or_empty("id");
         if request.get("model").is_none() {
             request.edit("model", own);
@@ -107,26 +108,12 @@ impl Model {
 /// `llm::chat` and `llm::stream` call the same model.
 impl Models for Model {
     fn chat(&self, question: Question) -> BoxFuture<'static, Result<Json, Error>> {
-        let (this, Question { request, turn, .. }) = (self.clone(), question);
-        async move {
-            let answer = provider::whole(this.ask(request, &turn, false).await?).await?;
-            let message = response::message_of(&answer);
-            Ok(Json::from([
-                ("content", message::text_of(&message).as_str().into()),
-                ("tool_calls", message.get("tool_calls").unwrap_or_else(Json::array)),
-                ("finish_reason", answer.at_path("choices.0").field("finish_reason")),
-                ("usage", answer.field("usage")),
-                ("model", answer.field("model")),
-                ("id", answer.field("id")),
-            ]))
-        }
-        .boxed()
+        let asked = self.clone().ask(question, false);
+        async move { Ok(Question::answer(&provider::whole(asked.await?).await?)) }.boxed()
     }
 
     fn stream(&self, question: Question) -> BoxStream<'static, Result<Json, Error>> {
-        let (this, Question { request, turn, .. }) = (self.clone(), question);
-        let answer = async move { this.ask(request, &turn, true).await };
-        let events = answer.map(|answer| match answer {
+        let events = self.clone().ask(question, true).map(|answer| match answer {
             Ok(Answer::Stream(chunks)) => chunks.map(|chunk| chunk.map(|chunk| chunk.event)).boxed(),
             Ok(Answer::Whole(whole)) => {
                 let message = response::message_of(&whole);
@@ -299,75 +286,26 @@ fn error(answer: &Json) -> Error {
     }
 }
 
-/// Hosts that answer by URL.
-#[derive(Clone, Default)]
-pub(super) struct Hosts(Arc<Mutex<Serving>>);
-
-#[derive(Default)]
-struct Serving {
-    places: Vec<Place>,
-    requests: Vec<Json>,
-}
-
-/// The answers of a URL, or of all URLs with a prefix.
-struct Place {
-    method: Option<String>,
-    url: String,
-    answers: VecDeque<Json>,
-}
-
-impl Place {
-    fn is_meant(&self, method: &str, url: &str) -> bool {
-        let fits = match self.url.strip_suffix('*') {
-            Some(beginning) => url.starts_with(beginning),
-            // The URL matches with or without the query of the request.
-            None => url == self.url || url.split('?').next() == Some(&self.url),
-        };
-        fits && self.method.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(method))
-    }
-}
-
-impl Hosts {
-    /// Adds an answer for a URL, which may end with `*`.
-    pub(super) fn answers(&self, method: Option<&str>, url: &str, answer: Json) {
-        let mut serving = self.0.lock();
-        let known =
-            serving.places.iter_mut().find(|place| place.url == url && place.method.as_deref() == method);
-        match known {
-            Some(place) => place.answers.push_back(answer),
-            None => serving.places.push(Place {
-                method: method.map(str::to_owned),
-                url: url.to_owned(),
-                answers: VecDeque::from([answer]),
-            }),
-        }
-    }
-
-    pub(super) fn requests(&self) -> Vec<Json> {
-        self.0.lock().requests.iter().map(Json::deep_clone).collect()
-    }
-
-    /// Answers one request. The last answer of a URL is repeated.
-    pub(super) fn answer(&self, ask: &Ask) -> Result<web::WebResponse, WebError> {
-        let request = ask.to_json();
-        let text = |name: &str| request.text_or_empty(name);
-        let (method, url) = (text("method"), text("url"));
-        // Null if the body is not JSON.
-        request.put("json", Json::parse(text("body").as_bytes()).ok());
-        let mut serving = self.0.lock();
-        serving.requests.push(request.deep_clone());
-        let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
-            return Err(WebError::new(format!(
-                "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \
-                 json: … }})"
-            )));
-        };
-        let answer = match place.answers.len() {
-            0 | 1 => place.answers.front().cloned(),
-            _ => place.answers.pop_front(),
-        };
-        read(&answer.into())
-    }
+/// Answers a request to another host. The first defined of several matching places answers.
+pub(super) fn respond(hosts: &Places, ask: &Ask) -> Result<web::WebResponse, WebError> {
+    let request = ask.to_json();
+    let text = |name: &str| request.text_or_empty(name);
+    let (method, url) = (text("method"), text("url"));
+    // Null if the body is not JSON.
+    request.put("json", Json::parse(text("body").as_bytes()).ok());
+    let rank = |number: usize, place: &Place| {
+        let own = place.method.as_deref();
+        // A URL matches with or without the query of the request.
+        let is_meant = place.is_meant(&url, '?') && own.is_none_or(|own| own.eq_ignore_ascii_case(&method));
+        is_meant.then_some(usize::MAX - number)
+    };
+    let answer = hosts.next(request.deep_clone(), rank).ok_or_else(|| {
+        WebError::new(format!(
+            "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \
+             json: … }})"
+        ))
+    })?;
+    read(&answer)
 }
 
 /// Reads `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.

@@ -2,9 +2,10 @@
 //!
 //! Also creates the test's files, in a temporary folder.
 
-use super::canned::{Hosts, Model, People, StoredChats};
+use super::canned::{self, Model, People, StoredChats};
 use super::failure::Wrong;
-use super::programs::CannedShell;
+use super::places::Places;
+use super::programs;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +41,9 @@ pub(super) struct TestEnvironment {
     pub(super) clock: Arc<SetClock>,
     pub(super) model: Model,
     chats: StoredChats,
-    pub(super) hosts: Hosts,
+    pub(super) hosts: Places,
     pub(super) people: People,
-    pub(super) shell: CannedShell,
+    pub(super) shell: Places,
     pub(super) skipped: AtomicBool,
     /// The work that the script left for after the answer.
     pub(super) left: Arc<LeftWork>,
@@ -168,9 +169,9 @@ impl TestEnvironment {
             clock,
             model,
             chats,
-            hosts: Hosts::default(),
+            hosts: Places::default(),
             people: People::default(),
-            shell: CannedShell::default(),
+            shell: Places::default(),
             skipped: AtomicBool::new(false),
             tool_calls: Arc::default(),
             left,
@@ -331,9 +332,9 @@ impl TestEnvironment {
         let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
         let outside = TestOutside {
             clock: self.clock.clone(),
-            web: Arc::new(move |ask| hosts.answer(ask)),
+            web: Arc::new(move |ask| canned::respond(&hosts, ask)),
             folders: Folders::new(&folders),
-            programs: Programs::answered_by(move |command, options| shell.run(command, options)),
+            programs: Programs::answered_by(move |command, options| programs::run(&shell, command, options)),
             variables: Variables::given(laid.variables.clone()),
         };
         let sandbox = Sandbox::of_test(outside, self.on.coverage.clone());

@@ -7,6 +7,7 @@
 
 mod canned;
 mod failure;
+mod places;
 mod programs;
 mod run;
 mod environment;

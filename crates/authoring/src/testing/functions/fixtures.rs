@@ -98,7 +98,7 @@ pub(super) fn canned() -> Module {
          outputs are used in order; the last one is repeated.",
     )
     .set_into_module(&mut module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
-        environment("canned::shell")?.shell.answers(command, json_of(&output)?.deep_clone());
+        environment("canned::shell")?.shell.answers(None, command, json_of(&output)?.deep_clone());
         Ok(())
     });
     within(

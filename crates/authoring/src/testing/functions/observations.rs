@@ -15,7 +15,7 @@ const LOOKS: [(&str, &str, Look); 6] = [
     (
         "http",
         "Returns the requests to other hosts, each `#{ method, url, headers, body, json }`.",
-        |environment| environment.hosts.requests(),
+        |environment| environment.hosts.calls(),
     ),
     ("tools", "Returns the calls of canned tools, each `#{ name, args }`.", |environment| {
         environment.tool_calls.lock().iter().map(Json::deep_clone).collect()
