@@ -2,13 +2,12 @@
 
 use super::options::{NewKind, NewOptions};
 use super::scaffold::ShippedFiles;
-use super::scaffold::{self, Folder, NewFile, kind_of, word};
+use super::scaffold::{self, NewFile, kind_of, word};
 use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_config::{Config, read_regular};
-use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, is_id, read_file};
@@ -36,12 +35,7 @@ fn project(options: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
         ));
     }
     let folder = PathBuf::from(options.name.as_deref().unwrap_or("."));
-    let place = |file: &NewFile| match file.folder {
-        Folder::Project => folder.join(&file.path),
-        Folder::Filters => folder.join("filters").join(&file.path),
-        Folder::Tools => folder.join("tools").join(&file.path),
-        Folder::Actions => folder.join("actions").join(&file.path),
-    };
+    let place = |file: &NewFile| folder.join(file.folder.map_or("", Kind::folder)).join(&file.path);
     let mut files: Vec<(PathBuf, String)> =
         scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
     // An existing `.gitignore` is left unchanged.
@@ -71,21 +65,13 @@ pub async fn run(
         CommandError::usage(format!("missing name of the {0}: valvehouse new {0} house_style", word(what)))
     })?;
     let id = id_of(name, what)?;
-    let new = match (&example, what) {
-        (Some(example), _) => examples::copy(example, &id),
-        (None, NewKind::Tool) => scaffold::tool(&id),
-        (None, NewKind::Action) => scaffold::action(&id),
-        (None, NewKind::Pipe) => scaffold::pipe(&id),
-        (None, NewKind::Module) => scaffold::module(&id, folder(options)),
-        (None, NewKind::Filter | NewKind::Project) => {
-            scaffold::filter(&id, options.hook.unwrap_or(Hook::Inlet))
-        }
+    let new = match &example {
+        Some(example) => examples::copy(example, &id),
+        None => scaffold::files(what, &id, options.hook, options.place),
     };
-    let place = |file: &NewFile| match file.folder {
-        Folder::Project => config.project.join(&file.path),
-        Folder::Filters => config.folders.filters.join(&file.path),
-        Folder::Tools => config.folders.tools.join(&file.path),
-        Folder::Actions => config.folders.actions.join(&file.path),
+    let place = |file: &NewFile| {
+        let folder = file.folder.map_or(&*config.project, |kind| app::folder_of(config, kind));
+        folder.join(&file.path)
     };
     let files: Vec<(PathBuf, String)> = new.into_iter().map(|file| (place(&file), file.text)).collect();
     let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
@@ -113,15 +99,6 @@ fn check_options(options: &NewOptions, what: NewKind) -> Result<(), CommandError
         ));
     }
     Ok(())
-}
-
-/// Returns the folder of a module.
-fn folder(options: &NewOptions) -> Folder {
-    match options.place {
-        Some(Kind::Tool) => Folder::Tools,
-        Some(Kind::Action) => Folder::Actions,
-        Some(Kind::Filter) | None => Folder::Filters,
-    }
 }
 
 /// Returns the name if it is a valid id, or an error with the nearest valid one.

@@ -4,7 +4,7 @@
 
 use super::options::NewKind;
 use super::scaffold::ShippedFiles;
-use super::scaffold::{Folder, NewFile, kind_of, word};
+use super::scaffold::{NewFile, kind_of, word};
 use std::path::Path;
 use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_json::Json;
@@ -79,11 +79,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
 
 /// Returns the files of a script under another name, the script first.
 pub(super) fn copy(example: &ShippedScript, id: &str) -> Vec<NewFile> {
-    let folder = match example.kind {
-        Kind::Filter => Folder::Filters,
-        Kind::Tool => Folder::Tools,
-        Kind::Action => Folder::Actions,
-    };
+    let folder = Some(example.kind);
     let file = |path: String, text: String| NewFile { folder, path: path.into(), text };
     let script = file(format!("{id}.rhai"), example.text.to_owned());
     let beside =

@@ -9,18 +9,10 @@ use valvehouse_script::Kind;
 
 /// A new file, in the project folder or one of its folders.
 pub(super) struct NewFile {
-    pub(super) folder: Folder,
+    /// The kind of the folder; `None` for the project folder.
+    pub(super) folder: Option<Kind>,
     pub(super) path: PathBuf,
     pub(super) text: String,
-}
-
-/// The folder of a new file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Folder {
-    Project,
-    Filters,
-    Tools,
-    Actions,
 }
 
 /// A script and its test.
@@ -37,35 +29,23 @@ const PIPE: Pair = (include_str!("templates/pipe.rhai"), include_str!("templates
 const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
 const SETTINGS: &str = include_str!("templates/valvehouse.toml");
 
-/// Returns the files of a new filter with this hook.
-pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
-    let pair = match hook {
-        Hook::Inlet | Hook::Outlet => INLET,
-        Hook::Stream | Hook::StreamEnd => STREAM,
-        Hook::PreChat | Hook::PostChat => CHAT,
-        Hook::PreInvocation | Hook::PostInvocation => INVOCATION,
-    };
-    both(Folder::Filters, id, pair)
-}
-
-/// Returns the files of a new tool.
-pub(super) fn tool(id: &str) -> Vec<NewFile> {
-    both(Folder::Tools, id, TOOL)
-}
-
-/// Returns the files of a new action.
-pub(super) fn action(id: &str) -> Vec<NewFile> {
-    both(Folder::Actions, id, ACTION)
-}
-
-/// Returns the files of a new pipe.
-pub(super) fn pipe(id: &str) -> Vec<NewFile> {
-    both(Folder::Filters, id, PIPE)
-}
-
-/// Returns the files of a new module in a folder.
-pub(super) fn module(id: &str, folder: Folder) -> Vec<NewFile> {
-    both(folder, &format!("lib/{id}"), MODULE)
+/// Returns the files of a new script or module. `hook` is that of a filter; scripts of the kind `place` import a module.
+pub(super) fn files(what: NewKind, id: &str, hook: Option<Hook>, place: Option<Kind>) -> Vec<NewFile> {
+    match what {
+        NewKind::Filter | NewKind::Project => {
+            let pair = match hook.unwrap_or(Hook::Inlet) {
+                Hook::Inlet | Hook::Outlet => INLET,
+                Hook::Stream | Hook::StreamEnd => STREAM,
+                Hook::PreChat | Hook::PostChat => CHAT,
+                Hook::PreInvocation | Hook::PostInvocation => INVOCATION,
+            };
+            both(Kind::Filter, id, pair)
+        }
+        NewKind::Tool => both(Kind::Tool, id, TOOL),
+        NewKind::Action => both(Kind::Action, id, ACTION),
+        NewKind::Pipe => both(Kind::Filter, id, PIPE),
+        NewKind::Module => both(place.unwrap_or(Kind::Filter), &format!("lib/{id}"), MODULE),
+    }
 }
 
 /// Returns the files of a new project.
@@ -73,13 +53,14 @@ pub(super) fn project() -> Vec<NewFile> {
     const FILTER: &str = "house_style";
     const FIRST_TOOL: &str = "temperature";
     let settings = SETTINGS.replace("FIRST_FILTER", FILTER).replace("FIRST_TOOL", FIRST_TOOL);
-    let own = |path: &str, text: String| NewFile { folder: Folder::Project, path: path.into(), text };
+    let own = |path: &str, text: String| NewFile { folder: None, path: path.into(), text };
     let own = vec![
         own("valvehouse.toml", settings),
         own("valvehouse.schema.json", format!("{:#}\n", config::schema())),
         own(".gitignore", ".valvehouse/\n".to_owned()),
     ];
-    own.into_iter().chain(filter(FILTER, Hook::Inlet)).chain(tool(FIRST_TOOL)).collect()
+    let filter = files(NewKind::Filter, FILTER, None, None);
+    own.into_iter().chain(filter).chain(files(NewKind::Tool, FIRST_TOOL, None, None)).collect()
 }
 
 /// Returns the name of a kind of files for messages.
@@ -105,10 +86,13 @@ pub(super) fn kind_of(what: NewKind) -> Option<Kind> {
 }
 
 /// Returns a script and its test at a path within a folder, named after the last part of the path.
-fn both(folder: Folder, path: &str, (script, test): Pair) -> Vec<NewFile> {
+fn both(kind: Kind, path: &str, (script, test): Pair) -> Vec<NewFile> {
     let id = path.rsplit('/').next().unwrap_or(path);
-    let file =
-        |end: &str, text| NewFile { folder, path: format!("{path}{end}").into(), text: named(text, id) };
+    let file = |end: &str, text| NewFile {
+        folder: Some(kind),
+        path: format!("{path}{end}").into(),
+        text: named(text, id),
+    };
     vec![file(".rhai", script), file(".test.rhai", test)]
 }
 
