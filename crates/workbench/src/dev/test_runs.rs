@@ -1,7 +1,7 @@
 //! Test runs after a save of tests or their scripts, shown as `valvehouse test` does.
 
 use super::view::View;
-use crate::test::{FileRan, How, Sum, SummaryStyle, TestSelection, report_json, running};
+use crate::test::{FileRan, Sum, SummaryStyle, TestOptions, TestSelection, report_json, running};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> TestRun {
         // Existing files are valid arguments.
         false => TestSelection::of(&files, config).unwrap_or_default(),
     };
-    let files = running(found.cases, config, &How::default()).collect().await;
+    let files = running(found.cases, config, &TestOptions::one_by_one(None)).collect().await;
     TestRun { files, problems: found.problems, took: begun.elapsed() }
 }
 

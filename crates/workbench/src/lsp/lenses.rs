@@ -2,7 +2,7 @@
 
 use super::diagnostics::diagnostic;
 use super::document::{Document, position_of, range_of};
-use crate::test::{How, TestSelection, running};
+use crate::test::{TestOptions, TestSelection, running};
 use futures::StreamExt;
 use lsp_types::{CodeLens, Command, InlayHint, InlayHintLabel, InlayHintTooltip, MessageType, Range, Url};
 use serde_json::Value;
@@ -97,8 +97,8 @@ pub(super) async fn run(path: &Path, name: Option<&str>, config: &Config) -> Res
     let selection = TestSelection::of(&[path.to_owned()], config).map_err(|error| error.message)?;
     let mut problems = selection.problems;
     let (mut passed, mut failed) = (0_usize, 0_usize);
-    let how = How { filter: name.map(str::to_owned), ..How::default() };
-    let mut files = Box::pin(running(selection.cases, config, &how));
+    let options = TestOptions::one_by_one(name.map(str::to_owned));
+    let mut files = Box::pin(running(selection.cases, config, &options));
     while let Some(file) = files.next().await {
         match file.result {
             Err(found) => problems.extend(found),

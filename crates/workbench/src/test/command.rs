@@ -1,8 +1,7 @@
 //! The command: selects tests, runs them, and shows the results.
 
 use super::discovery::TestSelection;
-use super::runner::TestOptions;
-use super::runner::{FileRan, How, Sum, running};
+use super::runner::{FileRan, Sum, TestOptions, running};
 use super::summary::SummaryStyle;
 use super::{coverage, json_report, junit};
 use futures::StreamExt;
@@ -18,7 +17,6 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 /// Returns the reason why they cannot be run.
 pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let found = TestSelection::of(&options.paths, config)?;
-    let how = How::of(&options);
     let (begun, mut files) = (Instant::now(), Vec::new());
     let shown =
         SummaryStyle { paint: out.results(), output: options.show_output, failures_only: out.is_quiet() };
@@ -27,7 +25,7 @@ pub async fn run(options: TestOptions, config: &Config, out: &Console) -> Result
             out.line(&format!("{}\n", shown.problem(problem)))?;
         }
     }
-    let mut runs = Box::pin(running(found.cases, config, &how));
+    let mut runs = Box::pin(running(found.cases, config, &options));
     while let Some(file) = runs.next().await {
         if !out.is_json() && !file.is_silent() && (!out.is_quiet() || file.has_failed()) {
             out.line(&shown.file(&file))?;

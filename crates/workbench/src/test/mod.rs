@@ -12,5 +12,5 @@ pub use command::run;
 pub(crate) use discovery::TestSelection;
 pub(crate) use json_report::report_json;
 pub use runner::TestOptions;
-pub(crate) use runner::{FileRan, How, Sum, running};
+pub(crate) use runner::{FileRan, Sum, running};
 pub(crate) use summary::SummaryStyle;

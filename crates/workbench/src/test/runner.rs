@@ -16,31 +16,6 @@ use valvehouse_host::app;
 use valvehouse_script::{Coverage, Diagnostic, Settings};
 use valvehouse_terminal::{Case, Exit};
 
-/// The options of a run.
-#[derive(Debug, Clone)]
-pub(crate) struct How {
-    /// The text that the names of tests have to contain.
-    pub(crate) filter: Option<String>,
-    pub(crate) update: bool,
-    pub(crate) coverage: bool,
-    /// The maximum number of tests that run at a time.
-    pub(crate) jobs: usize,
-}
-
-impl How {
-    pub(super) fn of(options: &TestOptions) -> Self {
-        let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        Self { filter: options.filter.clone(), update: options.update, coverage: options.coverage, jobs }
-    }
-}
-
-/// Runs all tests, one at a time.
-impl Default for How {
-    fn default() -> Self {
-        Self { filter: None, update: false, coverage: false, jobs: 1 }
-    }
-}
-
 /// The outcome of a test file.
 pub(crate) struct FileRan {
     /// The id of the plugin.
@@ -90,23 +65,28 @@ impl FileRan {
 }
 
 /// Runs the tests of these files. The outcomes are returned in order, each as soon as possible.
-pub(crate) fn running(cases: Vec<Case>, config: &Config, how: &How) -> impl Stream<Item = FileRan> + use<> {
-    let places = Arc::new(Semaphore::new(how.jobs));
+pub(crate) fn running(
+    cases: Vec<Case>,
+    config: &Config,
+    options: &TestOptions,
+) -> impl Stream<Item = FileRan> + use<> {
+    let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let places = Arc::new(Semaphore::new(jobs));
     let nothing_granted = HashMap::new();
     let files: Vec<_> = cases
         .into_iter()
         .map(|case| {
             let settings = app::settings_of(config, &nothing_granted, case.script.kind, &case.script.id);
-            file(case, settings, how.clone(), places.clone())
+            file(case, settings, options.clone(), places.clone())
         })
         .collect();
-    stream::iter(files).buffered(how.jobs.saturating_add(1))
+    stream::iter(files).buffered(jobs.saturating_add(1))
 }
 
-async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) -> FileRan {
+async fn file(case: Case, settings: Settings, options: TestOptions, places: Arc<Semaphore>) -> FileRan {
     let (id, script) = (case.script.id.to_string(), case.script.path.clone());
     let tests = case.tests.path.clone();
-    let coverage = how.coverage.then(|| Coverage::of(&case.script));
+    let coverage = options.coverage.then(|| Coverage::of(&case.script));
     let suite = {
         let _place = places.acquire().await;
         let opened = move || Suite::open(&case.script, &case.tests, &settings);
@@ -119,8 +99,8 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
             return FileRan { id, script, tests, result: Err(problems), all: Vec::new(), covered: None };
         }
     };
-    let is_meant = |test: &&Test| how.filter.as_deref().is_none_or(|text| test.name.contains(text));
-    let suite_options = SuiteOptions { update: how.update, coverage: coverage.clone() };
+    let is_meant = |test: &&Test| options.filter.as_deref().is_none_or(|text| test.name.contains(text));
+    let suite_options = SuiteOptions { update: options.update, coverage: coverage.clone() };
     let runs = suite.tests().iter().filter(is_meant).map(|test| {
         let (suite, suite_options, places) = (&suite, &suite_options, &places);
         async move {
@@ -175,6 +155,13 @@ impl Sum {
             (0, _) => Exit::Findings,
             _ => Exit::Data,
         }
+    }
+}
+
+impl TestOptions {
+    /// Returns the options for all tests with this text in their names, one at a time.
+    pub(crate) fn one_by_one(filter: Option<String>) -> Self {
+        Self { filter, jobs: Some(NonZeroUsize::MIN), ..Self::default() }
     }
 }
 
