@@ -12,7 +12,7 @@ use regex::Regex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
-use valvehouse_core::context::{Notice, NoticeKind, Turn};
+use valvehouse_core::context::{NoticeKind, Turn};
 use valvehouse_core::tool::{Handler, Retry, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
@@ -77,7 +77,8 @@ impl Handler for Again {
                     return Err(error);
                 }
                 retries += 1;
-                turn.notify(NoticeKind::Retry, || self.retried(retries, &error, delay));
+                let most = self.settings.max_retries;
+                turn.notify(NoticeKind::Retry, || self.tool.retry_notice(retries, most, &error, delay));
                 tracing::info!(tool = self.tool.name(), retries, "retrying the tool in {delay:?}: {error}");
                 tokio::time::sleep(delay).await;
             }
@@ -92,18 +93,6 @@ impl ToolRetry {
         let grown = self.initial_delay.as_secs_f64() * self.factor.powi(retries.min(1_000) as i32);
         let delay = grown.min(self.max_delay.as_secs_f64());
         Duration::from_secs_f64(delay * (1.0 - fastrand::f64() / 4.0))
-    }
-}
-
-impl Again {
-    fn retried(&self, attempt: u32, error: &ToolError, delay: Duration) -> Notice {
-        Notice::Retry {
-            what: format!("tool {}", self.tool.name()),
-            attempt,
-            most: self.settings.max_retries,
-            error: error.message.clone(),
-            delay,
-        }
     }
 }
 

@@ -217,7 +217,8 @@ impl Tool {
                         && self.may_delay(self.spec.retry.delay, end, turn) =>
                 {
                     tries += 1;
-                    turn.notify(NoticeKind::Retry, || self.retried(tries, &error));
+                    let Retry { max, delay } = self.spec.retry;
+                    turn.notify(NoticeKind::Retry, || self.retry_notice(tries, max, &error, delay));
                     tracing::info!(tool = self.spec.name, tries, "retrying the tool: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }
@@ -282,14 +283,10 @@ impl Tool {
 }
 
 impl Tool {
-    fn retried(&self, tries: u32, error: &ToolError) -> Notice {
-        Notice::Retry {
-            what: format!("tool {}", self.spec.name),
-            attempt: tries,
-            most: self.spec.retry.max,
-            error: error.message.clone(),
-            delay: self.spec.retry.delay,
-        }
+    /// Returns the notice of a retry of this tool.
+    pub fn retry_notice(&self, attempt: u32, most: u32, error: &ToolError, delay: Duration) -> Notice {
+        let (what, error) = (format!("tool {}", self.spec.name), error.message.clone());
+        Notice::Retry { what, attempt, most, error, delay }
     }
 }
 
