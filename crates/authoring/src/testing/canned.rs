@@ -20,10 +20,10 @@ use valvehouse_net::web::{self, Ask, WebError};
 use valvehouse_script::{ChatRecord, Chats, Models, Question};
 
 /// A model that returns each of its answers once.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Model(Arc<Mutex<Asking>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Asking {
     answers: VecDeque<Reply>,
     requests: Vec<Json>,
@@ -88,12 +88,6 @@ impl Provider for Model {
     }
 }
 
-impl std::fmt::Debug for Model {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Model")
-    }
-}
-
 impl Model {
     /// Answers a request of a script.
     async fn ask(self, Question { request, turn, .. }: Question, streams: bool) -> Result<Answer, Error> {
@@ -127,7 +121,7 @@ impl Models for Model {
 }
 
 /// The stored conversations, each of one user.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct StoredChats(Arc<Mutex<Vec<StoredChat>>>);
 
 /// A user, the record of one of their conversations, and its messages.
@@ -149,12 +143,6 @@ impl StoredChats {
             updated_at: now_ms,
         };
         self.0.lock().insert(0, (user, record, messages));
-    }
-}
-
-impl std::fmt::Debug for StoredChats {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StoredChats")
     }
 }
 

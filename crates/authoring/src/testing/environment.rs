@@ -99,6 +99,7 @@ pub(super) struct On {
 }
 
 /// The values that the test sets for the script.
+#[derive(Default)]
 pub(super) struct TestInputs {
     valves: Json,
     pub(super) user_valves: Json,
@@ -183,14 +184,7 @@ impl TestEnvironment {
             laid: Mutex::new(TestInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),
-                turn: None,
-                tools: Vec::new(),
-                models: None,
-                lists: Lists::default(),
-                variables: BTreeMap::new(),
-                files: None,
-                script: None,
-                made: None,
+                ..TestInputs::default()
             }),
         });
         let turn = environment.turn_of(&Json::object());
