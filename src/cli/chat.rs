@@ -289,13 +289,7 @@ fn context(facts: &TurnFacts) -> Context {
 }
 
 /// Shows the steps of a turn on stderr, as text or JSON; stdout is for the answer.
-fn show_steps(mut recording: TraceGuard, failure: Option<&CommandError>, out: &Console) {
-    let trace = recording.trace().clone();
-    match failure {
-        Some(failure) => trace.fail(&failure.message),
-        None => recording.answered(200),
-    }
-    recording.done();
-    let detail = trace.detail();
+fn show_steps(recording: TraceGuard, failure: Option<&CommandError>, out: &Console) {
+    let detail = recording.ended_with(failure.map(|failure| &failure.message as _));
     out.event(|| trace_view::shown(&detail, out.talk()), || Json::from([("trace", detail.clone())]));
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 use tokio::sync::broadcast;
+use valvehouse_json::Json;
 
 /// The maximum number of notifications buffered for a slow receiver.
 const NEWS: usize = 1_024;
@@ -225,6 +226,16 @@ impl TraceGuard {
     /// Records that the client has received the complete answer.
     pub fn done(mut self) {
         self.end(true);
+    }
+
+    /// Ends a request that has no client, with an error or with status 200. Returns its details.
+    pub fn ended_with(mut self, error: Option<&dyn std::fmt::Display>) -> Json {
+        match error {
+            Some(error) => self.trace.fail(&error.to_string()),
+            None => self.status = 200,
+        }
+        self.end(true);
+        self.trace.detail()
     }
 
     fn end(&mut self, whole: bool) {

@@ -10,7 +10,6 @@ use valvehouse_core::filter::{ChainOutcome, FilterEntry, Hook, TraceOutcome, run
 use valvehouse_core::kernel::{Kernel, KernelBuilder};
 use valvehouse_core::metrics::CallMetrics;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::{Trace, What};
 use valvehouse_json::Json;
 
 /// A script with its hooks as a filter and its handlers as tools.
@@ -56,27 +55,14 @@ impl SandboxScript {
         Kernel::builder().filter(self.filter.clone())
     }
 
-    /// Runs a hook as a step of a trace.
-    pub async fn traced_hook(&self, hook: Hook, value: Json, turn: &Turn, trace: &Trace) -> SandboxRun {
-        let name: Arc<str> = self.script.id().into();
-        let step = trace.begin(What::Hook(&name, hook.name()), &value);
-        let run = self.hook(hook, value, turn).await;
-        step.end(run.word, run.cause.as_deref(), run.value.as_ref());
-        run
-    }
-
-    /// Runs a hook.
+    /// Runs a hook. It is not a step of the turn's trace.
     pub async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> SandboxRun {
         if !self.filter.hooks().contains(hook) {
             return SandboxRun::of("no_hook", Some(value));
         }
         let meter = Meter::start(self.script.metrics().of(hook.name()));
         let TraceOutcome { word, cause, outcome } = run_for_trace(&self.filter, hook, value, turn).await;
-        let (value, error) = match outcome {
-            Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (Some(value), None),
-            Err(error) => (None, Some(error)),
-        };
-        meter.read(SandboxRun { cause, error, ..SandboxRun::of(word, value) })
+        meter.read(SandboxRun { word, cause, ..outcome.into() })
     }
 
     /// Runs a tool without filters.
@@ -93,11 +79,12 @@ impl SandboxScript {
     }
 }
 
-/// The outcome of a call that is neither a hook nor a tool, without its cost.
-impl From<Result<Json, Error>> for SandboxRun {
-    fn from(result: Result<Json, Error>) -> Self {
-        match result {
-            Ok(value) => Self::of("ended", Some(value)),
+/// An outcome without its cost.
+impl From<Result<ChainOutcome, Error>> for SandboxRun {
+    fn from(outcome: Result<ChainOutcome, Error>) -> Self {
+        match outcome {
+            Ok(ChainOutcome::Done(value)) => Self::of("continue", Some(value)),
+            Ok(ChainOutcome::Skipped(value)) => Self::of("skip", Some(value)),
             Err(error) => Self { error: Some(error), ..Self::of("failed", None) },
         }
     }

@@ -4,7 +4,7 @@ use super::body::{self, Body};
 use super::options::DryRunOptions;
 use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
-use valvehouse_core::filter::Hook;
+use valvehouse_core::filter::{ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Button, SandboxRun, ScriptAction};
 use valvehouse_terminal::{CommandError, Console, Exit};
@@ -23,7 +23,7 @@ pub(super) async fn run(
         let result = action.press(&button, before.deep_clone(), &tried.turn).await;
         tried.turn.flushed(result).await
     };
-    let came = SandboxRun::from(tried.turn.lasting(work).await);
+    let came = SandboxRun::from(tried.turn.lasting(work).await.map(ChainOutcome::Done));
     let text = came.value.as_ref().map(|value| value.text_or_empty("content").to_string());
     let below = || match &came.value {
         Some(value @ Json::Object(_)) => Ok(out.line(&value.pretty(2))?),

@@ -5,7 +5,7 @@ use super::options::DryRunOptions;
 use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget, DryRunTurn};
 use valvehouse_core::chat::{ChatRequest, message};
-use valvehouse_core::filter::Hook;
+use valvehouse_core::filter::{Hook, step};
 use valvehouse_json::Json;
 use valvehouse_json::diff::diff;
 use valvehouse_script::SandboxRun;
@@ -38,7 +38,7 @@ pub(crate) async fn once(
     out: &Console,
 ) -> Result<Option<Json>, CommandError> {
     let (before, came) = call(target, hook, body, &tried).await?;
-    let trace = outcome::ended(tried.recording, came.error.as_ref());
+    let trace = tried.recording.ended_with(came.error.as_ref().map(|error| error as _));
     let below = || show_changes(&before, &came, out);
     outcome::show(target, &trace, &came, &ResultView::of(&came, None, &below), out)?;
     outcome::exit(target, came.error.clone(), out).map(|_| came.value)
@@ -55,8 +55,9 @@ async fn call(
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
     }
-    let work = target.own.traced_hook(hook, before.deep_clone(), &tried.turn, tried.recording.trace());
-    Ok((before, tried.turn.lasting(work).await))
+    let mut end = None;
+    let work = step(&target.own.filter, hook, before.deep_clone(), &tried.turn, &mut end);
+    Ok((before, tried.turn.lasting(work).await.into()))
 }
 
 /// Shows the value of a skip, or that nothing changed; the steps show all other changes.

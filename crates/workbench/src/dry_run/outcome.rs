@@ -47,7 +47,7 @@ pub(super) fn finish(
     view: &ResultView<'_>,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let trace = ended(recording, came.error.as_ref());
+    let trace = recording.ended_with(came.error.as_ref().map(|error| error as _));
     match (options.print, &view.value, &view.text) {
         _ if out.is_json() => {
             let output = head(target, options, came, &trace);
@@ -103,17 +103,6 @@ pub(super) fn note_effects(options: &DryRunOptions, out: &Console) {
 /// Returns the text of a model's answer.
 pub(super) fn text_of(answer: &Json) -> String {
     message::text_of(&response::message_of(answer)).to_string()
-}
-
-/// Ends the recording, and returns the trace.
-pub(super) fn ended(mut recording: TraceGuard, error: Option<&Error>) -> Json {
-    let trace = recording.trace().clone();
-    match error {
-        Some(error) => trace.fail(&error.to_string()),
-        None => recording.answered(200),
-    }
-    recording.done();
-    trace.detail()
 }
 
 /// Shows the steps with their costs, log lines and events, and the result below.

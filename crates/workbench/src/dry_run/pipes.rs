@@ -5,6 +5,7 @@ use super::options::DryRunOptions;
 use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::filter::ChainOutcome;
 use valvehouse_core::provider::{self, Provider as _, Request};
 use valvehouse_json::Json;
 use valvehouse_script::{Pipes, SandboxRun};
@@ -25,7 +26,7 @@ pub(super) async fn run(
     let pipes = Pipes::new(target.script().clone().into_pipe(target.own.users.clone()).into_iter().collect());
     let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
     let answer = async { provider::whole(pipes.chat(request).await?).await };
-    let came = SandboxRun::from(tried.turn.lasting(answer).await);
+    let came = SandboxRun::from(tried.turn.lasting(answer).await.map(ChainOutcome::Done));
     let text = came.value.as_ref().map(outcome::text_of);
     let below = || {
         let Some(text) = &text else { return Ok(()) };

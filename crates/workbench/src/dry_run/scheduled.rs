@@ -4,6 +4,7 @@ use super::options::DryRunOptions;
 use super::outcome::{self, ResultView};
 use super::target::{self, DryRunTarget};
 use valvehouse_core::error::{Error, PluginError};
+use valvehouse_core::filter::ChainOutcome;
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, SandboxRun, ScheduledCall};
 use valvehouse_terminal::{CommandError, Console, Exit};
@@ -25,7 +26,7 @@ pub(super) async fn run(
     let recording = target::turn(options, &target.snapshot)?.recording;
     let called = target.script().run_scheduled(what, Some(recording.trace().clone())).await;
     let failed = |failure: PluginError| Error::Broken(PluginError::new(failure.cause));
-    let came = SandboxRun::from(called.map(|list| Lists::entries(&list)).map_err(failed));
+    let came = SandboxRun::from(called.map(|list| ChainOutcome::Done(Lists::entries(&list))).map_err(failed));
     let text = came.value.as_ref().map(Json::to_string);
     let below = || match &came.value {
         Some(value @ Json::Array(_)) => Ok(out.line(&value.pretty(2))?),

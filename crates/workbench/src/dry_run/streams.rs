@@ -7,7 +7,7 @@ use super::target::{self, DryRunTarget};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
-use valvehouse_core::filter::Hook;
+use valvehouse_core::filter::{ChainOutcome, Hook};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::text::optional;
 use valvehouse_json::Json;
@@ -32,7 +32,7 @@ pub(super) async fn run(
     let kernel = target.own.chain().build();
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
-    let came = SandboxRun::from(tried.turn.lasting(work).await.map(|()| Json::Null));
+    let came = SandboxRun::from(tried.turn.lasting(work).await.map(|()| ChainOutcome::Done(Json::Null)));
     let after: Vec<Json> = passed.iter().flat_map(|passed| passed.after.iter().cloned()).collect();
     let text: String = after.iter().map(|one| event::text(one).to_string()).collect();
     let stream = passed.iter().map(EventPair::as_json).collect::<Vec<_>>();

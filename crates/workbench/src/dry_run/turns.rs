@@ -9,6 +9,7 @@ use valvehouse_config::Config;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
+use valvehouse_core::filter::ChainOutcome;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::{App, ProviderKeys};
 use valvehouse_host::{Ready, Snapshot};
@@ -57,8 +58,9 @@ async fn turn(
     let ready = snapshot.ready(&model, &[])?;
     let options = &DryRunOptions { model: Some(model), ..options.clone() };
     let DryRunTurn { turn, recording } = target::turn(options, snapshot)?;
-    let SandboxRun { value: answer, error, .. } = answer(&ready, request, turn, app).await.into();
-    let trace = outcome::ended(recording, error.as_ref());
+    let answered = answer(&ready, request, turn, app).await.map(ChainOutcome::Done);
+    let SandboxRun { value: answer, error, .. } = answered.into();
+    let trace = recording.ended_with(error.as_ref().map(|error| error as _));
     match (options.print, &answer) {
         _ if out.is_json() => {
             let output = Json::from([
