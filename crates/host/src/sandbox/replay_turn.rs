@@ -22,19 +22,12 @@ const NEVER_CALLED: &str =
     "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
 
 /// Replays the turn of a request and returns its trace. Its models answer as recorded, unless the sandbox reaches them.
-/// `status_of` returns the HTTP status of an error.
 ///
 /// # Errors
 /// Returns the reason why the request cannot be replayed.
-pub async fn replay_turn(
-    app: &App,
-    trace: &Trace,
-    sandbox: &Sandbox,
-    status_of: impl FnOnce(&Error) -> u16,
-) -> Result<Arc<Trace>, Error> {
+pub async fn replay_turn(app: &App, trace: &Trace, sandbox: &Sandbox) -> Result<Arc<Trace>, Error> {
     let body = trace.body().ok_or_else(|| Error::invalid("its request was not recorded", None))?;
     let request = ChatRequest::new(body.deep_clone())?;
-    let records = trace.records();
     let is_live = sandbox.reaches(&[Capability::Llm]);
     if !is_live && !trace.is_whole() {
         return Err(Error::invalid(
@@ -46,11 +39,9 @@ pub async fn replay_turn(
     let model = body.text_or_empty("model");
     let (facts, context) = begun_again(trace);
     let ready = snapshot.ready(&model, &facts.filter_ids)?;
-    let kernel = ReplayStage::new(&snapshot, sandbox, is_live, &records).kernel(
-        &ready.kernel,
-        &model,
-        &facts.filter_ids,
-    )?;
+    let within = Arc::new(snapshot.within(sandbox));
+    let stage = ReplayStage { snapshot: within, sandbox, is_live, records: Arc::new(trace.records()) };
+    let kernel = stage.kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // The trace is not added to the traces of the host.
     let request_facts =
@@ -66,7 +57,7 @@ pub async fn replay_turn(
         .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
-        Err(error) => status_of(&recording.failed(error)),
+        Err(error) => recording.failed(error).status(),
     });
     recording.done();
     Ok(played)
@@ -79,17 +70,10 @@ struct ReplayStage<'a> {
     sandbox: &'a Sandbox,
     /// `true` if the models themselves answer, instead of the records.
     is_live: bool,
-    records: &'a [StepRecord],
-    calls: Arc<Vec<ToolCall>>,
+    records: Arc<Vec<StepRecord>>,
 }
 
-impl<'a> ReplayStage<'a> {
-    fn new(snapshot: &Snapshot, sandbox: &'a Sandbox, is_live: bool, records: &'a [StepRecord]) -> Self {
-        let calls = records.iter().filter(|record| record.hook == "tool").filter_map(ToolCall::of);
-        let snapshot = Arc::new(snapshot.within(sandbox));
-        Self { snapshot, sandbox, is_live, records, calls: Arc::new(calls.collect()) }
-    }
-
+impl ReplayStage<'_> {
     /// Returns a kernel with sandboxed scripts and, unless models are live, recorded answers. It has the same
     /// tools as the real one, because requests list them.
     fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, Error> {
@@ -99,7 +83,7 @@ impl<'a> ReplayStage<'a> {
         let own = kernel.provider().ok_or_else(|| Error::invalid("no provider serves its model", None))?;
         let provider: Arc<dyn Provider> = match self.is_live {
             true => own.clone(),
-            false => Arc::new(recorded(own.name(), self.records)),
+            false => Arc::new(recorded(own.name(), &self.records)),
         };
         let leads =
             Leads { snapshot: self.snapshot.clone(), recorded: (!self.is_live).then(|| provider.clone()) };
@@ -115,8 +99,8 @@ impl<'a> ReplayStage<'a> {
         match dry.filter(|_| may_run) {
             Some(dry) => dry.clone(),
             None => {
-                let (name, calls) = (real.name().to_owned(), self.calls.clone());
-                let handler = move |args: Json, _: Context| std::future::ready(again(&name, &calls, &args));
+                let (name, records) = (real.name().to_owned(), self.records.clone());
+                let handler = move |args: Json, _: Context| std::future::ready(again(&name, &records, &args));
                 let filters = dry.unwrap_or(real).filters.clone();
                 let mut tool = Tool::new((*real.spec).clone(), handler);
                 tool.filters = filters;
@@ -176,29 +160,18 @@ impl Routes for Leads {
     }
 }
 
-/// A recorded call of a tool.
-struct ToolCall {
-    /// The name of the tool, after that of its module if there is one.
-    name: String,
-    args: Json,
-    result: Result<Json, String>,
-}
-
-impl ToolCall {
-    fn of(record: &StepRecord) -> Option<Self> {
-        let (args, result) = record.details().values.first()?;
-        let failed = || record.details().cause.clone().unwrap_or_else(|| "the tool failed".to_owned());
-        let result = result.clone().filter(|_| record.word == "ended").ok_or_else(failed);
-        Some(Self { name: record.name.to_string(), args: args.clone(), result })
-    }
-}
-
-/// Returns the recorded result of a tool.
-fn again(name: &str, calls: &[ToolCall], args: &Json) -> Result<ToolResult, ToolError> {
-    let is_it = |call: &&ToolCall| call.name.rsplit('/').next() == Some(name) && call.args == *args;
-    match calls.iter().find(is_it).map(|call| &call.result) {
-        Some(Ok(result)) => Ok(result.deep_clone().into()),
-        Some(Err(why)) => Err(why.as_str().into()),
+/// Returns the recorded result of a call of a tool with these arguments.
+fn again(name: &str, records: &[StepRecord], args: &Json) -> Result<ToolResult, ToolError> {
+    // The name of a tool follows that of its module if there is one.
+    let mut own =
+        records.iter().filter(|record| record.hook == "tool" && record.name.rsplit('/').next() == Some(name));
+    let call = own.find_map(|record| {
+        let (given, result) = record.details().values.first()?;
+        (given == args).then_some((record, result))
+    });
+    match call {
         None => Err(NEVER_CALLED.into()),
+        Some((record, Some(result))) if record.word == "ended" => Ok(result.deep_clone().into()),
+        Some((record, _)) => Err(record.details().cause.as_deref().unwrap_or("the tool failed").into()),
     }
 }

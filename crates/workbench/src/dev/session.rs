@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, mpsc};
-use valvehouse_core::error::Error;
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, replay_turn};
@@ -237,9 +236,7 @@ async fn work_off(
             test_runs::run(work.tests, &app.config).await.show(work.in_sum, &view);
         }
         if let Some((number, trace, models)) = work.replay {
-            let again = replay_turn(&app, &trace, &models.sandbox(), Error::status)
-                .await
-                .map_err(|error| error.to_string());
+            let again = replay_turn(&app, &trace, &models.sandbox()).await.map_err(|error| error.to_string());
             if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
                 return;
             }
