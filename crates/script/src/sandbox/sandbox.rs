@@ -180,19 +180,18 @@ impl Sandbox {
             Tools::Undeclared => Tools::Undeclared,
             Tools::DryRun | Tools::Granted { .. } => Tools::DryRun,
         };
-        let (models, web) = match self.outside {
-            Outside::Connected => (granted.models, granted.web),
-            _ => (granted.models.map(|_| Arc::new(NoModels) as Arc<dyn Models>), Default::default()),
-        };
-        let kv = granted.kv.map(|kv| Arc::new(kv.copy_of(id)));
-        let vectors = granted.vectors.map(|vectors| vectors.copy_in_memory());
-        let embeds = |own: Arc<dyn Models>| match self.outside {
-            Outside::Connected => own,
-            _ => Arc::new(NoModels),
-        };
-        let memories = granted.memories.map(|(index, models)| (index.copy_in_memory(), embeds(models)));
-        let variables = granted.variables;
-        Resources { kv, vectors, memories, models, tools, web, variables, ..Resources::default() }
+        let is_connected = matches!(self.outside, Outside::Connected);
+        let reached = |own: Arc<dyn Models>| if is_connected { own } else { Arc::new(NoModels) };
+        Resources {
+            kv: granted.kv.map(|kv| Arc::new(kv.copy_of(id))),
+            vectors: granted.vectors.map(|vectors| vectors.copy_in_memory()),
+            memories: granted.memories.map(|(index, models)| (index.copy_in_memory(), reached(models))),
+            models: granted.models.map(reached),
+            tools,
+            web: if is_connected { granted.web } else { Default::default() },
+            variables: granted.variables,
+            ..Resources::default()
+        }
     }
 }
 
