@@ -5,8 +5,10 @@
 //! unfolded syntax, and a file whose constants would be too large is rejected.
 
 use super::syntax::statements_of;
+use super::tokens;
 use rhai::{
-    AST, ASTFlags, ASTNode, Dynamic, Expr, ImmutableString, ParseError, ParseErrorType, Position, Scope, Stmt,
+    AST, ASTFlags, ASTNode, Dynamic, Engine, Expr, ImmutableString, OptimizationLevel, ParseError,
+    ParseErrorType, Position, Scope, Stmt,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -40,6 +42,20 @@ impl Size {
 }
 
 type Sizes = HashMap<ImmutableString, Size>;
+
+/// Parses a file once. Returns its syntax as written and with folded constants.
+///
+/// # Errors
+///
+/// Returns a syntax error, or the position at which the constants become too large.
+pub(super) fn parse(engine: &mut Engine, source: &str) -> Result<(AST, AST), ParseError> {
+    engine.set_optimization_level(OptimizationLevel::None);
+    let as_written = tokens::compile(engine, source)?;
+    check(&as_written)?;
+    engine.set_optimization_level(OptimizationLevel::Simple);
+    let folded = engine.optimize_ast(&Scope::new(), as_written.clone(), OptimizationLevel::Simple);
+    Ok((as_written, folded))
+}
 
 /// Checks that the constants of an unfolded file are small enough to be folded.
 ///
@@ -154,7 +170,6 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
 mod tests {
     use super::*;
     use crate::engine;
-    use rhai::OptimizationLevel;
 
     fn is_refused(code: &str) -> bool {
         let mut engine = engine::new();

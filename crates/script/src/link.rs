@@ -16,8 +16,7 @@ use super::tokens::{self, Plan};
 use super::value::KeyOrders;
 use super::{engine, folding, instrument, lint, literal, manifest, names, package, shadow, warnings};
 use rhai::{
-    AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
-    Shared, Stmt,
+    AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, Position, ScriptFuncDef, Shared, Stmt,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_json::Json;
@@ -369,11 +368,8 @@ struct ParsedModule {
 impl ParsedModule {
     fn of(source: &str) -> Result<Self, rhai::ParseError> {
         let mut engine = engine::new();
-        engine.set_optimization_level(OptimizationLevel::None);
         let words = tokens::note_words(&mut engine);
-        let as_written = tokens::compile(&engine, source)?;
-        folding::check(&as_written)?;
-        let plain = tokens::compile(&engine::new(), source)?;
+        let (as_written, plain) = folding::parse(&mut engine, source)?;
         let constants = literal::constants(&plain, &as_written);
         let functions = as_written.iter_functions().filter(|function| !function.name.starts_with("anon$"));
         let functions = functions.map(|function| (function.name.to_owned(), function.params.len())).collect();

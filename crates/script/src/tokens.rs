@@ -183,12 +183,20 @@ pub(crate) fn compile(engine: &Engine, source: &str) -> Result<AST, ParseError> 
     compile_with_scope(engine, &Scope::new(), source)
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The number of parsed texts.
+    pub(crate) static PARSES: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Parses a file like [`compile`], with the names it may use.
 pub(crate) fn compile_with_scope(
     engine: &Engine,
     scope: &Scope<'_>,
     source: &str,
 ) -> Result<AST, ParseError> {
+    #[cfg(test)]
+    PARSES.set(PARSES.get() + 1);
     let is_literal_operand = |error: &ParseError| matches!(&*error.0, ParseErrorType::MismatchedType(wanted, _) if wanted.contains("boolean"));
     let parsed = engine.compile_with_scope(scope, source).or_else(|error| {
         if !is_literal_operand(&error) {

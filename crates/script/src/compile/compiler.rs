@@ -40,7 +40,7 @@ impl Script {
     /// # Errors
     /// Returns all problems of the script.
     pub fn compile(file: &SourceFile, settings: &Settings) -> Result<Self, Vec<Diagnostic>> {
-        Self::compile_with(file, settings, None)
+        unless_it_panics(file, || Self::compile_caught(file, settings, None))
     }
 
     /// Compiles a file like [`Script::compile`] and records which lines run. The script receives larger time
@@ -53,15 +53,8 @@ impl Script {
         settings: &Settings,
         coverage: &Arc<Coverage>,
     ) -> Result<Self, Vec<Diagnostic>> {
-        Self::compile_with(file, &settings.with_time_for_probes(), Some(coverage))
-    }
-
-    fn compile_with(
-        file: &SourceFile,
-        settings: &Settings,
-        coverage: Option<&Arc<Coverage>>,
-    ) -> Result<Self, Vec<Diagnostic>> {
-        unless_it_panics(file, || Self::compile_caught(file, settings, coverage))
+        let settings = settings.with_time_for_probes();
+        unless_it_panics(file, || Self::compile_caught(file, &settings, Some(coverage)))
     }
 
     fn compile_caught(
@@ -412,6 +405,15 @@ pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_parsed_as_written_and_with_the_values_of_its_names() {
+        let text = "const Valves = #{ limit: 1 + 2 }; fn inlet(body) { body.n = Valves.limit; body }";
+        let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+        let before = crate::tokens::PARSES.get();
+        Script::compile(&file, &Settings::default()).unwrap();
+        assert_eq!(crate::tokens::PARSES.get() - before, 2);
+    }
 
     #[test]
     fn a_panic_while_compiling_is_a_problem_of_that_file() {

@@ -28,11 +28,7 @@ pub(crate) struct ParsedFile {
 impl ParsedFile {
     pub(crate) fn of(source: &str) -> Result<Self, ParseError> {
         let mut engine = engine::new();
-        engine.set_optimization_level(OptimizationLevel::None);
-        let as_written = tokens::compile(&engine, source)?;
-        folding::check(&as_written)?;
-        engine.set_optimization_level(OptimizationLevel::Simple);
-        let plain = tokens::compile(&engine, source)?;
+        let (as_written, plain) = folding::parse(&mut engine, source)?;
         let constants = literal::constants(&plain, &as_written);
         Ok(Self { engine, as_written, plain, constants })
     }

@@ -16,7 +16,7 @@ use crate::script::Script;
 use crate::thrown::ThrownError;
 use crate::tokens;
 use crate::value::{Misspelt, Shape, json_of, live, property_accessors};
-use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
+use rhai::{AST, Dynamic, EvalAltResult, FnPtr, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -160,9 +160,7 @@ impl Repl {
         let wrong = |error: rhai::ParseError| diagnostic::of_parse("", Path::new(PLACE), line, &error);
         let mut engine = engine::new();
         self.linked.register(&mut engine);
-        engine.set_optimization_level(OptimizationLevel::None);
-        let as_written = tokens::compile(&engine, line).map_err(wrong)?;
-        folding::check(&as_written).map_err(wrong)?;
+        let (as_written, _) = folding::parse(&mut engine, line).map_err(wrong)?;
         let mut constants = self.constants.clone();
         constants.extend(functions_of(&as_written));
         let parameters: HashSet<String> =
@@ -171,7 +169,6 @@ impl Repl {
         for (name, ..) in self.scope.iter_raw() {
             known.push_dynamic(name.to_owned(), Dynamic::UNIT);
         }
-        engine.set_optimization_level(OptimizationLevel::Simple);
         engine.set_strict_variables(true);
         let ast = tokens::compile_with_scope(&engine, &known, line).map_err(wrong)?;
         let names = Names::of(&self.script.ast.merge(&self.own).merge(&as_written));
