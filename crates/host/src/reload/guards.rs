@@ -8,7 +8,7 @@ use super::state::Reload;
 use crate::coverage::covers;
 use crate::plugin::{Plugin, Plugins, State};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Reload {
     /// guard.
     pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
         let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
-        let Some(row) = self.last_good.get(id) else {
+        let Some(row) = self.stored.last_good.get(id) else {
             let plugin = before?;
             let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
             return Some(Baseline {
@@ -82,7 +82,7 @@ impl Reload {
 
     /// Returns `true` if an id belongs to a guard, without compiling the stored version.
     pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
-        match self.last_good.get(id) {
+        match self.stored.last_good.get(id) {
             Some(row) => is_guards(row),
             None => before.is_some_and(|plugin| plugin.security && plugin.script.is_some()),
         }
@@ -127,7 +127,7 @@ impl Reload {
                 lost.push(format!("its place: {} has the same id", path.display()));
             }
             let pending = change(&read.hash, &lost);
-            if !lost.is_empty() && !self.is_confirmed(id, &pending) {
+            if !lost.is_empty() && !self.stored.is_confirmed(id, &pending) {
                 let what = format!("the guard `{id}` would lose {}", lost.join(", "));
                 return Some(WeakenedGuard {
                     problem: waiting(id, path, &what, &baseline),
@@ -167,7 +167,7 @@ impl Reload {
     /// Returns the models that stopped listing a guard without a confirmation.
     pub(super) fn models_lost_by(&self, id: &str) -> Vec<String> {
         let lost = self.models_unlisting(id);
-        if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
+        if lost.is_empty() || self.stored.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
     }
 
     pub(super) fn models_unlisting(&self, id: &str) -> Vec<String> {
@@ -183,8 +183,8 @@ impl Reload {
     /// confirmed. Switching a guard off as an operator confirms it.
     pub(super) fn is_held_on(&self, id: &str) -> bool {
         self.is_off(id)
-            && self.last_good.get(id).is_some_and(|row| row.security)
-            && !self.is_confirmed(id, &GuardChange::Off)
+            && self.stored.last_good.get(id).is_some_and(|row| row.security)
+            && !self.stored.is_confirmed(id, &GuardChange::Off)
     }
 
     pub(super) fn is_off(&self, id: &str) -> bool {
@@ -195,17 +195,13 @@ impl Reload {
     /// Returns `true` if a guard runs for models that do not list it, despite a stored switch.
     pub(super) fn is_held_wide(&self, id: &str) -> bool {
         self.stored.switches.get(id).is_some_and(|switch| switch.global == Some(false))
-            && self.last_good.get(id).is_some_and(|row| row.security)
-            && !self.is_confirmed(id, &GuardChange::Narrow)
-    }
-
-    pub(super) fn is_confirmed(&self, id: &str, what: &GuardChange) -> bool {
-        self.confirmed.get(id).is_some_and(|confirmed| confirmed.contains(what))
+            && self.stored.last_good.get(id).is_some_and(|row| row.security)
+            && !self.stored.is_confirmed(id, &GuardChange::Narrow)
     }
 
     /// Returns `true` if the file of a guard that has never loaded has another id now.
     pub(super) fn has_moved(&self, id: &str, found: &FolderScan) -> bool {
-        let Some(row) = self.last_good.get(id) else { return false };
+        let Some(row) = self.stored.last_good.get(id) else { return false };
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
 
@@ -219,19 +215,6 @@ impl Reload {
                 && found.files.get(id).is_some_and(|read| !plugin.is_of(read))
         };
         age.is_some_and(|age| age < REST) && before.iter().any(is_other)
-    }
-
-    /// Returns the last good versions of the store, with the guards it has lost. A guard is removed only with
-    /// a confirmation.
-    pub(super) fn with_known_guards(
-        &self,
-        mut stored: HashMap<String, LastGood>,
-    ) -> HashMap<String, LastGood> {
-        let lost = self.last_good.values().filter(|row| row.security && !stored.contains_key(&row.id));
-        let lost: Vec<LastGood> =
-            lost.filter(|row| !self.is_confirmed(&row.id, &GuardChange::Gone)).cloned().collect();
-        stored.extend(lost.into_iter().map(|row| (row.id.clone(), row)));
-        stored
     }
 }
 

@@ -103,7 +103,7 @@ impl Reload {
             Err(None) => {
                 // The plugin is removed, unless it is a guard whose removal is not confirmed.
                 let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
-                if self.is_confirmed(id, &GuardChange::Gone) || self.has_moved(id, found) {
+                if self.stored.is_confirmed(id, &GuardChange::Gone) || self.has_moved(id, found) {
                     return Next::Gone;
                 }
                 let missing = Plugin { state: State::Missing, pending: None, ..(**plugin).clone() };
@@ -229,13 +229,15 @@ impl Reload {
             }),
             // The stored version is not signed.
             None if self.plan.runs_signed_only() => None,
-            None => self.last_good.get(&**id).filter(|version| last_good::has_loaded(version)).and_then(
-                |version| {
-                    let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
-                    let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
-                    recompiled(&file.importing(imports))
-                },
-            ),
+            None => {
+                self.stored.last_good.get(&**id).filter(|version| last_good::has_loaded(version)).and_then(
+                    |version| {
+                        let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
+                        let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
+                        recompiled(&file.importing(imports))
+                    },
+                )
+            }
         };
         let beginning = self.beginning(&path);
         let (claims, is_global) = match kind {
@@ -245,7 +247,7 @@ impl Reload {
         };
         // A version that was not a guard must not run in place of a guard.
         let script = script.filter(|script| script.manifest.security || !claims);
-        let (security, global) = match (&script, self.last_good.get(&**id)) {
+        let (security, global) = match (&script, self.stored.last_good.get(&**id)) {
             (Some(script), _) => (script.manifest.security, script.manifest.global),
             (None, Some(version)) if version.security => (true, claims_of(&version.source).1),
             (None, known) => {
@@ -281,7 +283,7 @@ impl Reload {
     /// Applies the current switches of operators and valves of users to a plugin.
     pub(super) fn switched(&self, mut plugin: Plugin) -> Plugin {
         plugin.incarnation = self.incarnation(&plugin.id);
-        plugin.was_configured = self.is_confirmed(&plugin.id, &GuardChange::Configured);
+        plugin.was_configured = self.stored.is_confirmed(&plugin.id, &GuardChange::Configured);
         let switch = self.stored_for(&self.stored.switches, &plugin.id);
         let is_on = switch.and_then(|switch| switch.enabled);
         plugin.enabled = is_on.unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id))

@@ -69,7 +69,8 @@ impl Reload {
                 && let Some(plugin) = snapshot.plugins.get(id)
                 && let (State::Live, Some(script)) = (&plugin.state, &plugin.script)
             {
-                let known = self.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
+                let known =
+                    self.stored.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
                 if !known || self.unsaved.contains(&**id) {
                     good.push(LastGood {
                         id: id.to_string(),
@@ -98,17 +99,17 @@ impl Reload {
             }
             for version in good.iter().filter(|version| version.security) {
                 // The store does the same: confirmations of an earlier version do not apply to this one.
-                if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
+                if let Some(confirmed) = self.stored.confirmed.get_mut(&version.id) {
                     confirmed.retain(|what| {
                         matches!(what, GuardChange::Off | GuardChange::Narrow | GuardChange::Configured)
                     });
                 }
             }
-            self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
+            self.stored.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
         }
         for change in changes {
             if let Change::Removed(id) = change {
-                self.last_good.remove(&**id);
+                self.stored.last_good.remove(&**id);
                 if let Err(error) = self.store.forget_last_good(id).await {
                     tracing::warn!(plugin = &**id, "cannot delete its last good version: {error}");
                 }
@@ -141,7 +142,7 @@ impl Reload {
             let done = unlisted(&self.models_unlisting(&id));
             match self.store.save_guarded_models(&id, &list).await {
                 Ok(()) => {
-                    if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
+                    if self.stored.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
                         && let Err(error) = self.store.forget_confirmed(&id, &done).await
                     {
                         tracing::warn!(plugin = id, "cannot delete the confirmations of this guard: {error}");
@@ -161,14 +162,14 @@ impl Reload {
         for plugin in snapshot.plugins.values().filter(|plugin| plugin.security && !plugin.needs().is_empty())
         {
             let id = plugin.id.to_string();
-            let stored = match (plugin.is_idle(), self.is_confirmed(&id, &WHAT)) {
+            let stored = match (plugin.is_idle(), self.stored.is_confirmed(&id, &WHAT)) {
                 (false, false) => self.store.confirm(&id, &WHAT, "settings").await.map(|_| true),
                 (true, true) if !plugin.has_values() => {
                     self.store.forget_confirmed(&id, &WHAT).await.map(|()| false)
                 }
                 _ => continue,
             };
-            let confirmed = self.confirmed.entry(id.clone()).or_default();
+            let confirmed = self.stored.confirmed.entry(id.clone()).or_default();
             match stored {
                 Ok(true) => _ = confirmed.insert(WHAT),
                 Ok(false) => _ = confirmed.remove(&WHAT),
@@ -182,7 +183,7 @@ impl Reload {
     /// Returns the row of an unknown guard that does not load. With the row, the guard is reported as missing
     /// when its file is removed.
     fn unloaded(&self, plugin: &Plugin) -> Option<LastGood> {
-        let is_new = !self.last_good.contains_key(&*plugin.id);
+        let is_new = !self.stored.last_good.contains_key(&*plugin.id);
         let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
         (claims && is_new).then(|| {
             let source = self.beginning(&plugin.path);
@@ -202,17 +203,18 @@ impl Reload {
     async fn save_switched_off(&mut self, new: &[LastGood]) {
         let is_off = |id: &str| self.is_off(id);
         let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
-        let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
-        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&GuardChange::Off) && !is_off(id));
+        let off: Vec<String> = off.filter(|id| !self.stored.last_good.contains_key(id)).collect();
+        let on =
+            self.stored.confirmed.iter().filter(|(id, what)| what.contains(&GuardChange::Off) && !is_off(id));
         let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
         for id in off {
-            self.confirmed.entry(id.clone()).or_default().insert(GuardChange::Off);
+            self.stored.confirmed.entry(id.clone()).or_default().insert(GuardChange::Off);
             if let Err(error) = self.store.confirm(&id, &GuardChange::Off, "settings").await {
                 tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
             }
         }
         for id in on {
-            self.confirmed.entry(id.clone()).or_default().remove(&GuardChange::Off);
+            self.stored.confirmed.entry(id.clone()).or_default().remove(&GuardChange::Off);
             if let Err(error) = self.store.forget_confirmed(&id, &GuardChange::Off).await {
                 tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
             }

@@ -95,9 +95,9 @@ impl Reload {
     ) -> Result<(), StoreError> {
         let is_new = |id: &str| {
             let is_known = before.get(id).is_some_and(|plugin| {
-                plugin.state != State::Missing || !self.is_confirmed(id, &GuardChange::Gone)
+                plugin.state != State::Missing || !self.stored.is_confirmed(id, &GuardChange::Gone)
             });
-            let has_loaded = self.last_good.contains_key(id) && !self.restored.contains(id);
+            let has_loaded = self.stored.last_good.contains_key(id) && !self.stored.restored.contains(id);
             !is_known && !has_loaded && !self.strangers.contains(id)
         };
         let new: Vec<Arc<LoadedFile>> =

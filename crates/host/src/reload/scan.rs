@@ -104,7 +104,7 @@ impl Reload {
         let is_known = |id: &str| {
             let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
             before.get(id).is_some_and(runs)
-                || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
+                || self.stored.last_good.get(id).is_some_and(|version| !version.source.is_empty())
         };
         let unreadable = guards::unreadable(&found, is_known, |path| self.beginning(path));
         self.compiler.begin();
@@ -226,7 +226,7 @@ impl Reload {
             filters.files.contains_key(id)
                 || of_filters.contains(id)
                 || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
-                || self.last_good.get(id).is_some_and(|version| version.security)
+                || self.stored.last_good.get(id).is_some_and(|version| version.security)
         };
         give_way(&mut tools, Kind::Tool, |id| is_filters(id).then_some(Kind::Filter));
         let is_tools = |id: &str| tools.files.contains_key(id) || of_tools.contains(id);
@@ -269,10 +269,10 @@ impl Reload {
 
     /// Adds guards whose files were removed while no host ran.
     fn add_lost_guards(&self, found: &FolderScan, plugins: &mut Plugins, changes: &mut Vec<Change>) {
-        for version in self.last_good.values().filter(|version| last_good::is_guards(version)) {
+        for version in self.stored.last_good.values().filter(|version| last_good::is_guards(version)) {
             let is_known = plugins.contains_key(version.id.as_str());
             if is_known
-                || self.is_confirmed(&version.id, &GuardChange::Gone)
+                || self.stored.is_confirmed(&version.id, &GuardChange::Gone)
                 || self.has_moved(&version.id, found)
             {
                 continue;

@@ -1,14 +1,12 @@
 //! A set of scripts in the store, which is checked and scanned like a folder.
 
-use super::rows::{Confirmations, StoreRows};
 use crate::plan::Plan;
 use crate::plugin::Plugins;
 use minisign_verify::{PublicKey, Signature};
-use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, SourceSet, claims_of};
-use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
+use valvehouse_store::{ScriptFile, ScriptSet, SetManifest};
 
 /// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -66,15 +64,6 @@ impl From<String> for RefusedSet {
     fn from(why: String) -> Self {
         Self { why, guards: Vec::new() }
     }
-}
-
-/// The settings and scripts before a generation that is being tested.
-pub(super) struct Undo {
-    pub(super) stored: StoreRows,
-    pub(super) confirmed: Confirmations,
-    pub(super) last_good: HashMap<String, LastGood>,
-    pub(super) restored: HashSet<String>,
-    pub(super) scripts: Option<Scripts>,
 }
 
 impl Scripts {

@@ -2,7 +2,8 @@
 //! all.
 
 use super::last_good::is_guards;
-use super::scripts::{RefusedGeneration, RefusedSet, Scripts, Undo};
+use super::rows::StoreRows;
+use super::scripts::{RefusedGeneration, RefusedSet, Scripts};
 use super::state::Reload;
 use crate::plugin::{Plugin, Plugins, State};
 use std::path::Path;
@@ -17,7 +18,7 @@ const MAX_REPORTED: usize = 5;
 impl Reload {
     /// Returns the files of the current set; `None` if scripts come from folders.
     pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 3]> {
-        match (&self.scripts, self.plan.source) {
+        match (&self.stored.scripts, self.plan.source) {
             (Some(scripts), _) => Some(scripts.found.clone()),
             // The store was not read yet. Files on disk are not part of a set in the store.
             (None, ScriptSource::Store) => Some(Scripts::none(&self.plan).found),
@@ -27,7 +28,7 @@ impl Reload {
 
     /// Returns the texts of the current set; `None` if scripts come from folders.
     pub(crate) fn sources(&self) -> Option<&SourceSet> {
-        self.scripts.as_ref().map(|scripts| &*scripts.sources)
+        self.stored.scripts.as_ref().map(|scripts| &*scripts.sources)
     }
 
     /// Returns the text of a file that cannot be loaded, up to the maximum size of a script.
@@ -48,17 +49,17 @@ impl Reload {
             return Ok(Ok(None));
         }
         let Some(set) = &settings.scripts else {
-            let is_new = self.scripts.as_ref().is_none_or(|scripts| scripts.generation > 0);
+            let is_new = self.stored.scripts.as_ref().is_none_or(|scripts| scripts.generation > 0);
             return Ok(Ok(is_new.then(|| Scripts::none(&self.plan))));
         };
-        if self.scripts.as_ref().is_some_and(|scripts| scripts.generation == set.generation) {
+        if self.stored.scripts.as_ref().is_some_and(|scripts| scripts.generation == set.generation) {
             return Ok(Ok(None));
         }
         let files = self.store.script_files(set.generation).await?;
         match Scripts::open(set, &files, &self.plan) {
             Ok(scripts) => Ok(Ok(Some(scripts))),
             // A host that has no scripts yet starts with the latest set that it can run.
-            Err(refused) if self.scripts.is_none() => {
+            Err(refused) if self.stored.scripts.is_none() => {
                 self.refuse_set(settings.generation, refused);
                 for earlier in self.store.script_sets().await?.into_iter().skip(1) {
                     let files = self.store.script_files(earlier.generation).await?;
@@ -73,16 +74,16 @@ impl Reload {
     }
 
     /// Applies a set that is tested from the next scan on. The first set of a host is not tested.
-    pub(super) fn try_scripts(&mut self, scripts: Scripts, before: Undo) {
-        let scripts = self.scripts.replace(scripts);
+    pub(super) fn try_scripts(&mut self, scripts: Scripts, before: StoreRows) {
+        let scripts = self.stored.scripts.replace(scripts);
         if self.is_serving {
-            self.undo.get_or_insert_with(|| Box::new(Undo { scripts, ..before }));
+            self.undo.get_or_insert_with(|| Box::new(StoreRows { scripts, ..before }));
         }
     }
 
     /// Rejects a set that this host cannot run at all; the current settings stay in force.
     pub(super) fn refuse_set(&mut self, generation: u64, refused: RefusedSet) {
-        let is_missing = |id: &String| !self.last_good.get(id).is_some_and(is_guards);
+        let is_missing = |id: &String| !self.stored.last_good.get(id).is_some_and(is_guards);
         let missing = refused.guards.into_iter().filter(is_missing).collect();
         self.refuse(generation, refused.why, missing);
     }
@@ -128,11 +129,10 @@ impl Reload {
         }
         let why = first_of(&problems);
         let generation = self.stored.generation.unwrap_or(0);
-        let missing = self.scripts.as_ref().map_or_else(Vec::new, |scripts| scripts.missing_guards(before));
-        let Undo { stored, confirmed, last_good, restored, scripts } = *undo;
-        self.touched.extend(stored.unlike(&self.stored));
-        (self.stored, self.confirmed) = (stored, confirmed);
-        (self.last_good, self.restored, self.scripts) = (last_good, restored, scripts);
+        let missing =
+            self.stored.scripts.as_ref().map_or_else(Vec::new, |scripts| scripts.missing_guards(before));
+        self.touched.extend(undo.unlike(&self.stored));
+        self.stored = *undo;
         self.refuse(generation, why, missing);
         true
     }

@@ -2,8 +2,8 @@
 
 use super::compiler::Compiler;
 use super::last_good::restored;
-use super::rows::{Confirmations, StoreRows};
-use super::scripts::{RefusedGeneration, Scripts, Undo};
+use super::rows::StoreRows;
+use super::scripts::RefusedGeneration;
 use crate::background::AfterAnswers;
 use crate::builtin;
 use crate::models::ScriptModels;
@@ -39,12 +39,6 @@ pub(crate) struct Reload {
     pub(super) native_grants: Vec<Grants>,
     /// The costs of calls by tool name.
     pub(super) uses: Tools,
-    /// The last good versions in the store, for files that do not load at the start.
-    pub(super) last_good: HashMap<String, LastGood>,
-    /// The changes of guards that operators have confirmed.
-    pub(super) confirmed: Confirmations,
-    /// Guards whose last good versions were restored from their histories.
-    pub(super) restored: HashSet<String>,
     /// The set-aside values of removed plugins.
     pub(super) aside: Vec<Aside>,
     /// New files under the ids of removed plugins whose values are not set aside yet.
@@ -74,10 +68,8 @@ pub(crate) struct Reload {
     pub(super) failing: BTreeMap<(String, ScheduledCall), String>,
     /// Plugins whose histories changed during the scan; the next scan records them.
     pub(super) unwritten: BTreeSet<Arc<str>>,
-    /// The scripts of the store; `None` if scripts come from folders.
-    pub(super) scripts: Option<Scripts>,
-    /// The state before the scripts that are being tested.
-    pub(super) undo: Option<Box<Undo>>,
+    /// The contents of the store before the scripts that are being tested.
+    pub(super) undo: Option<Box<StoreRows>>,
     /// The latest generation of the store if this host rejected it.
     pub(crate) refused: Option<RefusedGeneration>,
 }
@@ -100,16 +92,13 @@ impl Reload {
             loader: Loader::default(),
             compiler: Compiler::new(kv, &store),
             store,
-            stored: StoreRows::default(),
             touched: HashSet::new(),
             settled: None,
             native_grants: Vec::new(),
             uses: Tools::default(),
             is_serving: false,
             knows_nothing: last_good.is_empty(),
-            last_good,
-            confirmed: HashMap::new(),
-            restored,
+            stored: StoreRows { last_good, restored, ..StoreRows::default() },
             aside: Vec::new(),
             strangers: HashSet::new(),
             only_looks: false,
@@ -121,7 +110,6 @@ impl Reload {
             lists: HashMap::new(),
             failing: BTreeMap::new(),
             unwritten: BTreeSet::new(),
-            scripts: None,
             undo: None,
             refused: None,
         })

@@ -1,10 +1,10 @@
 //! Reads the store if its generation has changed.
 
 use super::last_good;
-use super::rows::{Confirmations, StoreRows, unlike};
-use super::scripts::Undo;
+use super::rows::StoreRows;
 use super::state::Reload;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::mem::{replace, take};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Diagnostic, Kind};
@@ -20,7 +20,7 @@ impl Reload {
         // The settings are read in one transaction, which may be newer than the generation that was read
         // first.
         let mut settings = self.store.settings().await?;
-        last_good::check_sealed(&settings.valves, &self.last_good)?;
+        last_good::check_sealed(&settings.valves, &self.stored.last_good)?;
         let scripts = match self.scripts_with(&settings).await? {
             Ok(scripts) => scripts,
             Err(refused) => {
@@ -28,8 +28,8 @@ impl Reload {
                 return Ok(());
             }
         };
-        let last_good = by_id(std::mem::take(&mut settings.last_good));
-        let doubted = match last_good::has_lost(&self.last_good, &last_good) {
+        let last_good = by_id(take(&mut settings.last_good));
+        let doubted = match last_good::has_lost(&self.stored.last_good, &last_good) {
             true => self.store.doubted_guards().await?,
             false => Vec::new(),
         };
@@ -38,7 +38,7 @@ impl Reload {
         match scripts {
             Some(scripts) => self.try_scripts(scripts, before),
             // Either the current scripts are unchanged, or the store has none that this host could run.
-            None if self.undo.is_none() && self.scripts.is_some() && self.refused.is_some() => {
+            None if self.undo.is_none() && self.stored.scripts.is_some() && self.refused.is_some() => {
                 (self.refused, self.settled) = (None, None);
             }
             None => {}
@@ -49,35 +49,18 @@ impl Reload {
     /// Applies settings of the store. Returns the previous ones.
     fn take(
         &mut self,
-        settings: StoredSettings,
+        mut settings: StoredSettings,
         last_good: HashMap<String, LastGood>,
         restored: HashSet<String>,
-    ) -> Undo {
-        let grants = self.read_grants(settings.grants);
-        let mut confirmed = Confirmations::new();
-        for (id, what) in settings.confirmed {
-            confirmed.entry(id).or_default().insert(what);
-        }
-        let mut guarded: HashMap<String, BTreeSet<String>> = HashMap::new();
-        for (id, model) in settings.guarded_models {
-            guarded.entry(id).or_default().insert(model);
-        }
-        let stored = StoreRows::new(settings.generation, settings.valves, settings.switches);
-        let stored = StoreRows { grants, guarded, ..stored };
-        self.touched.extend(stored.unlike(&self.stored));
-        self.touched.extend(unlike(&confirmed, &self.confirmed));
-        self.follow_aside(settings.aside);
-        // The new confirmations decide which guards may be removed.
-        let confirmed = std::mem::replace(&mut self.confirmed, confirmed);
-        let last_good = self.with_known_guards(last_good);
-        self.touched.extend(unlike(&last_good, &self.last_good));
-        Undo {
-            stored: std::mem::replace(&mut self.stored, stored),
-            confirmed,
-            last_good: std::mem::replace(&mut self.last_good, last_good),
-            restored: std::mem::replace(&mut self.restored, restored),
-            scripts: None,
-        }
+    ) -> StoreRows {
+        let (grants, aside) = (take(&mut settings.grants), take(&mut settings.aside));
+        let rows = StoreRows::new(settings, self.read_grants(grants));
+        let mut next = StoreRows { last_good, restored, ..rows };
+        next.keep_guards_of(&self.stored);
+        self.touched.extend(next.unlike(&self.stored));
+        self.follow_aside(aside);
+        next.scripts = self.stored.scripts.take();
+        replace(&mut self.stored, next)
     }
 
     /// Returns the diagnostic for an outage of the store.
