@@ -3,14 +3,14 @@
 
 use crate::plan::Plan;
 use crate::plugin::OperatorSettings;
-use crate::reload::compiler::aside;
+use crate::reload::compiler::{CompileJob, aside};
 use crate::reload::state::Reload;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use valvehouse_json::Json;
-use valvehouse_script::{Diagnostic, Kind, LoadedFile, Script, Settings, read_text};
+use valvehouse_script::{Diagnostic, Kind, Script, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The lock of a host's writer, or a writer of its own without a host.
@@ -81,8 +81,7 @@ impl<'a> ReloadLock<'a> {
         };
         let given = self.0.given(&read.file.id);
         let given = OperatorSettings { valves: valves.map_or(given.valves, Json::deep_clone), ..given };
-        let settings = self.0.settings_of(&read.file, &given);
-        Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
+        Ok(self.0.compiler.job(&self.0.plan, read, given))
     }
 
     /// Compiles a text, or returns the result of a compilation made before the lock was taken if all its
@@ -100,8 +99,8 @@ impl<'a> ReloadLock<'a> {
     ) -> Result<Script, Vec<Diagnostic>> {
         let job = aside(|| self.compile_job(kind, path, text, valves)).map_err(|problem| vec![problem])?;
         match before {
-            Some(before) if before.is_of(&job) => before.result,
-            _ => job.compile().result,
+            Some(before) if before.job.is_same(&job) => before.result,
+            _ => aside(|| job.run()),
         }
     }
 
@@ -116,25 +115,6 @@ impl<'a> ReloadLock<'a> {
     }
 }
 
-/// A text to compile with all inputs of the compilation, which does not need the lock.
-pub struct CompileJob {
-    read: LoadedFile,
-    given: OperatorSettings,
-    plan: Arc<Plan>,
-    settings: Settings,
-}
-
-impl CompileJob {
-    /// Compiles the text without blocking the other tasks of this thread.
-    pub fn compile(self) -> CompiledText {
-        let result = aside(|| match Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
-            Some(problem) => Err(vec![problem]),
-            None => Script::compile(&self.read.file, &self.settings),
-        });
-        CompiledText { job: self, result }
-    }
-}
-
 /// The result of compiling a text.
 pub struct CompiledText {
     job: CompileJob,
@@ -142,13 +122,9 @@ pub struct CompiledText {
 }
 
 impl CompiledText {
-    /// Returns `true` if another job has the same inputs.
-    fn is_of(&self, other: &CompileJob) -> bool {
-        let own = &self.job;
-        own.read.hash == other.read.hash
-            && own.read.file.path == other.read.file.path
-            && own.read.file.kind == other.read.file.kind
-            && own.given == other.given
-            && Arc::ptr_eq(&own.plan, &other.plan)
+    /// Compiles a text without blocking the other tasks of this thread and without the lock.
+    pub(crate) fn of(job: CompileJob) -> Self {
+        let result = aside(|| job.run());
+        Self { job, result }
     }
 }

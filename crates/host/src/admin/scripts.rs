@@ -10,7 +10,7 @@ use super::rejection::AdminError;
 use crate::plugin::{Plugin, State};
 use crate::reload::removed_plugin::adoptable;
 use crate::snapshot::Snapshot;
-use crate::writer::{CompileJob, CompiledText, ReloadLock};
+use crate::writer::{CompiledText, ReloadLock};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_core::text::is_id;
@@ -52,7 +52,7 @@ impl Admin {
             let (file, _) = place_of(&writer, &host.snapshot(), kind, &id, &expected)?;
             let job = writer.aside(|| writer.compile_job(kind, &file.path(), &text, None));
             drop(writer);
-            let compiled = job.ok().map(CompileJob::compile);
+            let compiled = job.ok().map(CompiledText::of);
 
             let writer = host.writer().await?;
             let change = NewText { kind, id: &id, text: &text, expected: &expected, by: &by };

@@ -12,29 +12,39 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use valvehouse_core::metrics::PluginMetrics;
+use valvehouse_core::metrics::{PluginMetrics, Tools};
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_executor::STACK;
-use valvehouse_script::{Diagnostic, LoadedFile, Script, Settings, SourceFile};
+use valvehouse_script::crash::Quarantine;
+use valvehouse_script::{Diagnostic, LoadedFile, Script, Settings};
 use valvehouse_store::{Kv, Store, VectorIndex};
 
+/// The time for which a scan waits for a file to compile.
+const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
+
+pub(super) type CompileResult = Result<Script, Vec<Diagnostic>>;
+
 /// The parts of a host that all of its scripts share.
-pub(super) struct Compiler {
+pub(crate) struct Compiler {
     pub(super) kv: Arc<Kv>,
     /// The vectors of scripts and the memories of users.
-    pub(super) vectors: VectorIndex,
+    pub(crate) vectors: VectorIndex,
     pub(super) chats: Arc<StoredChats>,
-    pub(super) secrets: SecretGroup,
-    pub(super) asking: Arc<ScriptModels>,
-    pub(super) after: Arc<AfterAnswers>,
+    pub(crate) secrets: SecretGroup,
+    pub(crate) asking: Arc<ScriptModels>,
+    pub(crate) after: Arc<AfterAnswers>,
+    /// The quarantined versions, which ended the process before.
+    pub(super) quarantine: Quarantine,
+    /// The costs of calls by tool name.
+    pub(super) uses: Tools,
     /// The costs of calls by plugin, for all its versions.
     metrics: Mutex<HashMap<String, Arc<PluginMetrics>>>,
-    /// Compilations in progress.
-    compiling: CompileJobs,
+    /// The compilations in progress, by plugin id.
+    compiling: Mutex<HashMap<Arc<str>, StartedJob>>,
 }
 
 impl Compiler {
-    pub(super) fn new(kv: Arc<Kv>, store: &Arc<Store>) -> Self {
+    pub(super) fn new(kv: Arc<Kv>, store: &Arc<Store>, plan: &Plan) -> Self {
         Self {
             kv,
             vectors: VectorIndex::new(store.clone()),
@@ -42,47 +52,16 @@ impl Compiler {
             secrets: SecretGroup::default(),
             asking: Arc::default(),
             after: AfterAnswers::new(),
+            quarantine: Quarantine::of(&plan.project).and(&plan.quarantined),
+            uses: Tools::default(),
             metrics: Mutex::default(),
-            compiling: CompileJobs::default(),
+            compiling: Mutex::default(),
         }
     }
 
-    /// Compiles a file, unless its version is quarantined.
-    pub(super) fn compile(
-        &self,
-        plan: &Plan,
-        file: &SourceFile,
-        given: &OperatorSettings,
-    ) -> Result<Script, Vec<Diagnostic>> {
-        Diagnostic::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
-        Script::compile(file, &self.settings_of(plan, file, given))
-    }
-
-    /// Compiles a file found by a scan. Returns `None` if it takes long; a later scan gets the script.
-    pub(super) fn compile_soon(
-        &self,
-        plan: &Arc<Plan>,
-        read: &LoadedFile,
-        given: &OperatorSettings,
-    ) -> Option<CompileResult> {
-        if let Some(problem) = Diagnostic::of_quarantine(&read.file, &given.quarantined) {
-            return Some(Err(vec![problem]));
-        }
-        self.compiling.soon(read, given, plan, &self.settings_of(plan, &read.file, given))
-    }
-
-    /// Starts a scan: marks all compilations as unrequested.
-    pub(super) fn begin(&self) {
-        self.compiling.begin();
-    }
-
-    /// Ends a scan: drops the compilations that it did not request, and returns the ids of the others.
-    pub(super) fn end(&self) -> Vec<Arc<str>> {
-        self.compiling.end()
-    }
-
-    pub(super) fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &OperatorSettings) -> Settings {
-        Settings {
+    /// Prepares the compilation of a file.
+    pub(crate) fn job(&self, plan: &Arc<Plan>, read: LoadedFile, given: OperatorSettings) -> CompileJob {
+        let settings = Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
             kv: self.kv.clone(),
@@ -93,98 +72,90 @@ impl Compiler {
             tools: Some(self.asking.clone()),
             background: Some(self.after.clone()),
             lists: given.lists.clone(),
-            metrics: self.metrics.lock().entry(file.id.to_string()).or_default().clone(),
+            metrics: self.metrics.lock().entry(read.file.id.to_string()).or_default().clone(),
             breaker: plan.breaker,
             is_served: true,
-            ..plan.plugin(file.kind, &file.id).settings
-        }
-    }
-}
-
-/// The time for which a scan waits for a file to compile.
-const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_000 } else { 100 });
-
-type CompileResult = Result<Script, Vec<Diagnostic>>;
-
-/// The compilations in progress, by plugin id.
-#[derive(Default)]
-struct CompileJobs(Mutex<HashMap<Arc<str>, Job>>);
-
-struct Job {
-    read: LoadedFile,
-    given: OperatorSettings,
-    plan: Arc<Plan>,
-    result: Receiver<CompileResult>,
-    /// `true` if the last scan requested it.
-    is_wanted: bool,
-}
-
-impl CompileJobs {
-    /// Starts a scan: marks all compilations as unrequested.
-    fn begin(&self) {
-        self.0.lock().values_mut().for_each(|job| job.is_wanted = false);
-    }
-
-    /// Ends a scan: drops the compilations that it did not request, and returns the ids of the others.
-    fn end(&self) -> Vec<Arc<str>> {
-        let mut jobs = self.0.lock();
-        jobs.retain(|_, job| job.is_wanted);
-        jobs.keys().cloned().collect()
-    }
-
-    /// Compiles a file. Returns `None` if that takes long; a later scan gets the result.
-    fn soon(
-        &self,
-        read: &LoadedFile,
-        given: &OperatorSettings,
-        plan: &Arc<Plan>,
-        settings: &Settings,
-    ) -> Option<CompileResult> {
-        let id = read.file.id.clone();
-        let is_of = |job: &Job| {
-            job.read.hash == read.hash
-                && job.read.file.path == read.file.path
-                && job.read.file.kind == read.file.kind
-                && job.given == *given
-                && Arc::ptr_eq(&job.plan, plan)
+            ..plan.plugin(read.file.kind, &read.file.id).settings
         };
-        let known = self.0.lock().remove(&id).filter(is_of);
-        let (mut job, patience) = match known {
-            Some(job) => (job, Duration::ZERO),
+        CompileJob { read, given, plan: plan.clone(), settings }
+    }
+
+    /// Compiles a file found by a scan. If a snapshot is live, that happens in a thread of its own. Returns
+    /// `None` if it takes long; a later scan gets the script.
+    pub(super) fn compile_soon(&self, job: CompileJob, is_serving: bool) -> Option<CompileResult> {
+        if !is_serving {
+            return Some(job.run_strictly());
+        }
+        let id = job.read.file.id.clone();
+        let known = self.compiling.lock().remove(&id).filter(|(known, _)| known.is_same(&job));
+        let ((job, result), patience) = match known {
+            Some(known) => (known, Duration::ZERO),
             None => {
-                let (sender, result) = channel();
-                let (file, settings) = (read.file.clone(), settings.clone());
-                let compile = move || {
-                    // A scan that has found another text no longer waits for this one.
-                    let _ = sender.send(Script::compile(&file, &settings));
-                };
+                let (job, (sender, result)) = (Arc::new(job), channel());
+                let started = job.clone();
+                // A scan that has found another text no longer waits for this one.
+                let compile = move || _ = sender.send(started.run_strictly());
                 let named = std::thread::Builder::new().name("compiles".into()).stack_size(STACK);
                 if let Err(error) = named.spawn(compile) {
-                    tracing::warn!(
-                        "cannot compile {} in a separate process: {error}",
-                        read.file.path.display()
-                    );
+                    let path = job.read.file.path.display();
+                    tracing::warn!("cannot compile {path} in a separate process: {error}");
                 }
-                let job = Job {
-                    read: read.clone(),
-                    given: given.clone(),
-                    plan: plan.clone(),
-                    result,
-                    is_wanted: true,
-                };
-                (job, SOON)
+                ((job, result), SOON)
             }
         };
-        match job.result.recv_timeout(patience) {
+        match result.recv_timeout(patience) {
             Ok(compiled) => Some(compiled),
             Err(RecvTimeoutError::Timeout) => {
-                job.is_wanted = true;
-                self.0.lock().insert(id, job);
+                self.compiling.lock().insert(id, (job, result));
                 None
             }
             // The thread could not be started.
-            Err(RecvTimeoutError::Disconnected) => Some(Script::compile(&read.file, settings)),
+            Err(RecvTimeoutError::Disconnected) => Some(job.run_strictly()),
         }
+    }
+
+    /// Drops the compilations of other plugins than these: no scan needs them.
+    pub(super) fn keep_only(&self, ids: &[Arc<str>]) {
+        self.compiling.lock().retain(|id, _| ids.contains(id));
+    }
+}
+
+type StartedJob = (Arc<CompileJob>, Receiver<CompileResult>);
+
+/// A text to compile with all inputs of the compilation.
+pub struct CompileJob {
+    read: LoadedFile,
+    given: OperatorSettings,
+    plan: Arc<Plan>,
+    settings: Settings,
+}
+
+impl CompileJob {
+    /// Compiles the text, unless its version is quarantined.
+    pub(crate) fn run(&self) -> CompileResult {
+        match Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
+            Some(problem) => Err(vec![problem]),
+            None => Script::compile(&self.read.file, &self.settings),
+        }
+    }
+
+    /// Compiles the text. If the settings are strict, its warnings are errors.
+    fn run_strictly(&self) -> CompileResult {
+        let script = self.run()?;
+        let warnings = if self.plan.strict { script.findings() } else { Vec::new() };
+        match warnings.is_empty() {
+            true => Ok(script),
+            false => Err(warnings.into_iter().map(Diagnostic::error).collect()),
+        }
+    }
+
+    /// Returns `true` if another job has the same inputs.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.read.hash == other.read.hash
+            && self.read.file.path == other.read.file.path
+            && self.read.file.kind == other.read.file.kind
+            && self.given == other.given
+            && Arc::ptr_eq(&self.plan, &other.plan)
     }
 }
 

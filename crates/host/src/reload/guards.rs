@@ -75,7 +75,7 @@ impl Reload {
         let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
         let has_loaded = has_loaded(row);
         let is_quarantined =
-            self.quarantine.of_plugin(&row.id).iter().any(|version| version.hash == row.hash);
+            self.compiler.quarantine.of_plugin(&row.id).iter().any(|version| version.hash == row.hash);
         let (path, hash) = (PathBuf::from(&row.path), row.hash.clone());
         Some(Baseline { path, hash, script, has_loaded, is_quarantined })
     }

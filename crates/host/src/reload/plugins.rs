@@ -32,13 +32,13 @@ impl From<(Arc<Plugin>, Option<Change>)> for Next {
 }
 
 impl Reload {
-    /// Returns the next state of every plugin, and the changes.
+    /// Returns the next state of every plugin, the changes, and the plugins that are still being compiled.
     pub(super) fn next_plugins(
         &self,
         found: &FolderScan,
         unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
         before: &Plugins,
-    ) -> (Plugins, Vec<Change>) {
+    ) -> (Plugins, Vec<Change>, Vec<Arc<str>>) {
         // The three sequences are sorted, so sorting only merges them.
         let mut ids: Vec<&Arc<str>> =
             found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
@@ -71,6 +71,7 @@ impl Reload {
             true => parallel::each(&others, next),
             false => others.iter().map(next).collect(),
         };
+        let mut compiling = Vec::new();
         for ((id, _, known), next) in others.into_iter().zip(next) {
             match next {
                 Next::Is(plugin, change) => {
@@ -78,10 +79,13 @@ impl Reload {
                     changes.extend(change);
                 }
                 Next::Gone => changes.push(Change::Removed(id.clone())),
-                Next::Later => plugins.extend(known.map(|known| (id.clone(), known.clone()))),
+                Next::Later => {
+                    plugins.extend(known.map(|known| (id.clone(), known.clone())));
+                    compiling.push(id.clone());
+                }
             }
         }
-        (plugins.into_iter().collect(), changes)
+        (plugins.into_iter().collect(), changes, compiling)
     }
 
     /// Returns the next state of a plugin: unchanged, recompiled, or kept although its file does not load or
@@ -121,8 +125,9 @@ impl Reload {
             let same = self.switched((**before).clone());
             return self.compared(same, Some(before)).into();
         }
-        let Some(compiled) = self.compile_soon(read, &given) else { return Next::Later };
-        let next = match compiled.and_then(|script| self.without_warnings(script)) {
+        let job = self.compiler.job(&self.plan, read.clone(), given.clone());
+        let Some(compiled) = self.compiler.compile_soon(job, self.is_serving) else { return Next::Later };
+        let next = match compiled {
             Ok(script) => self.loaded(read, script, before, given, found),
             Err(problems) => {
                 let kept = self.keep(id, read.file.path.clone(), problems, before, given, found);
@@ -164,15 +169,6 @@ impl Reload {
                 }
                 None => self.live(read, script, given),
             },
-        }
-    }
-
-    /// Returns a script, or its warnings as errors if the settings are strict. Last good versions are not checked.
-    fn without_warnings(&self, script: Script) -> Result<Script, Vec<Diagnostic>> {
-        let warnings = if self.plan.strict { script.findings() } else { Vec::new() };
-        match warnings.is_empty() {
-            true => Ok(script),
-            false => Err(warnings.into_iter().map(Diagnostic::error).collect()),
         }
     }
 

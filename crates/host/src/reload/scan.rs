@@ -73,7 +73,7 @@ impl Reload {
         if std::mem::replace(&mut self.is_away, outage.is_some()) != outage.is_some() {
             self.settled = None;
         }
-        self.touched.extend(self.quarantine.refresh());
+        self.touched.extend(self.compiler.quarantine.refresh());
         let empty = BTreeMap::new();
         let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
         let generation = current.map_or(0, |current| current.generation);
@@ -107,9 +107,8 @@ impl Reload {
                 || self.stored.last_good.get(id).is_some_and(|version| !version.source.is_empty())
         };
         let unreadable = guards::unreadable(&found, is_known, |path| self.beginning(path));
-        self.compiler.begin();
-        let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
-        let compiling = self.compiler.end();
+        let (mut plugins, mut changes, compiling) = aside(|| self.next_plugins(&found, &unreadable, before));
+        self.compiler.keep_only(&compiling);
         if self.undo.is_some() {
             if !compiling.is_empty() {
                 // Scripts of the store go live together.
@@ -156,7 +155,7 @@ impl Reload {
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
             let tools = catalog.tools.into_iter().map(|tool| {
-                let metrics = self.uses.of(tool.name());
+                let metrics = self.compiler.uses.of(tool.name());
                 tool.counting(metrics)
             });
             let tools = tools.collect();

@@ -1,6 +1,6 @@
 //! The state of the writer between two scans, and its results for a single plugin.
 
-use super::compiler::Compiler;
+use super::compiler::{CompileResult, Compiler};
 use super::last_good::restored;
 use super::rows::StoreRows;
 use super::scripts::RefusedGeneration;
@@ -14,14 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_config::Grants;
-use valvehouse_core::metrics::Tools;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantine;
-use valvehouse_script::{
-    Diagnostic, FolderScan, Kind, Lists, LoadedFile, Loader, ScheduledCall, Script, Settings, SourceFile,
-};
+use valvehouse_script::{Diagnostic, FolderScan, Kind, Lists, LoadedFile, Loader, ScheduledCall, SourceFile};
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError, VectorIndex};
 
 /// The state of the writer between two scans.
@@ -29,7 +25,7 @@ pub(crate) struct Reload {
     pub(crate) plan: Arc<Plan>,
     pub(super) loader: Loader,
     pub(crate) store: Arc<Store>,
-    pub(super) compiler: Compiler,
+    pub(crate) compiler: Compiler,
     pub(super) stored: StoreRows,
     /// Plugins whose stored rows changed since the last snapshot.
     pub(super) touched: HashSet<String>,
@@ -37,8 +33,6 @@ pub(crate) struct Reload {
     pub(super) settled: Option<PriorLook>,
     /// The grants of the native tools at the last scan, in their order.
     pub(super) native_grants: Vec<Grants>,
-    /// The costs of calls by tool name.
-    pub(super) uses: Tools,
     /// The set-aside values of removed plugins.
     pub(super) aside: Vec<Aside>,
     /// New files under the ids of removed plugins whose values are not set aside yet.
@@ -60,8 +54,6 @@ pub(crate) struct Reload {
     pub(super) waiting: Option<Instant>,
     /// The start of the last complete scan, in milliseconds since 1970.
     pub(super) looked_at: i64,
-    /// The quarantined versions, which ended the process before.
-    pub(super) quarantine: Quarantine,
     /// The lists that functions of plugins returned last.
     pub(super) lists: HashMap<String, Lists>,
     /// The functions whose last call failed, with the reason.
@@ -87,15 +79,14 @@ impl Reload {
             store.last_good().await?.into_iter().map(|version| (version.id.clone(), version)).collect();
         let (last_good, restored) = restored(last_good, store.doubted_guards().await?, &plan);
         Ok(Self {
-            quarantine: Quarantine::of(&plan.project).and(&plan.quarantined),
+            compiler: Compiler::new(kv, &store, &plan),
             plan,
             loader: Loader::default(),
-            compiler: Compiler::new(kv, &store),
+
             store,
             touched: HashSet::new(),
             settled: None,
             native_grants: Vec::new(),
-            uses: Tools::default(),
             is_serving: false,
             knows_nothing: last_good.is_empty(),
             stored: StoreRows { last_good, restored, ..StoreRows::default() },
@@ -147,7 +138,7 @@ impl Reload {
             valves: plans.map(|plan| plan.configured),
             breaker: self.plan.breaker,
         };
-        let quarantined = self.quarantine.of_plugin(id);
+        let quarantined = self.compiler.quarantine.of_plugin(id);
         let lists = self.lists.get(id).map_or_else(Lists::default, Clone::clone);
         OperatorSettings { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
     }
@@ -215,29 +206,9 @@ impl Reload {
         self.compiler.after.clone()
     }
 
-    /// Returns the current settings for compiling a file.
-    pub(crate) fn settings_of(&self, file: &SourceFile, given: &OperatorSettings) -> Settings {
-        self.compiler.settings_of(&self.plan, file, given)
-    }
-
-    pub(crate) fn compile(
-        &self,
-        file: &SourceFile,
-        given: &OperatorSettings,
-    ) -> Result<Script, Vec<Diagnostic>> {
-        self.compiler.compile(&self.plan, file, given)
-    }
-
-    /// Compiles a file found by a scan. Returns `None` if it takes long; a later scan gets the script.
-    pub(super) fn compile_soon(
-        &self,
-        read: &LoadedFile,
-        given: &OperatorSettings,
-    ) -> Option<Result<Script, Vec<Diagnostic>>> {
-        // Nothing is live yet, so there is nothing to delay.
-        if !self.is_serving {
-            return Some(self.compile(&read.file, given));
-        }
-        self.compiler.compile_soon(&self.plan, read, given)
+    /// Compiles a file with these settings.
+    pub(crate) fn compile(&self, file: &SourceFile, given: &OperatorSettings) -> CompileResult {
+        let read = LoadedFile { file: file.clone(), hash: "".into() };
+        self.compiler.job(&self.plan, read, given.clone()).run()
     }
 }
