@@ -86,8 +86,8 @@ impl Host {
         writer.record_lost(&snapshot).await;
         let id = format!("{}-{}", host_name(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
-        let (asking, after, vectors) = (writer.asking(), writer.after(), writer.vectors());
-        let secrets = writer.secrets();
+        let (asking, after) = (writer.compiler.asking.clone(), writer.compiler.after.clone());
+        let (vectors, secrets) = (writer.compiler.vectors.clone(), writer.compiler.secrets.clone());
         let refused = parking_lot::Mutex::new(writer.refused.clone());
         let host = Self {
             id,
@@ -122,7 +122,7 @@ impl Host {
     /// Returns an error if the store cannot be read.
     pub async fn peek(plan: Plan, store: Arc<Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
-        reader.only_looks = true;
+        reader.removed.only_looks = true;
         let first = reader.look(None).await;
         Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
     }
@@ -310,9 +310,9 @@ impl Host {
     async fn look_once(&self) -> (Option<Duration>, Vec<Arc<str>>) {
         let mut writer = self.writer.lock().await;
         let current = self.snapshot();
-        let was_away = writer.is_away;
+        let was_away = writer.last.is_away;
         let outcome = writer.look(Some(&current)).await;
-        let is_back = was_away && !writer.is_away;
+        let is_back = was_away && !writer.last.is_away;
         if let Some(snapshot) = outcome.snapshot {
             let snapshot = Arc::new(snapshot);
             self.current.store(snapshot.clone());

@@ -12,6 +12,7 @@ mod parallel;
 mod plugins;
 mod record;
 mod rows;
+mod scheduled;
 pub(crate) mod scripts;
 pub(crate) mod state;
 mod store;

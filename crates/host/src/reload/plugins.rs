@@ -45,14 +45,14 @@ impl Reload {
         ids.sort();
         ids.dedup();
         let obeys_the_plan =
-            self.settled.as_ref().is_some_and(|settled| Arc::ptr_eq(&settled.plan, &self.plan));
+            self.last.settled.as_ref().is_some_and(|settled| Arc::ptr_eq(&settled.plan, &self.plan));
         let (mut plugins, mut changes, mut others) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
         for id in ids {
             let read = found.files.get(id);
             let known = before.get(id);
             let is_as_it_was = match (read, known) {
                 (Some(read), Some(known)) => {
-                    obeys_the_plan && !self.touched.contains(&**id) && known.is_of(read)
+                    obeys_the_plan && !self.last.touched.contains(&**id) && known.is_of(read)
                 }
                 // The folder could not be listed: the plugin stays unchanged.
                 (None, Some(known)) => !unreadable.contains_key(id) && found.leaves_open(&known.path),

@@ -34,20 +34,20 @@ impl Reload {
 
     /// Records the state of these plugins, and of those that could not be recorded before.
     async fn record(&mut self, snapshot: &Snapshot, mut ids: BTreeSet<Arc<str>>) {
-        ids.append(&mut self.unwritten);
+        ids.append(&mut self.unrecorded.histories);
         if ids.is_empty() {
             return;
         }
         let seen: Vec<SeenFile> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
         match self.store.record(&seen).await {
-            Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
+            Ok(late) => self.unrecorded.histories = late.into_iter().map(Arc::from).collect(),
             Err(error) => tracing::warn!("cannot write the histories of plugins: {error}"),
         }
     }
 
     /// Returns `true` if records are still to be written; the next scan writes them.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.unwritten.is_empty()
+        !self.unrecorded.histories.is_empty()
     }
 
     /// Records everything that may be missing in the store after an outage.
@@ -71,7 +71,7 @@ impl Reload {
             {
                 let known =
                     self.stored.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
-                if !known || self.unsaved.contains(&**id) {
+                if !known || self.unrecorded.versions.contains(&**id) {
                     good.push(LastGood {
                         id: id.to_string(),
                         path: plugin.path.display().to_string(),
@@ -91,10 +91,10 @@ impl Reload {
         self.save_configured(snapshot).await;
         if !good.is_empty() {
             match self.store.save_last_good(&good).await {
-                Ok(()) => good.iter().for_each(|version| _ = self.unsaved.remove(&version.id)),
+                Ok(()) => good.iter().for_each(|version| _ = self.unrecorded.versions.remove(&version.id)),
                 Err(error) => {
                     tracing::warn!("cannot store last good versions, which a restart would lose: {error}");
-                    self.unsaved.extend(good.iter().map(|version| version.id.clone()));
+                    self.unrecorded.versions.extend(good.iter().map(|version| version.id.clone()));
                 }
             }
             for version in good.iter().filter(|version| version.security) {

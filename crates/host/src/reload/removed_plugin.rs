@@ -98,7 +98,7 @@ impl Reload {
                 plugin.state != State::Missing || !self.stored.is_confirmed(id, &GuardChange::Gone)
             });
             let has_loaded = self.stored.last_good.contains_key(id) && !self.stored.restored.contains(id);
-            !is_known && !has_loaded && !self.strangers.contains(id)
+            !is_known && !has_loaded && !self.removed.strangers.contains(id)
         };
         let new: Vec<Arc<LoadedFile>> =
             found.files.iter().filter(|(id, _)| is_new(id)).map(|(_, read)| read.clone()).collect();
@@ -110,9 +110,9 @@ impl Reload {
         let mut is_changed = false;
         for read in new.iter().filter(|read| known.contains(&*read.file.id)) {
             let id = &*read.file.id;
-            match owner(&self.store, &self.aside, id, &read.file.text).await? {
+            match owner(&self.store, &self.removed.aside, id, &read.file.text).await? {
                 Owner::Same => {}
-                _ if self.only_looks => _ = self.strangers.insert(id.into()),
+                _ if self.removed.only_looks => _ = self.removed.strangers.insert(id.into()),
                 Owner::Removed(number) => {
                     self.put_aside(id, number).await?;
                     is_changed = true;
@@ -133,19 +133,19 @@ impl Reload {
     /// Returns the number that distinguishes successive plugins with an id: the number under which the data
     /// of the last removed one was set aside, or 0.
     pub(super) fn incarnation(&self, id: &str) -> u64 {
-        self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or(0)
+        self.removed.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or(0)
     }
 
     async fn put_aside(&mut self, id: &str, number: u64) -> Result<(), StoreError> {
         // The new plugin reads no stored data until this is done.
-        self.strangers.insert(id.into());
+        self.removed.strangers.insert(id.into());
         self.compiler.kv.move_all(id, &Aside::key(id, number));
         self.compiler.kv.flush_all().await?;
         self.store.put_aside(id, number).await?;
-        self.aside.push(Aside { plugin: id.into(), number, fate: Fate::Aside, has_rows: true });
+        self.removed.aside.push(Aside { plugin: id.into(), number, fate: Fate::Aside, has_rows: true });
         tracing::warn!(plugin = id, "another plugin was removed under this id: its stored data is set aside");
-        self.strangers.remove(id);
-        self.touched.insert(id.into());
+        self.removed.strangers.remove(id);
+        self.last.touched.insert(id.into());
         Ok(())
     }
 
@@ -154,8 +154,11 @@ impl Reload {
     pub(super) fn follow_aside(&mut self, now: Vec<Aside>) {
         let is_first = self.stored.generation.is_none();
         for one in now.iter().filter(|_| !is_first) {
-            let then =
-                self.aside.iter().find(|then| (&then.plugin, then.number) == (&one.plugin, one.number));
+            let then = self
+                .removed
+                .aside
+                .iter()
+                .find(|then| (&then.plugin, then.number) == (&one.plugin, one.number));
             if then == Some(one) {
                 continue;
             }
@@ -166,17 +169,17 @@ impl Reload {
                 (_, Fate::Dropped) => self.compiler.kv.clear(&key),
                 _ => {}
             }
-            self.strangers.remove(id);
-            self.touched.insert(id.clone());
+            self.removed.strangers.remove(id);
+            self.last.touched.insert(id.clone());
         }
-        self.aside = now;
+        self.removed.aside = now;
     }
 
     /// Returns the diagnostics of plugins under the ids of removed ones.
     pub(super) fn problems_of_aside(&self, plugins: &Plugins) -> Vec<Diagnostic> {
         let waits = |id: &str| {
             let is_its = |one: &Aside| one.plugin == id && one.fate == Fate::Aside && one.has_rows;
-            self.strangers.contains(id) || self.aside.iter().any(is_its)
+            self.removed.strangers.contains(id) || self.removed.aside.iter().any(is_its)
         };
         plugins
             .values()

@@ -70,10 +70,10 @@ impl Reload {
             tracing::warn!("cannot read the store, continuing with its last known state: {error}");
         }
         let outage = self.store.outage();
-        if std::mem::replace(&mut self.is_away, outage.is_some()) != outage.is_some() {
-            self.settled = None;
+        if std::mem::replace(&mut self.last.is_away, outage.is_some()) != outage.is_some() {
+            self.last.settled = None;
         }
-        self.touched.extend(self.compiler.quarantine.refresh());
+        self.last.touched.extend(self.compiler.quarantine.refresh());
         let empty = BTreeMap::new();
         let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
         let generation = current.map_or(0, |current| current.generation);
@@ -135,11 +135,11 @@ impl Reload {
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let aside = self.problems_of_aside(&plugins);
-        self.forget_lists(&plugins);
+        self.scheduled.forget_removed(&plugins);
         if compiling.is_empty() {
             self.report_part(&found, &plugins);
         }
-        let failing = self.problems_of_schedule(&plugins);
+        let failing = self.scheduled.problems(&plugins);
         let others = catalog.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
         let polled = self.problem_of_polling();
@@ -163,9 +163,9 @@ impl Reload {
                 .offering(catalog.offered)
         });
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
-        self.touched.clear();
+        self.last.touched.clear();
         self.knows_nothing = false;
-        self.settled = (!is_missed && compiling.is_empty())
+        self.last.settled = (!is_missed && compiling.is_empty())
             .then(|| PriorLook { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
@@ -182,7 +182,7 @@ impl Reload {
             let mut both = settled.found.iter().zip(folders);
             Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
         };
-        self.touched.is_empty() && self.settled.as_ref().is_some_and(is_same)
+        self.last.touched.is_empty() && self.last.settled.as_ref().is_some_and(is_same)
     }
 
     /// Returns the diagnostic for a store that cannot notify its hosts of changes.
@@ -198,8 +198,8 @@ impl Reload {
     /// Returns the native tools whose grants changed; they have no files that could change.
     fn newly_granted(&mut self) -> Vec<Change> {
         let now: Vec<Grants> = builtin::GUARDED.iter().map(|(id, _)| self.grants(id)).collect();
-        let before = std::mem::replace(&mut self.native_grants, now);
-        let both = builtin::GUARDED.iter().zip(&self.native_grants).zip(before);
+        let before = std::mem::replace(&mut self.last.native_grants, now);
+        let both = builtin::GUARDED.iter().zip(&self.last.native_grants).zip(before);
         let changed = both.filter(|((_, now), before)| *now != before);
         changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
     }
@@ -256,14 +256,14 @@ impl Reload {
             if known || found.leaves_open(&plugin.path) || plugin.state == State::Missing {
                 continue;
             }
-            if !self.vanished.contains(id) {
+            if !self.last.missed.contains(id) {
                 gone.insert(id.clone());
                 plugins.insert(id.clone(), plugin.clone());
                 changes.retain(|change| change.id() != Some(&**id));
             }
         }
-        self.vanished = gone;
-        !self.vanished.is_empty()
+        self.last.missed = gone;
+        !self.last.missed.is_empty()
     }
 
     /// Adds guards whose files were removed while no host ran.

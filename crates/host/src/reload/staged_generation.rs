@@ -93,7 +93,7 @@ impl Reload {
         let refused = RefusedGeneration { generation, why, missing_guards, in_part: false };
         tracing::error!("{}; the previous generation stays in force", refused.message());
         // The next scan reports it.
-        self.settled = None;
+        self.last.settled = None;
         self.refused = Some(refused);
     }
 
@@ -131,7 +131,7 @@ impl Reload {
         let generation = self.stored.generation.unwrap_or(0);
         let missing =
             self.stored.scripts.as_ref().map_or_else(Vec::new, |scripts| scripts.missing_guards(before));
-        self.touched.extend(undo.unlike(&self.stored));
+        self.last.touched.extend(undo.unlike(&self.stored));
         self.stored = *undo;
         self.refuse(generation, why, missing);
         true

@@ -39,7 +39,7 @@ impl Reload {
             Some(scripts) => self.try_scripts(scripts, before),
             // Either the current scripts are unchanged, or the store has none that this host could run.
             None if self.undo.is_none() && self.stored.scripts.is_some() && self.refused.is_some() => {
-                (self.refused, self.settled) = (None, None);
+                (self.refused, self.last.settled) = (None, None);
             }
             None => {}
         }
@@ -57,7 +57,7 @@ impl Reload {
         let rows = StoreRows::new(settings, self.read_grants(grants));
         let mut next = StoreRows { last_good, restored, ..rows };
         next.keep_guards_of(&self.stored);
-        self.touched.extend(next.unlike(&self.stored));
+        self.last.touched.extend(next.unlike(&self.stored));
         self.follow_aside(aside);
         next.scripts = self.stored.scripts.take();
         replace(&mut self.stored, next)
