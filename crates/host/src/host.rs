@@ -2,7 +2,8 @@
 
 use crate::background::AfterAnswers;
 use crate::plan::{MountedOffers, Plan};
-use crate::reload::scan::{NEXT_LOOK, WHILE_COMPILING};
+use crate::reload::clock::{Due, Until, Wait};
+use crate::reload::scan::Outcome;
 use crate::reload::scripts::RefusedGeneration;
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
@@ -81,8 +82,8 @@ impl Host {
         // The settings of operators are needed from the first request on, because guards may depend on them.
         writer.read_store().await?;
         let first = writer.look(None).await;
-        let snapshot = first.snapshot.unwrap_or_else(|| writer.empty());
-        writer.save(&snapshot, &first.report.changes).await;
+        let (snapshot, report) = first.next.unwrap_or_else(|| (writer.empty(), Report::default()));
+        writer.save(&snapshot, &report.changes).await;
         writer.record_lost(&snapshot).await;
         let id = format!("{}-{}", host_name(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
@@ -109,7 +110,7 @@ impl Host {
             after,
             traces: OnceLock::new(),
         };
-        host.looks.looked(Some(&first.report));
+        host.looks.looked(Some(&report));
         let host = Arc::new(host);
         let weak = Arc::downgrade(&host);
         asking.at(move || Some(weak.upgrade()?.snapshot()));
@@ -124,7 +125,7 @@ impl Host {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
         reader.removed.only_looks = true;
         let first = reader.look(None).await;
-        Ok(first.snapshot.unwrap_or_else(|| reader.empty()))
+        Ok(first.next.map_or_else(|| reader.empty(), |(snapshot, _)| snapshot))
     }
 
     /// Returns the current snapshot; a turn uses one snapshot until its end.
@@ -277,70 +278,55 @@ impl Host {
     /// Scans folders and store now. Concurrent calls wait for each other. A file that takes long to compile
     /// goes live by a later scan.
     pub async fn reload(&self) -> Arc<Snapshot> {
-        self.settle(None).await;
+        self.settle(Until::Quick).await;
         self.snapshot()
     }
 
     /// Like [`Host::reload`], but waits until the file of one plugin is compiled, however long that takes.
     pub async fn reload_with(&self, id: &str) -> Arc<Snapshot> {
-        self.settle(Some(id)).await;
+        self.settle(Until::Compiled(id)).await;
         self.snapshot()
     }
 
-    /// Scans until only slow compilations are pending. Returns `true` if there are any, unless they belong to
-    /// the given plugin, which is awaited.
-    async fn settle(&self, id: Option<&str>) -> bool {
-        loop {
-            let (again, compiling) = self.look().await;
-            let is_awaited = id.is_some_and(|id| compiling.iter().any(|compiling| **compiling == *id));
-            match again.or(is_awaited.then_some(WHILE_COMPILING)) {
-                Some(again) => tokio::time::sleep(again).await,
-                None => return !compiling.is_empty(),
-            }
-        }
-    }
-
-    /// Scans once. Returns the delay until the next scan if one should follow soon, and the plugins that are
-    /// still being compiled.
+    /// Scans until the goal is reached.
     // Boxed, so that the future is compiled once here and not in each dependent package.
-    fn look(&self) -> BoxFuture<'_, (Option<Duration>, Vec<Arc<str>>)> {
-        Box::pin(self.look_once())
+    fn settle<'a>(&'a self, until: Until<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            while let Some(delay) = self.look().await.after(&until) {
+                tokio::time::sleep(delay).await;
+            }
+        })
     }
 
-    async fn look_once(&self) -> (Option<Duration>, Vec<Arc<str>>) {
+    /// Scans once. Returns the time of the next scan.
+    async fn look(&self) -> Due {
         let mut writer = self.writer.lock().await;
         let current = self.snapshot();
-        let was_away = writer.last.is_away;
-        let outcome = writer.look(Some(&current)).await;
-        let is_back = was_away && !writer.last.is_away;
-        if let Some(snapshot) = outcome.snapshot {
-            let snapshot = Arc::new(snapshot);
-            self.current.store(snapshot.clone());
-            let report = Arc::new(outcome.report);
-            self.looks.looked(Some(&report));
-            // The report may have no receivers.
-            let _ = self.reports.send(report.clone());
-            // The snapshot goes live before it is recorded, because writing takes time.
-            match is_back {
-                true => writer.save_all(&snapshot, &report.changes).await,
-                false => writer.save(&snapshot, &report.changes).await,
+        let Outcome { next, stored_generation, mut due } = writer.look(Some(&current)).await;
+        // A snapshot goes live before it is recorded, because writing takes time.
+        match next {
+            Some((snapshot, report)) => {
+                let (snapshot, report) = (Arc::new(snapshot), Arc::new(report));
+                self.current.store(snapshot.clone());
+                self.looks.looked(Some(&report));
+                // The report may have no receivers.
+                let _ = self.reports.send(report.clone());
+                writer.save(&snapshot, &report.changes).await;
             }
-        } else {
-            self.looks.looked(None);
-            // Records the state that could not be written during the outage.
-            match is_back {
-                true => writer.save_all(&current, &[]).await,
-                false => writer.save(&current, &[]).await,
+            None => {
+                self.looks.looked(None);
+                writer.save(&current, &[]).await;
             }
         }
         self.refused.lock().clone_from(&writer.refused);
-        if let Some(applied) = outcome.stored_generation {
+        if let Some(applied) = stored_generation {
             if self.applied.swap(applied, Relaxed) != applied {
                 self.applied_at.store(now(), Relaxed);
             }
             self.announce().await;
         }
-        (outcome.again.or(writer.is_behind().then_some(NEXT_LOOK)), outcome.compiling)
+        due.wait = due.wait.or(writer.is_behind().then_some(Wait::Recording));
+        due
     }
 
     /// Follows folders and store until the future is dropped.
@@ -373,9 +359,7 @@ impl Host {
         let mut watch = Watch::new(self.snapshot().plan().watched());
         loop {
             watch.tick().await;
-            while self.settle(None).await {
-                tokio::time::sleep(WHILE_COMPILING).await;
-            }
+            self.settle(Until::Complete).await;
         }
     }
 

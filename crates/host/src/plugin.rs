@@ -122,6 +122,29 @@ pub(crate) struct ScriptSettings {
 }
 
 impl Plugin {
+    /// Returns a plugin without a script.
+    pub(crate) fn new(id: Arc<str>, kind: Kind, path: PathBuf, given: OperatorSettings) -> Self {
+        Self {
+            id,
+            kind,
+            path,
+            script: None,
+            state: State::Missing,
+            hash: "".into(),
+            pending: None,
+            security: false,
+            global: false,
+            held_for: Arc::default(),
+            was_configured: false,
+            enabled: true,
+            incarnation: 0,
+            users: Arc::default(),
+            given,
+            acts: LazyValue::default(),
+            brings: LazyValue::default(),
+        }
+    }
+
     /// Returns `true` if the plugin is up to date with its file.
     pub(crate) fn is_of(&self, read: &LoadedFile) -> bool {
         self.hash == read.hash && self.path == read.file.path && self.state != State::Missing

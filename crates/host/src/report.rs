@@ -8,7 +8,7 @@ use valvehouse_core::metrics::{Histogram, HistogramSnapshot};
 use valvehouse_script::Diagnostic;
 
 /// The report of a generation.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The generation.
     pub generation: u64,

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// The time after an event in which further events are awaited: saving in an editor causes several.
-const QUIET: Duration = super::loader::REST;
+const QUIET: Duration = Duration::from_millis(25);
 /// The maximum delay of a tick if events continue.
 const AT_MOST: Duration = Duration::from_millis(100);
 /// The maximum delay of a tick if a file is still open for writing.

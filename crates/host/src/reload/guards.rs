@@ -11,29 +11,42 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::hex;
 use valvehouse_script::{
-    Code, Diagnostic, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Script, Severity, SourceFile,
-    claims_of, is_id,
+    Code, Diagnostic, ENDPOINTS, FolderScan, Kind, LoadedFile, Script, Severity, claims_of, is_id,
 };
 use valvehouse_store::{GuardChange, LastGood};
 
-/// The time without writes after which a change of a guard's file is applied.
-const REST: Duration = Duration::from_millis(120);
-/// The time after which the file of a guard is read although it is still being written.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-
 /// The version of a guard that changes are measured against.
-pub(super) struct Baseline {
-    pub(super) path: PathBuf,
-    hash: String,
-    /// `None` if it has never loaded, or no longer loads.
-    script: Option<Arc<Script>>,
-    has_loaded: bool,
-    /// `true` if it is quarantined because it ended the process; a different text releases it.
-    is_quarantined: bool,
+enum Baseline<'a> {
+    /// The last good version in the store.
+    Stored(&'a LastGood),
+    /// The running version, if none is stored.
+    Running(&'a Plugin),
+}
+
+impl Baseline<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Stored(row) => Path::new(&row.path),
+            Self::Running(plugin) => &plugin.path,
+        }
+    }
+
+    fn hash(&self) -> &str {
+        match self {
+            Self::Stored(row) => &row.hash,
+            Self::Running(plugin) => &plugin.hash,
+        }
+    }
+
+    fn has_loaded(&self) -> bool {
+        match self {
+            Self::Stored(row) => has_loaded(row),
+            Self::Running(_) => true,
+        }
+    }
 }
 
 /// A change of a guard that an operator has to confirm.
@@ -45,8 +58,8 @@ pub(super) struct WeakenedGuard {
 
 /// The origin of a change.
 pub(super) enum Cause {
-    /// The file changed; the last good version keeps running.
-    File,
+    /// The file changed; the last good version, which was in this file, keeps running.
+    File(PathBuf),
     /// The settings changed; they do not apply to the guard yet.
     Settings,
 }
@@ -54,114 +67,125 @@ pub(super) enum Cause {
 impl Reload {
     /// Returns the version that changes of a guard are compared with; `None` if the id does not belong to a
     /// guard.
-    pub(super) fn baseline(&self, id: &str, before: Option<&Arc<Plugin>>) -> Option<Baseline> {
-        let before = before.filter(|plugin| plugin.security && plugin.script.is_some());
-        let Some(row) = self.stored.last_good.get(id) else {
-            let plugin = before?;
-            let (path, hash) = (plugin.path.clone(), plugin.hash.to_string());
-            return Some(Baseline {
-                path,
-                hash,
-                script: plugin.script.clone(),
-                has_loaded: true,
-                is_quarantined: false,
-            });
-        };
-        if !is_guards(row) {
-            return None;
-        }
-        let runs = before.and_then(|plugin| plugin.script.clone());
-        let runs = runs.filter(|script| *script.file.text == row.source && script.manifest.security);
-        let script = runs.or_else(|| self.stored_version(row).map(Arc::new));
-        let has_loaded = has_loaded(row);
-        let is_quarantined =
-            self.compiler.quarantine.of_plugin(&row.id).iter().any(|version| version.hash == row.hash);
-        let (path, hash) = (PathBuf::from(&row.path), row.hash.clone());
-        Some(Baseline { path, hash, script, has_loaded, is_quarantined })
-    }
-
-    /// Returns `true` if an id belongs to a guard, without compiling the stored version.
-    pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
+    fn baseline<'a>(&'a self, id: &str, before: Option<&'a Arc<Plugin>>) -> Option<Baseline<'a>> {
         match self.stored.last_good.get(id) {
-            Some(row) => is_guards(row),
-            None => before.is_some_and(|plugin| plugin.security && plugin.script.is_some()),
+            Some(row) => is_guards(row).then_some(Baseline::Stored(row)),
+            None => {
+                let running = before.filter(|plugin| plugin.security && plugin.script.is_some())?;
+                Some(Baseline::Running(running))
+            }
         }
     }
 
-    fn stored_version(&self, row: &LastGood) -> Option<Script> {
-        if !has_loaded(row) {
-            return None;
+    /// Returns `true` if an id belongs to a guard.
+    pub(super) fn is_guard(&self, id: &str, before: Option<&Arc<Plugin>>) -> bool {
+        self.baseline(id, before).is_some()
+    }
+
+    /// Returns the script of a baseline; `None` if it has never loaded, or no longer loads.
+    fn script_of(&self, baseline: &Baseline<'_>, before: Option<&Arc<Plugin>>) -> Option<Arc<Script>> {
+        let runs = before.filter(|plugin| plugin.security).and_then(|plugin| plugin.script.clone());
+        match baseline {
+            Baseline::Running(plugin) => plugin.script.clone(),
+            Baseline::Stored(row) => runs
+                .filter(|script| *script.file.text == row.source && script.manifest.security)
+                .or_else(|| {
+                    let path = Path::new(&row.path);
+                    self.stored_version(row, Kind::Filter, path, &self.given(&row.id))
+                }),
         }
-        let imports = Imports::from_json(&row.imports, self.plan.folder(Kind::Filter));
-        let file = SourceFile::new(Kind::Filter, row.id.as_str(), &row.path, row.source.as_str());
-        self.compile(&file.importing(imports), &self.given(&row.id)).ok()
     }
 
     /// Returns the change by which a file or the settings would weaken the guard with this id; `None` if the
     /// change is harmless or confirmed.
     pub(super) fn weakened(
         &self,
-        id: &str,
         read: &LoadedFile,
         script: &Script,
         before: Option<&Arc<Plugin>>,
         found: &FolderScan,
     ) -> Option<WeakenedGuard> {
+        let id = &*read.file.id;
         let baseline = self.baseline(id, before)?;
-        let path = &read.file.path;
-        if *read.hash != *baseline.hash {
-            let mut lost = match &baseline.script {
-                Some(old) => losses(old, script),
-                None if script.manifest.security && (!baseline.has_loaded || baseline.is_quarantined) => {
-                    Vec::new()
-                }
-                None if script.manifest.security => {
-                    vec!["everything its last good version does: that version no longer loads".to_owned()]
-                }
-                None => vec!["`security: true`".to_owned()],
-            };
-            let is_shadowed = found.shadowed.iter().any(|other| other.file.path == baseline.path);
-            let is_unread =
-                found.problems.iter().any(|problem| problem.path == baseline.path && is_unreadable(problem));
-            if *path != baseline.path && (is_shadowed || is_unread) {
-                lost.push(format!("its place: {} has the same id", path.display()));
+        let is_changed = *read.hash != *baseline.hash();
+        // An unchanged file loads, and so does the equal last good version.
+        let old = if is_changed { self.script_of(&baseline, before) } else { None };
+        let lost = match is_changed {
+            true => self.lost_by_file(&baseline, old.as_deref(), read, script, found),
+            false => Vec::new(),
+        };
+        let by_file = change(&read.hash, &lost);
+        let (what, pending, by) = match lost.is_empty() || self.stored.is_confirmed(id, &by_file) {
+            false => (format!("lose {}", lost.join(", ")), by_file, Cause::File(baseline.path().to_owned())),
+            true => {
+                let (what, pending) = self.lost_by_settings(id, script)?;
+                (what, pending, Cause::Settings)
             }
-            let pending = change(&read.hash, &lost);
-            if !lost.is_empty() && !self.stored.is_confirmed(id, &pending) {
-                let what = format!("the guard `{id}` would lose {}", lost.join(", "));
-                return Some(WeakenedGuard {
-                    problem: waiting(id, path, &what, &baseline),
-                    pending,
-                    by: Cause::File,
-                });
-            }
+        };
+        let meanwhile = match old.is_some() || !is_changed && baseline.has_loaded() {
+            true => "its last good version keeps running",
+            false => "requests are refused",
+        };
+        let what = format!("the guard `{id}` would {what}; {meanwhile} until the change is confirmed");
+        let help = format!("undo the change, or if it is intended, run: valvehouse confirm {id}");
+        let problem = Diagnostic::new(Code::GuardWeakened, id, &read.file.path, what).help(help);
+        Some(WeakenedGuard { problem, pending, by })
+    }
+
+    /// Describes the losses if a changed file replaced the version of a guard, one phrase per loss.
+    fn lost_by_file(
+        &self,
+        baseline: &Baseline<'_>,
+        old: Option<&Script>,
+        read: &LoadedFile,
+        script: &Script,
+        found: &FolderScan,
+    ) -> Vec<String> {
+        let is_quarantined = || {
+            let versions = self.compiler.quarantine.of_plugin(&read.file.id);
+            versions.iter().any(|version| version.hash == baseline.hash())
+        };
+        let mut lost = match old {
+            Some(old) => losses(old, script),
+            None if !script.manifest.security => vec!["`security: true`".to_owned()],
+            // A different text releases a quarantined version.
+            None if !baseline.has_loaded() || is_quarantined() => Vec::new(),
+            None => vec!["everything its last good version does: that version no longer loads".to_owned()],
+        };
+        let (path, before) = (&*read.file.path, baseline.path());
+        let is_shadowed = found.shadowed.iter().any(|other| other.file.path == before);
+        let is_unread = found.problems.iter().any(|problem| problem.path == before && is_unreadable(problem));
+        if path != before && (is_shadowed || is_unread) {
+            lost.push(format!("its place: {} has the same id", path.display()));
         }
+        lost
+    }
+
+    /// Returns the change by which the settings would weaken a guard, as a clause and as its confirmation.
+    fn lost_by_settings(&self, id: &str, script: &Script) -> Option<(String, GuardChange)> {
         if self.is_held_on(id) {
             let by = match self.stored.switches.get(id).and_then(|switch| switch.enabled) {
                 Some(_) => "a switch in the store that no operator has set".to_owned(),
                 None => format!("`[filters.{id}] enabled = false`"),
             };
-            let what = format!("the guard `{id}` would be switched off by {by}");
-            let problem = waiting(id, path, &what, &baseline);
-            return Some(WeakenedGuard { problem, pending: GuardChange::Off, by: Cause::Settings });
+            return Some((format!("be switched off by {by}"), GuardChange::Off));
         }
         if self.is_held_wide(id) && script.manifest.global {
-            let what = format!(
-                "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has set"
-            );
-            let problem = waiting(id, path, &what, &baseline);
-            return Some(WeakenedGuard { problem, pending: GuardChange::Narrow, by: Cause::Settings });
+            let what =
+                "lose the models that do not list it, by a switch in the store that no operator has set";
+            return Some((what.to_owned(), GuardChange::Narrow));
         }
         let lost = self.models_lost_by(id);
         (!lost.is_empty() && !script.manifest.global).then(|| {
             let models: Vec<String> = lost.iter().map(|model| format!("`{model}`")).collect();
-            let what = format!(
-                "the guard `{id}` would lose models that no longer list it or are gone: {}",
-                models.join(", ")
-            );
-            let problem = waiting(id, path, &what, &baseline);
-            WeakenedGuard { problem, pending: unlisted(&lost), by: Cause::Settings }
+            let what = format!("lose models that no longer list it or are gone: {}", models.join(", "));
+            (what, unlisted(&lost))
         })
+    }
+
+    /// Returns `true` if the settings of a guard wait for a confirmation.
+    pub(super) fn is_held(&self, id: &str) -> bool {
+        self.is_held_on(id) || self.is_held_wide(id) || !self.models_lost_by(id).is_empty()
     }
 
     /// Returns the models that stopped listing a guard without a confirmation.
@@ -204,38 +228,11 @@ impl Reload {
         let Some(row) = self.stored.last_good.get(id) else { return false };
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
-
-    /// Returns `true` if the file of a present guard has changed and the latest write is more recent than [`REST`]:
-    /// the save may be incomplete.
-    pub(super) fn is_guard_being_saved(&self, found: &FolderScan, before: &Plugins) -> bool {
-        let age = found.latest.and_then(|latest| latest.elapsed().ok());
-        let is_other = |(id, plugin): (&Arc<str>, &Arc<Plugin>)| {
-            plugin.security
-                && plugin.state != State::Missing
-                && found.files.get(id).is_some_and(|read| !plugin.is_of(read))
-        };
-        age.is_some_and(|age| age < REST) && before.iter().any(is_other)
-    }
 }
 
 /// Returns the confirmation that these models may stop listing a guard.
 pub(super) fn unlisted(models: &[String]) -> GuardChange {
     change("unlisted", models)
-}
-
-/// Returns the diagnostic of a pending change, with the command that confirms it.
-fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Diagnostic {
-    let meanwhile = match &baseline.script {
-        Some(_) => "its last good version keeps running",
-        None => "requests are refused",
-    };
-    Diagnostic::new(
-        Code::GuardWeakened,
-        id,
-        path,
-        format!("{what}; {meanwhile} until the change is confirmed"),
-    )
-    .help(format!("undo the change, or if it is intended, run: valvehouse confirm {id}"))
 }
 
 /// Describes the losses if `next` replaces `before` as the version of a guard, one phrase per loss.
@@ -280,6 +277,27 @@ fn change(hash: &str, lost: &[String]) -> GuardChange {
 }
 
 impl Reload {
+    /// Returns the problems of unreadable files, by id. Files whose name is not a valid id are included if they
+    /// declare themselves guards.
+    pub(super) fn unreadable<'a>(
+        &self,
+        found: &'a FolderScan,
+        before: &Plugins,
+    ) -> BTreeMap<Arc<str>, &'a Diagnostic> {
+        let is_known = |id: &str| {
+            let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
+            let version = self.stored.last_good.get(id);
+            before.get(id).is_some_and(runs) || version.is_some_and(|version| !version.source.is_empty())
+        };
+        let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
+        let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
+        let all = found.problems.iter().filter(is_error).chain(dangling);
+        all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))
+            .filter(|problem| is_id(&problem.id) || claims_of(&self.beginning(&problem.path)).0)
+            .map(|problem| (problem.id.as_str().into(), problem))
+            .collect()
+    }
+
     /// Returns another file with the id of this one that declares itself a guard, whether it can be read or not:
     /// it is unknown which of the two is meant.
     pub(super) fn other_guard(&self, id: &str, path: &Path, found: &FolderScan) -> Option<PathBuf> {
@@ -300,20 +318,4 @@ impl Reload {
 /// Returns `true` if a file could not be read; a duplicate id is another problem of a file that can.
 fn is_unreadable(problem: &Diagnostic) -> bool {
     problem.severity == Severity::Error && problem.code != Code::UnclearGuard
-}
-
-/// Returns the problems of unreadable files, by id. Files whose name is not a valid id are included if they
-/// declare themselves guards.
-pub(super) fn unreadable(
-    found: &FolderScan,
-    is_known: impl Fn(&str) -> bool,
-    beginning: impl Fn(&Path) -> String,
-) -> BTreeMap<Arc<str>, &Diagnostic> {
-    let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
-    let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
-    let all = found.problems.iter().filter(is_error).chain(dangling);
-    all.filter(|problem| !problem.id.is_empty() && !found.files.contains_key(problem.id.as_str()))
-        .filter(|problem| is_id(&problem.id) || claims_of(&beginning(&problem.path)).0)
-        .map(|problem| (problem.id.as_str().into(), problem))
-        .collect()
 }

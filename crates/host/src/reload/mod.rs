@@ -4,9 +4,11 @@
 //! Nothing is removed before its replacement has loaded.
 
 pub(crate) mod removed_plugin;
+pub(crate) mod clock;
 pub(crate) mod compiler;
 mod guards;
 mod last_good;
+mod life;
 pub(crate) mod scan;
 mod parallel;
 mod plugins;

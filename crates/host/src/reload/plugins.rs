@@ -1,205 +1,154 @@
-//! The plugins of the next snapshot. Each is unchanged, recompiled, or kept although its file does not load
-//! or would weaken a guard.
+//! The plugins of the next snapshot: each moves to the state that [`Reload::next`] decides.
 
-use super::guards::{Cause, WeakenedGuard};
+use super::clock::Wait;
 use super::last_good;
+use super::life::{Life, Sight};
 use super::parallel;
 use super::state::Reload;
-use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
+use crate::plugin::{OperatorSettings, Plugin, Plugins, State};
 use crate::report::Change;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_core::valve::Layer;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, Diagnostic, FolderScan, Imports, Kind, LoadedFile, Script, SourceFile, UserValves, claims_of,
+    Code, Diagnostic, FolderScan, Imports, Kind, Script, SourceFile, UserValves, claims_of,
 };
-use valvehouse_store::GuardChange;
+use valvehouse_store::{GuardChange, LastGood};
 
-/// The outcome of a scan for one plugin.
-enum Next {
-    Is(Arc<Plugin>, Option<Change>),
-    Gone,
-    /// The file is still being compiled; the plugin stays unchanged.
-    Later,
+/// The plugins after a scan.
+#[derive(Default)]
+pub(super) struct NextPlugins {
+    pub(super) plugins: Plugins,
+    pub(super) changes: Vec<Change>,
+    /// Plugins whose files are still being compiled.
+    pub(super) compiling: Vec<Arc<str>>,
+    /// Plugins without a file.
+    pub(super) missed: BTreeSet<Arc<str>>,
+    /// `true` if a file is missing for the first time.
+    pub(super) has_vanished: bool,
 }
 
-impl From<(Arc<Plugin>, Option<Change>)> for Next {
-    fn from((plugin, change): (Arc<Plugin>, Option<Change>)) -> Self {
-        Self::Is(plugin, change)
-    }
+/// One plugin after a scan; `None` if it is gone or was never there.
+struct NextPlugin {
+    plugin: Option<Arc<Plugin>>,
+    change: Option<Change>,
+    wait: Option<Wait>,
 }
 
 impl Reload {
-    /// Returns the next state of every plugin, the changes, and the plugins that are still being compiled.
+    /// Moves every plugin to its next state. Those whose file, rows and plan are unchanged stay as they are.
     pub(super) fn next_plugins(
         &self,
         found: &FolderScan,
         unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
         before: &Plugins,
-    ) -> (Plugins, Vec<Change>, Vec<Arc<str>>) {
+    ) -> NextPlugins {
         // The three sequences are sorted, so sorting only merges them.
         let mut ids: Vec<&Arc<str>> =
             found.files.keys().chain(before.keys()).chain(unreadable.keys()).collect();
         ids.sort();
         ids.dedup();
-        let obeys_the_plan =
-            self.last.settled.as_ref().is_some_and(|settled| Arc::ptr_eq(&settled.plan, &self.plan));
-        let (mut plugins, mut changes, mut others) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
+        let settled = self.last.settled.as_ref();
+        let obeys_the_plan = settled.is_some_and(|settled| Arc::ptr_eq(&settled.plan, &self.plan));
+        let (mut plugins, mut others) = (Vec::with_capacity(ids.len()), Vec::new());
         for id in ids {
-            let read = found.files.get(id);
             let known = before.get(id);
-            let is_as_it_was = match (read, known) {
-                (Some(read), Some(known)) => {
-                    obeys_the_plan && !self.last.touched.contains(&**id) && known.is_of(read)
+            let (sight, is_same) = match (found.files.get(id), unreadable.get(id)) {
+                (Some(read), _) => {
+                    let is_same = |known: &Arc<Plugin>| {
+                        obeys_the_plan && !self.last.touched.contains(&**id) && known.is_of(read)
+                    };
+                    (Sight::File(read), known.is_some_and(is_same))
                 }
-                // The folder could not be listed: the plugin stays unchanged.
-                (None, Some(known)) => !unreadable.contains_key(id) && found.leaves_open(&known.path),
-                (_, None) => false,
+                (None, Some(problem)) => (Sight::Unreadable(problem), false),
+                // A folder that could not be listed may still have the file.
+                (None, None) => (Sight::Nothing, known.is_some_and(|known| found.leaves_open(&known.path))),
             };
-            match known.filter(|_| is_as_it_was) {
+            match known.filter(|_| is_same) {
                 Some(known) => plugins.push((id.clone(), known.clone())),
-                None => others.push((id, read.ok_or(unreadable.get(id).copied()), known)),
+                None => others.push((id, sight, known)),
             }
         }
-        let next = |(id, read, known): &(&Arc<str>, Result<&Arc<LoadedFile>, _>, _)| {
-            self.next(id, read.map(|read| &**read), *known, found)
+        let next = |(id, sight, known): &(&Arc<str>, Sight<'_>, Option<&Arc<Plugin>>)| {
+            self.next_plugin(id, *sight, *known, found)
         };
         // A running host leaves the other processors to its requests.
-        let next: Vec<_> = match before.is_empty() {
+        let moved: Vec<NextPlugin> = match before.is_empty() {
             true => parallel::each(&others, next),
             false => others.iter().map(next).collect(),
         };
-        let mut compiling = Vec::new();
-        for ((id, _, known), next) in others.into_iter().zip(next) {
-            match next {
-                Next::Is(plugin, change) => {
-                    plugins.push((id.clone(), plugin));
-                    changes.extend(change);
-                }
-                Next::Gone => changes.push(Change::Removed(id.clone())),
-                Next::Later => {
-                    plugins.extend(known.map(|known| (id.clone(), known.clone())));
-                    compiling.push(id.clone());
-                }
-            }
+        let mut result = NextPlugins::default();
+        for ((id, sight, _), next) in others.into_iter().zip(moved) {
+            result.missed.extend(matches!(sight, Sight::Nothing).then(|| id.clone()));
+            result.compiling.extend((next.wait == Some(Wait::Compiling)).then(|| id.clone()));
+            result.has_vanished |= next.wait == Some(Wait::Vanished);
+            plugins.extend(next.plugin.map(|plugin| (id.clone(), plugin)));
+            result.changes.extend(next.change);
         }
-        (plugins.into_iter().collect(), changes, compiling)
+        result.plugins = plugins.into_iter().collect();
+        result
     }
 
-    /// Returns the next state of a plugin: unchanged, recompiled, or kept although its file does not load or
-    /// would weaken a guard.
-    fn next(
+    /// Adds the guards whose files were removed while no host ran.
+    pub(super) fn add_lost_guards(&self, found: &FolderScan, next: &mut NextPlugins) {
+        for row in self.stored.last_good.values().filter(|row| last_good::is_guards(row)) {
+            let id: Arc<str> = row.id.as_str().into();
+            if !next.plugins.contains_key(&id) {
+                let lost = self.next_plugin(&id, Sight::Nothing, None, found);
+                next.changes.extend(lost.change.filter(|_| lost.plugin.is_some()));
+                next.plugins.extend(lost.plugin.map(|plugin| (id, plugin)));
+            }
+        }
+    }
+
+    /// Moves a plugin to its next state.
+    fn next_plugin(
         &self,
         id: &Arc<str>,
-        read: Result<&LoadedFile, Option<&Diagnostic>>,
+        sight: Sight<'_>,
         before: Option<&Arc<Plugin>>,
         found: &FolderScan,
-    ) -> Next {
+    ) -> NextPlugin {
         let given = self.given(id);
-        let read = match read {
-            Ok(read) => read,
-            Err(Some(problem)) => {
-                let kept = self.keep(id, problem.path.clone(), vec![problem.clone()], before, given, found);
-                return self.compared(kept, before).into();
+        let next = match self.next(id, sight, before, &given, found) {
+            Life::Waits(wait) => {
+                return NextPlugin { plugin: before.cloned(), change: None, wait: Some(wait) };
             }
-            Err(None) => {
-                // The plugin is removed, unless it is a guard whose removal is not confirmed.
-                let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
-                if self.stored.is_confirmed(id, &GuardChange::Gone) || self.has_moved(id, found) {
-                    return Next::Gone;
-                }
-                let missing = Plugin { state: State::Missing, pending: None, ..(**plugin).clone() };
-                return self.compared(self.switched(missing), before).into();
+            Life::Gone => {
+                return NextPlugin { plugin: None, change: Some(Change::Removed(id.clone())), wait: None };
             }
-        };
-        if let Some(before) = before
-            && before.is_of(read)
-            && before.given == given
-            && before.pending.is_none()
-            && !self.is_held_on(id)
-            && !self.is_held_wide(id)
-            && self.models_lost_by(id).is_empty()
-        {
-            let same = self.switched((**before).clone());
-            return self.compared(same, Some(before)).into();
-        }
-        let job = self.compiler.job(&self.plan, read.clone(), given.clone());
-        let Some(compiled) = self.compiler.compile_soon(job, self.is_serving) else { return Next::Later };
-        let next = match compiled {
-            Ok(script) => self.loaded(read, script, before, given, found),
-            Err(problems) => {
-                let kept = self.keep(id, read.file.path.clone(), problems, before, given, found);
-                Plugin { hash: read.hash.clone(), ..kept }
+            Life::Same(plugin) => (*plugin).clone(),
+            Life::Live { script, hash, pending } => {
+                let (problem, pending) = pending.unzip();
+                let state = problem.map_or(State::Live, |problem| State::Stale(vec![problem]));
+                let (security, global) = (script.manifest.security, script.manifest.global);
+                let (kind, path) = (script.file.kind, script.file.path.clone());
+                let security = security && kind == Kind::Filter;
+                let plugin = Plugin::new(id.clone(), kind, path, given);
+                Plugin { script: Some(script), state, hash, pending, security, global, ..plugin }
+            }
+            Life::Held { path, hash, problems, pending } => {
+                let held = self.held_plugin(id, path, problems, before, given, found);
+                Plugin { hash, pending, ..held }
+            }
+            Life::Missing => {
+                let known = before.map_or_else(|| self.lost_guard(id), |before| (**before).clone());
+                Plugin { state: State::Missing, pending: None, ..known }
             }
         };
-        self.compared(next, before).into()
+        let next = self.switched(next);
+        let change = change(before, &next);
+        let is_same = |before: &&Arc<Plugin>| change.is_none() && before.hash == next.hash;
+        // An unchanged plugin keeps its pointer.
+        let plugin = before.filter(is_same).cloned().unwrap_or_else(|| Arc::new(next));
+        NextPlugin { plugin: Some(plugin), change, wait: None }
     }
 
-    /// Returns the plugin of a file that loads; the file runs unless it would weaken a guard.
-    fn loaded(
-        &self,
-        read: &LoadedFile,
-        script: Script,
-        before: Option<&Arc<Plugin>>,
-        given: OperatorSettings,
-        found: &FolderScan,
-    ) -> Plugin {
-        let id = &read.file.id;
-        match self.weakened(id, read, &script, before, found) {
-            Some(WeakenedGuard { problem, pending, by: Cause::Settings }) => {
-                let live = self.live(read, script, given);
-                Plugin { state: State::Stale(vec![problem]), pending: Some(pending), ..live }
-            }
-            Some(WeakenedGuard { problem, pending, by: Cause::File }) => {
-                let path =
-                    self.baseline(id, before).map_or_else(|| read.file.path.clone(), |known| known.path);
-                let kept = self.keep(id, path, vec![problem], before, given, found);
-                Plugin { hash: read.hash.clone(), pending: Some(pending), ..kept }
-            }
-            None if self.is_guard(id, before) => self.live(read, script, given),
-            None => match self.other_guard(id, &read.file.path, found) {
-                Some(path) => {
-                    let what = format!("{} has the id of this guard", read.file.path.display());
-                    let problem = Diagnostic::new(Code::SameId, id, &path, what);
-                    let problems = vec![problem.help("rename one of the two")];
-                    let kept = self.keep(id, path, problems, None, given, found);
-                    Plugin { hash: read.hash.clone(), ..kept }
-                }
-                None => self.live(read, script, given),
-            },
-        }
-    }
-
-    fn live(&self, read: &LoadedFile, script: Script, given: OperatorSettings) -> Plugin {
-        let kind = read.file.kind;
-        let security = script.manifest.security && kind == Kind::Filter;
-        let global = script.manifest.global;
-        self.switched(Plugin {
-            id: read.file.id.clone(),
-            kind,
-            path: read.file.path.clone(),
-            script: Some(Arc::new(script)),
-            state: State::Live,
-            hash: read.hash.clone(),
-            pending: None,
-            security,
-            global,
-            was_configured: false,
-            enabled: true,
-            incarnation: 0,
-            users: Arc::default(),
-            given,
-            held_for: Arc::default(),
-            acts: LazyValue::default(),
-            brings: LazyValue::default(),
-        })
-    }
-
-    /// Returns the last good version in place of a file that does not load; without one, nothing runs. If another
-    /// file with its id declares itself a guard, that one is missed.
-    fn keep(
+    /// Returns the plugin of a file that does not run. If another file with its id declares itself a guard,
+    /// that one is missed.
+    fn held_plugin(
         &self,
         id: &Arc<str>,
         path: PathBuf,
@@ -213,28 +162,6 @@ impl Reload {
         let other = is_plain.then(|| self.other_guard(id, &path, found)).flatten();
         let path = other.unwrap_or(path);
         let before = before.filter(|before| before.kind == kind);
-        let recompiled = |file: &SourceFile| self.compile(file, &given).ok().map(Arc::new);
-        let script = match before.and_then(|before| before.script.as_ref()) {
-            Some(script) if before.is_some_and(|before| before.given == given) => Some(script.clone()),
-            // A revoked grant is revoked from the running version as well.
-            Some(script) => recompiled(&script.file).or_else(|| {
-                let is_allowed = |before: &Arc<Plugin>| {
-                    before.given.grants == given.grants && before.given.quarantined == given.quarantined
-                };
-                before.is_some_and(is_allowed).then(|| script.clone())
-            }),
-            // The stored version is not signed.
-            None if self.plan.runs_signed_only() => None,
-            None => {
-                self.stored.last_good.get(&**id).filter(|version| last_good::has_loaded(version)).and_then(
-                    |version| {
-                        let imports = Imports::from_json(&version.imports, self.plan.folder(kind));
-                        let file = SourceFile::new(kind, id.clone(), &path, version.source.as_str());
-                        recompiled(&file.importing(imports))
-                    },
-                )
-            }
-        };
         let beginning = self.beginning(&path);
         let (claims, is_global) = match kind {
             Kind::Filter => claims_of(&beginning),
@@ -242,6 +169,7 @@ impl Reload {
             Kind::Action => (false, claims_of(&beginning).1),
         };
         // A version that was not a guard must not run in place of a guard.
+        let script = self.last_good_script(id, (kind, &path), before, &given);
         let script = script.filter(|script| script.manifest.security || !claims);
         let (security, global) = match (&script, self.stored.last_good.get(&**id)) {
             (Some(script), _) => (script.manifest.security, script.manifest.global),
@@ -250,30 +178,66 @@ impl Reload {
                 // An unreadable plugin may be a guard.
                 let was_unread = before.is_some_and(|before| before.security && before.script.is_none());
                 let is_unread = known.is_none()
-                    && (self.knows_nothing || was_unread)
+                    && (self.knows_nothing() || was_unread)
                     && problems.iter().any(|one| one.code == Code::Unreadable);
                 (claims || is_unread || self.is_guard(id, before), is_global)
             }
         };
-        self.switched(Plugin {
-            id: id.clone(),
-            kind,
-            path,
+        Plugin {
             state: if script.is_some() { State::Stale(problems) } else { State::Broken(problems) },
             script,
-            hash: "".into(),
-            pending: None,
             security: security && kind == Kind::Filter,
             global,
-            was_configured: false,
-            enabled: true,
-            incarnation: 0,
-            users: Arc::default(),
-            given,
-            held_for: Arc::default(),
-            acts: LazyValue::default(),
-            brings: LazyValue::default(),
-        })
+            ..Plugin::new(id.clone(), kind, path, given)
+        }
+    }
+
+    /// Returns the version that keeps running in place of a file: the running one, or the stored one.
+    fn last_good_script(
+        &self,
+        id: &str,
+        (kind, path): (Kind, &Path),
+        before: Option<&Arc<Plugin>>,
+        given: &OperatorSettings,
+    ) -> Option<Arc<Script>> {
+        let Some((before, script)) = before.and_then(|before| Some((before, before.script.as_ref()?))) else {
+            let row = self.stored.last_good.get(id)?;
+            // The stored version is not signed.
+            let may_run = !self.plan.runs_signed_only();
+            return may_run.then(|| self.stored_version(row, kind, path, given)).flatten();
+        };
+        if before.given == *given {
+            return Some(script.clone());
+        }
+        // A revoked grant is revoked from the running version as well.
+        let is_allowed = before.given.grants == given.grants && before.given.quarantined == given.quarantined;
+        let compiled = self.compile(&script.file, given).ok().map(Arc::new);
+        compiled.or_else(|| is_allowed.then(|| script.clone()))
+    }
+
+    /// Compiles a last good version of the store; `None` if it has never loaded, or no longer loads.
+    pub(super) fn stored_version(
+        &self,
+        row: &LastGood,
+        kind: Kind,
+        path: &Path,
+        given: &OperatorSettings,
+    ) -> Option<Arc<Script>> {
+        if !last_good::has_loaded(row) {
+            return None;
+        }
+        let imports = Imports::from_json(&row.imports, self.plan.folder(kind));
+        let file = SourceFile::new(kind, row.id.as_str(), path, row.source.as_str());
+        self.compile(&file.importing(imports), given).ok().map(Arc::new)
+    }
+
+    /// Returns the plugin of a guard that is known only from the store.
+    fn lost_guard(&self, id: &Arc<str>) -> Plugin {
+        let row = self.stored.last_good.get(&**id);
+        let (path, global) =
+            row.map_or_else(Default::default, |row| (PathBuf::from(&row.path), claims_of(&row.source).1));
+        let given = OperatorSettings::default();
+        Plugin { security: true, global, ..Plugin::new(id.clone(), Kind::Filter, path, given) }
     }
 
     /// Applies the current switches of operators and valves of users to a plugin.
@@ -306,55 +270,40 @@ impl Reload {
         }
         plugin
     }
+}
 
-    /// Returns the plugin and its changes. An unchanged plugin keeps its pointer.
-    fn compared(&self, next: Plugin, before: Option<&Arc<Plugin>>) -> (Arc<Plugin>, Option<Change>) {
-        let id = next.id.clone();
-        let Some(before) = before else {
-            let change = match &next.state {
-                State::Live => Change::Loaded(id),
-                State::Stale(problems) => Change::Stale(id, problems.clone()),
-                State::Broken(problems) => Change::Broken(id, problems.clone()),
-                State::Missing => Change::Missing(id),
-            };
-            return (Arc::new(next), Some(change));
-        };
-        let change = match (&before.state, &next.state) {
-            (_, State::Live) if before.hash != next.hash || before.path != next.path => {
-                Some(Change::Updated(id))
+/// Returns the change by which a plugin replaces its previous state; `None` if none is visible.
+fn change(before: Option<&Arc<Plugin>>, next: &Plugin) -> Option<Change> {
+    let id = next.id.clone();
+    let is_moved = |before: &Arc<Plugin>| {
+        before.state != next.state
+            || match next.state {
+                State::Live => before.hash != next.hash || before.path != next.path,
+                State::Stale(_) => before.pending != next.pending,
+                State::Broken(_) => before.security != next.security,
+                State::Missing => false,
             }
-            (old, State::Live) if *old != State::Live => Some(Change::Updated(id)),
-            (_, State::Stale(problems)) if before.pending != next.pending => {
-                Some(Change::Stale(id, problems.clone()))
-            }
-            (_, State::Broken(problems)) if before.security != next.security => {
-                Some(Change::Broken(id, problems.clone()))
-            }
-            (old, State::Stale(problems)) if *old != next.state => Some(Change::Stale(id, problems.clone())),
-            (old, State::Broken(problems)) if *old != next.state => {
-                Some(Change::Broken(id, problems.clone()))
-            }
-            (old, State::Missing) if *old != State::Missing => Some(Change::Missing(id)),
-            _ if before.given.lists != next.given.lists
-                && before.given.without_lists() == next.given.without_lists() =>
-            {
-                Some(Change::Listed(id))
-            }
-            _ if before.given != next.given
-                || before.users.by_user != next.users.by_user
-                || before.enabled != next.enabled
-                || before.security != next.security
-                || before.pending != next.pending
-                || before.global != next.global
-                || before.held_for != next.held_for =>
-            {
-                Some(Change::Settings(id))
-            }
-            _ => None,
-        };
-        match change {
-            None if before.hash == next.hash => (before.clone(), None),
-            change => (Arc::new(next), change),
-        }
+    };
+    let Some(before) = before.filter(|before| !is_moved(before)) else {
+        return Some(match &next.state {
+            State::Live if before.is_none() => Change::Loaded(id),
+            State::Live => Change::Updated(id),
+            State::Stale(problems) => Change::Stale(id, problems.clone()),
+            State::Broken(problems) => Change::Broken(id, problems.clone()),
+            State::Missing => Change::Missing(id),
+        });
+    };
+    let is_listed =
+        before.given.lists != next.given.lists && before.given.without_lists() == next.given.without_lists();
+    let is_set = before.given != next.given
+        || before.users.by_user != next.users.by_user
+        || before.enabled != next.enabled
+        || before.security != next.security
+        || before.pending != next.pending
+        || before.global != next.global
+        || before.held_for != next.held_for;
+    match is_listed {
+        true => Some(Change::Listed(id)),
+        false => is_set.then_some(Change::Settings(id)),
     }
 }

@@ -38,7 +38,8 @@ impl Reload {
         if ids.is_empty() {
             return;
         }
-        let seen: Vec<SeenFile> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
+        let seen: Vec<SeenFile> =
+            ids.iter().filter_map(|id| seen(snapshot, id, self.clock.looked_at)).collect();
         match self.store.record(&seen).await {
             Ok(late) => self.unrecorded.histories = late.into_iter().map(Arc::from).collect(),
             Err(error) => tracing::warn!("cannot write the histories of plugins: {error}"),
@@ -50,21 +51,18 @@ impl Reload {
         !self.unrecorded.histories.is_empty()
     }
 
-    /// Records everything that may be missing in the store after an outage.
-    pub(crate) async fn save_all(&mut self, snapshot: &Snapshot, changes: &[Change]) {
-        let loaded = snapshot.plugins.keys().cloned().map(Change::Loaded);
-        let all: Vec<Change> = changes.iter().cloned().chain(loaded).collect();
-        self.save(snapshot, &all).await;
-    }
-
-    /// Records loaded and removed plugins, in memory and in the histories.
+    /// Records loaded and removed plugins, in memory and in the histories; after an outage, all plugins.
     pub(crate) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
+        let mut changes = changes.to_vec();
+        if std::mem::take(&mut self.unrecorded.is_everything) {
+            changes.extend(snapshot.plugins.keys().cloned().map(Change::Loaded));
+        }
         let of_files =
             |change: &&Change| matches!(change, Change::Loaded(_) | Change::Updated(_) | Change::Removed(_));
         let ids = changes.iter().filter(of_files).filter_map(Change::id).map(Arc::from).collect();
         self.record(snapshot, ids).await;
         let mut good = Vec::new();
-        for change in changes {
+        for change in &changes {
             if let Change::Loaded(id) | Change::Updated(id) = change
                 && let Some(plugin) = snapshot.plugins.get(id)
                 && let (State::Live, Some(script)) = (&plugin.state, &plugin.script)
@@ -107,7 +105,7 @@ impl Reload {
             }
             self.stored.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
         }
-        for change in changes {
+        for change in &changes {
             if let Change::Removed(id) = change {
                 self.stored.last_good.remove(&**id);
                 if let Err(error) = self.store.forget_last_good(id).await {

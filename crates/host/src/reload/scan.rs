@@ -1,62 +1,36 @@
 //! A scan of the folders and the store, which creates the next snapshot. Nothing is removed before its
 //! replacement has loaded.
 
+use super::clock::{Due, Wait};
 use super::compiler::aside;
-use super::guards;
-use super::last_good;
+use super::plugins::NextPlugins;
+use super::scripts::Scripts;
 use super::state::{PriorLook, Reload};
 use crate::builtin;
 use crate::catalog::Catalog;
-use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
+use crate::plugin::{Plugins, State};
 use crate::report::{Change, Report};
 use crate::snapshot::Snapshot;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use valvehouse_config::Grants;
-use valvehouse_script::{Code, Diagnostic, FolderScan, Kind, claims_of};
-use valvehouse_store::{GuardChange, now};
-
-/// The delay of the next scan while files are changing, and the maximum time for which a scan waits for files
-/// to be saved.
-pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_millis(100);
-/// The delay of the next scan while a file is being compiled.
-pub(crate) const WHILE_COMPILING: Duration = Duration::from_millis(25);
-/// The delay after which a missing file is checked again.
-const SECOND_LOOK: Duration = Duration::from_millis(150);
+use valvehouse_config::{Grants, ScriptSource};
+use valvehouse_script::{Code, Diagnostic, FolderScan, Kind};
 
 /// The outcome of a scan.
+#[derive(Default)]
 pub(crate) struct Outcome {
-    /// The next snapshot; `None` if nothing changed.
-    pub(crate) snapshot: Option<Snapshot>,
-    pub(crate) report: Report,
+    /// The next snapshot with its report; `None` if nothing changed.
+    pub(crate) next: Option<(Snapshot, Report)>,
     /// The applied generation of the store; `None` while its changes are not applied yet.
     pub(crate) stored_generation: Option<u64>,
-    /// The delay of the next scan if more changes are expected.
-    pub(crate) again: Option<Duration>,
-    /// Plugins whose files are still being compiled; a scan after [`WHILE_COMPILING`] may get them.
-    pub(crate) compiling: Vec<Arc<str>>,
+    pub(crate) due: Due,
 }
 
 impl Outcome {
-    /// Creates the outcome of a scan that waits, so that changes that belong together go live together.
-    fn later(again: Duration, generation: u64, began: Instant) -> Self {
-        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
-        Self { snapshot: None, report, stored_generation: None, again: Some(again), compiling: Vec::new() }
-    }
-
-    /// Creates the outcome of a scan without changes.
-    fn nothing_new(stored_generation: u64, generation: u64, began: Instant) -> Self {
-        let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
-        Self {
-            snapshot: None,
-            report,
-            stored_generation: Some(stored_generation),
-            again: None,
-            compiling: Vec::new(),
-        }
+    /// Returns the outcome of a scan that ends here, because the changes wait for this.
+    fn waits(wait: Wait) -> Self {
+        Self { due: Due { wait: Some(wait), compiling: Vec::new() }, ..Self::default() }
     }
 }
 
@@ -64,125 +38,120 @@ impl Reload {
     /// Scans the folders and the store. Only data to be set aside is written. An outage of the store does not
     /// affect changes in the folders.
     pub(crate) async fn look(&mut self, current: Option<&Snapshot>) -> Outcome {
-        let (began, looked_at) = (Instant::now(), now());
-        self.is_serving = current.is_some();
-        if let Err(error) = self.read_store().await {
-            tracing::warn!("cannot read the store, continuing with its last known state: {error}");
-        }
-        let outage = self.store.outage();
-        if std::mem::replace(&mut self.last.is_away, outage.is_some()) != outage.is_some() {
-            self.last.settled = None;
-        }
-        self.last.touched.extend(self.compiler.quarantine.refresh());
-        let empty = BTreeMap::new();
-        let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
-        let generation = current.map_or(0, |current| current.generation);
+        self.clock.begin(current.is_some());
+        self.follow_store().await;
+        let none = Plugins::new();
+        let before = current.map_or(&none, |snapshot| &snapshot.plugins);
         let folders = aside(|| self.look_at_folders());
-        if current.is_some() && self.is_settled(&folders) {
-            (self.waiting, self.looked_at) = (None, looked_at);
-            return Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
+        let input = PriorLook { plan: self.plan.clone(), found: folders };
+        if current.is_some() && self.last.touched.is_empty() && self.last.settled.as_ref() == Some(&input) {
+            self.clock.collected();
+            return Outcome { stored_generation: self.applied(), ..Outcome::default() };
         }
-        let mut found = self.one_space(&folders, before);
-        // A folder that cannot be listed may contain unknown guards, so its problem is treated like one.
-        // Known guards keep running.
-        for problem in found.problems.iter_mut().filter(|problem| found.unlisted.contains(&problem.path)) {
-            if !self.knows_nothing && !before.contains_key(problem.id.as_str()) {
-                problem.id.clear();
-            }
-        }
-        let may_wait = current.is_some() && self.waiting.get_or_insert(began).elapsed() < PATIENCE;
-        if may_wait && found.is_restless() {
-            return Outcome::later(NEXT_LOOK, generation, began);
-        }
-        let is_patient = self.waiting.is_some_and(|since| since.elapsed() < guards::PATIENCE);
-        if current.is_some() && is_patient && self.is_guard_being_saved(&found, before) {
-            return Outcome::later(NEXT_LOOK, generation, began);
+        let found = self.one_space(&input.found, before);
+        if let Some(wait) = self.saving(&found, before) {
+            return Outcome::waits(wait);
         }
         if let Err(error) = self.set_aside_for_new(&found, before).await {
             tracing::warn!("cannot distinguish new files from removed plugins of the same ids: {error}");
         }
-        let is_known = |id: &str| {
-            let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
-            before.get(id).is_some_and(runs)
-                || self.stored.last_good.get(id).is_some_and(|version| !version.source.is_empty())
-        };
-        let unreadable = guards::unreadable(&found, is_known, |path| self.beginning(path));
-        let (mut plugins, mut changes, compiling) = aside(|| self.next_plugins(&found, &unreadable, before));
-        self.compiler.keep_only(&compiling);
-        if self.undo.is_some() {
-            if !compiling.is_empty() {
-                // Scripts of the store go live together.
-                let later = Outcome::later(WHILE_COMPILING, generation, began);
-                return Outcome { compiling, ..later };
-            }
-            if self.is_refused(&found, &plugins, before) {
-                // The next scan reports the reason.
-                let same = Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
-                return Outcome { again: Some(NEXT_LOOK), ..same };
-            }
+        let mut next = aside(|| {
+            let unreadable = self.unreadable(&found, before);
+            self.next_plugins(&found, &unreadable, before)
+        });
+        self.compiler.keep_only(&next.compiling);
+        if self.undo.is_some() && !next.compiling.is_empty() {
+            // Scripts of the store go live together.
+            let compiling = next.compiling;
+            return Outcome { due: Due { wait: Some(Wait::Compiling), compiling }, ..Outcome::default() };
         }
-        let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
-        if may_wait && unsettled {
+        if self.is_refused(&found, &next.plugins, before) {
+            // The next scan reports the reason.
+            return Outcome { stored_generation: self.applied(), ..Outcome::waits(Wait::Recording) };
+        }
+        self.last.missed = std::mem::take(&mut next.missed);
+        if next.has_vanished && self.clock.allows(Wait::Vanished) {
             // The replacement may be there at the next scan; both changes go live together.
-            return Outcome::later(SECOND_LOOK, generation, began);
+            return Outcome::waits(Wait::Vanished);
         }
-        (self.waiting, self.looked_at) = (None, looked_at);
-        self.add_lost_guards(&found, &mut plugins, &mut changes);
+        self.clock.collected();
+        self.add_lost_guards(&found, &mut next);
+        self.finish(current, input, found, next)
+    }
+
+    /// Reads the store and the list of quarantined versions if they have changed. After an outage of the store,
+    /// anything may be missing there.
+    async fn follow_store(&mut self) {
+        if let Err(error) = self.read_store().await {
+            tracing::warn!("cannot read the store, continuing with its last known state: {error}");
+        }
+        let is_away = self.store.outage().is_some();
+        let was_away = std::mem::replace(&mut self.last.is_away, is_away);
+        if was_away != is_away {
+            self.last.settled = None;
+        }
+        self.unrecorded.is_everything |= was_away && !is_away;
+        self.last.touched.extend(self.compiler.quarantine.refresh());
+    }
+
+    fn applied(&self) -> Option<u64> {
+        Some(self.stored.generation.unwrap_or(0))
+    }
+
+    /// Creates the next snapshot, unless everything is as it was.
+    fn finish(
+        &mut self,
+        current: Option<&Snapshot>,
+        input: PriorLook,
+        found: FolderScan,
+        next: NextPlugins,
+    ) -> Outcome {
+        let NextPlugins { plugins, mut changes, compiling, has_vanished, .. } = next;
         changes.extend(self.newly_granted());
         let catalog = Catalog::new(&self.native_tools(), &plugins, &self.plan);
-        let is_a_plugins = |problem: &&Diagnostic| {
-            plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
-        };
-        let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
-        let aside = self.problems_of_aside(&plugins);
         self.scheduled.forget_removed(&plugins);
         if compiling.is_empty() {
             self.report_part(&found, &plugins);
         }
-        let failing = self.scheduled.problems(&plugins);
-        let others = catalog.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
-        let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
-        let polled = self.problem_of_polling();
-        let away = outage.map(|outage| self.problem_of_outage(&outage));
-        let others = others.chain(&aside).chain(&failing).chain(&refused).chain(&polled).chain(&away);
-        let problems: Vec<Diagnostic> = beside.chain(others).cloned().collect();
+        let problems = self.problems(&found, &plugins, &catalog.problems);
         let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Diagnostic));
-        let problems_gone = current.is_some_and(|current| current.problems != problems);
-        let replanned = current.is_some_and(|current| !current.is_of(&self.plan));
-
+        let is_same = changes.is_empty()
+            && current.is_some_and(|current| current.problems == problems && current.is_of(&self.plan));
         // Another scan checks whether a missing file is back or its removal is confirmed.
-        let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
-        let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
+        let is_missed = has_vanished || plugins.values().any(|plugin| plugin.state == State::Missing);
+        self.last.settled = Some(input).filter(|_| !is_missed && compiling.is_empty());
+        self.last.touched.clear();
+        let next = (!is_same).then(|| {
+            let generation = current.map_or(0, |current| current.generation) + 1;
             let tools = catalog.tools.into_iter().map(|tool| {
                 let metrics = self.compiler.uses.of(tool.name());
                 tool.counting(metrics)
             });
-            let tools = tools.collect();
-            Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone())
-                .offering(catalog.offered)
+            let snapshot = Snapshot::new(generation, plugins, problems, tools.collect(), self.plan.clone())
+                .offering(catalog.offered);
+            (snapshot, Report { generation, changes, took: self.clock.elapsed() })
         });
-        let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
-        self.last.touched.clear();
-        self.knows_nothing = false;
-        self.last.settled = (!is_missed && compiling.is_empty())
-            .then(|| PriorLook { plan: self.plan.clone(), found: folders });
-        Outcome {
-            snapshot,
-            report: Report { generation, changes, took: began.elapsed() },
-            stored_generation: compiling.is_empty().then(|| self.stored.generation.unwrap_or(0)),
-            again: unsettled.then_some(SECOND_LOOK),
-            compiling,
-        }
+        let stored_generation = self.applied().filter(|_| compiling.is_empty());
+        let wait = has_vanished.then_some(Wait::Vanished);
+        Outcome { next, stored_generation, due: Due { wait, compiling } }
     }
 
-    /// Returns `true` if folders and store are unchanged since everything went live.
-    fn is_settled(&self, folders: &[Arc<FolderScan>; 3]) -> bool {
-        let is_same = |settled: &PriorLook| {
-            let mut both = settled.found.iter().zip(folders);
-            Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
+    /// Returns the diagnostics that do not belong to one plugin.
+    fn problems(&self, found: &FolderScan, plugins: &Plugins, of_catalog: &[Diagnostic]) -> Vec<Diagnostic> {
+        let is_a_plugins = |problem: &&Diagnostic| {
+            plugins.get(&*problem.id).is_some_and(|plugin| plugin.state.problems().contains(problem))
         };
-        self.last.touched.is_empty() && self.last.settled.as_ref().is_some_and(is_same)
+        let mut problems: Vec<Diagnostic> =
+            found.problems.iter().filter(|problem| !is_a_plugins(problem)).cloned().collect();
+        let of_plan = self.plan.problems.iter().chain(&self.plan.mounted.problems);
+        problems.extend(of_catalog.iter().chain(of_plan).cloned());
+        problems.extend(self.problems_of_aside(plugins));
+        problems.extend(self.scheduled.problems(plugins));
+        problems.extend(self.refused.as_ref().map(|refused| refused.problem(&self.plan)));
+        problems.extend(self.problem_of_polling());
+        problems.extend(self.store.outage().map(|outage| self.problem_of_outage(&outage)));
+        problems
     }
 
     /// Returns the diagnostic for a store that cannot notify its hosts of changes.
@@ -204,12 +173,16 @@ impl Reload {
         changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
     }
 
-    /// Scans the folders.
+    /// Scans the folders, or returns the files of the current set in the store.
     fn look_at_folders(&mut self) -> [Arc<FolderScan>; 3] {
-        if let Some(found) = self.found_in_store() {
-            return found;
+        match (&self.stored.scripts, self.plan.source) {
+            (Some(scripts), _) => scripts.found.clone(),
+            // The store was not read yet. Files on disk are not part of a set in the store.
+            (None, ScriptSource::Store) => Scripts::none(&self.plan).found,
+            (None, ScriptSource::Folder) => {
+                Kind::ALL.map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
+            }
         }
-        Kind::ALL.map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
     }
 
     /// Merges the folders. Ids are shared by all kinds, because operators refer to plugins by id. A tool
@@ -233,73 +206,15 @@ impl Reload {
             true => Some(Kind::Filter),
             false => is_tools(id).then_some(Kind::Tool),
         });
-        filters.and(tools).and(actions)
-    }
-
-    /// Keeps a plugin whose file is missing for the first time until the next scan, because the file may be
-    /// back by then.
-    fn remember_vanished(
-        &mut self,
-        found: &FolderScan,
-        unreadable: &BTreeMap<Arc<str>, &Diagnostic>,
-        before: &Plugins,
-        plugins: &mut Plugins,
-        changes: &mut Vec<Change>,
-    ) -> bool {
-        let mut gone = BTreeSet::new();
-        if self.sources().is_some() {
-            // A set of scripts in the store is always complete.
-            return false;
-        }
-        for (id, plugin) in before {
-            let known = found.files.contains_key(id) || unreadable.contains_key(id);
-            if known || found.leaves_open(&plugin.path) || plugin.state == State::Missing {
-                continue;
-            }
-            if !self.last.missed.contains(id) {
-                gone.insert(id.clone());
-                plugins.insert(id.clone(), plugin.clone());
-                changes.retain(|change| change.id() != Some(&**id));
+        let mut found = filters.and(tools).and(actions);
+        // A folder that cannot be listed may contain unknown guards, so its problem is treated like one.
+        // Known guards keep running.
+        for problem in found.problems.iter_mut().filter(|problem| found.unlisted.contains(&problem.path)) {
+            if !self.knows_nothing() && !before.contains_key(problem.id.as_str()) {
+                problem.id.clear();
             }
         }
-        self.last.missed = gone;
-        !self.last.missed.is_empty()
-    }
-
-    /// Adds guards whose files were removed while no host ran.
-    fn add_lost_guards(&self, found: &FolderScan, plugins: &mut Plugins, changes: &mut Vec<Change>) {
-        for version in self.stored.last_good.values().filter(|version| last_good::is_guards(version)) {
-            let is_known = plugins.contains_key(version.id.as_str());
-            if is_known
-                || self.stored.is_confirmed(&version.id, &GuardChange::Gone)
-                || self.has_moved(&version.id, found)
-            {
-                continue;
-            }
-            let id: Arc<str> = version.id.as_str().into();
-            let (_, global) = claims_of(&version.source);
-            let plugin = Plugin {
-                id: id.clone(),
-                kind: Kind::Filter,
-                path: PathBuf::from(&version.path),
-                script: None,
-                state: State::Missing,
-                hash: "".into(),
-                pending: None,
-                security: true,
-                global,
-                was_configured: false,
-                enabled: true,
-                incarnation: 0,
-                users: Arc::default(),
-                given: OperatorSettings::default(),
-                held_for: Arc::default(),
-                acts: LazyValue::default(),
-                brings: LazyValue::default(),
-            };
-            plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
-            changes.push(Change::Missing(id));
-        }
+        found
     }
 }
 

@@ -16,16 +16,6 @@ use valvehouse_store::{StoreError, StoredSettings};
 const MAX_REPORTED: usize = 5;
 
 impl Reload {
-    /// Returns the files of the current set; `None` if scripts come from folders.
-    pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 3]> {
-        match (&self.stored.scripts, self.plan.source) {
-            (Some(scripts), _) => Some(scripts.found.clone()),
-            // The store was not read yet. Files on disk are not part of a set in the store.
-            (None, ScriptSource::Store) => Some(Scripts::none(&self.plan).found),
-            (None, ScriptSource::Folder) => None,
-        }
-    }
-
     /// Returns the texts of the current set; `None` if scripts come from folders.
     pub(crate) fn sources(&self) -> Option<&SourceSet> {
         self.stored.scripts.as_ref().map(|scripts| &*scripts.sources)
@@ -76,7 +66,7 @@ impl Reload {
     /// Applies a set that is tested from the next scan on. The first set of a host is not tested.
     pub(super) fn try_scripts(&mut self, scripts: Scripts, before: StoreRows) {
         let scripts = self.stored.scripts.replace(scripts);
-        if self.is_serving {
+        if self.clock.is_serving {
             self.undo.get_or_insert_with(|| Box::new(StoreRows { scripts, ..before }));
         }
     }

@@ -1,5 +1,6 @@
 //! The state of the writer between two scans.
 
+use super::clock::Clock;
 use super::compiler::{CompileResult, Compiler};
 use super::last_good::restored;
 use super::rows::StoreRows;
@@ -11,7 +12,6 @@ use crate::plugin::{OperatorSettings, ScriptSettings};
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 use valvehouse_config::Grants;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
@@ -24,16 +24,8 @@ pub(crate) struct Reload {
     pub(crate) store: Arc<Store>,
     pub(super) loader: Loader,
     pub(crate) compiler: Compiler,
-    /// `true` if a snapshot is live during the scan.
-    pub(super) is_serving: bool,
-    /// `true` before the first scan if the store has no last good versions: an unreadable file may be a
-    /// guard.
-    pub(super) knows_nothing: bool,
-    /// The time at which the first of the collected changes was found.
-    pub(super) waiting: Option<Instant>,
-    /// The start of the last complete scan, in milliseconds since 1970.
-    pub(super) looked_at: i64,
-    pub(crate) last: LastScan,
+    pub(super) clock: Clock,
+    pub(super) last: LastScan,
     pub(super) stored: StoreRows,
     /// The contents of the store before the scripts that are being tested.
     pub(super) undo: Option<Box<StoreRows>>,
@@ -46,17 +38,17 @@ pub(crate) struct Reload {
 
 /// The last scan, which the next one is compared with.
 #[derive(Default)]
-pub(crate) struct LastScan {
+pub(super) struct LastScan {
     /// The input of the last snapshot; `None` if the next scan has to consider every plugin.
     pub(super) settled: Option<PriorLook>,
     /// Plugins whose stored rows changed since the last snapshot.
     pub(super) touched: HashSet<String>,
-    /// Plugins whose files were missing: a save by renaming leaves a gap.
+    /// Plugins whose files were missing.
     pub(super) missed: BTreeSet<Arc<str>>,
     /// The grants of the native tools, in their order.
     pub(super) native_grants: Vec<Grants>,
     /// `true` if the store was unavailable.
-    pub(crate) is_away: bool,
+    pub(super) is_away: bool,
 }
 
 /// The input of a complete scan; an equal input needs no new snapshot.
@@ -64,6 +56,13 @@ pub(super) struct PriorLook {
     pub(super) plan: Arc<Plan>,
     /// The files in the folders of filters, tools and actions.
     pub(super) found: [Arc<FolderScan>; 3],
+}
+
+impl PartialEq for PriorLook {
+    fn eq(&self, other: &Self) -> bool {
+        let mut both = self.found.iter().zip(&other.found);
+        Arc::ptr_eq(&self.plan, &other.plan) && both.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
 }
 
 /// The stored values of removed plugins.
@@ -84,6 +83,8 @@ pub(super) struct RecordQueue {
     pub(super) versions: HashSet<String>,
     /// Plugins whose histories changed during the scan; the next scan records them.
     pub(super) histories: BTreeSet<Arc<str>>,
+    /// `true` after an outage of the store: anything may be missing there.
+    pub(super) is_everything: bool,
 }
 
 impl Reload {
@@ -96,10 +97,7 @@ impl Reload {
             plan,
             store,
             loader: Loader::default(),
-            is_serving: false,
-            knows_nothing: last_good.is_empty(),
-            waiting: None,
-            looked_at: 0,
+            clock: Clock::default(),
             last: LastScan::default(),
             stored: StoreRows { last_good, restored, ..StoreRows::default() },
             undo: None,
@@ -131,6 +129,12 @@ impl Reload {
     /// Returns the stored values of a plugin; `None` if they may belong to a removed plugin with the same id.
     pub(super) fn stored_for<'a, T>(&self, stored: &'a HashMap<String, T>, id: &str) -> Option<&'a T> {
         stored.get(id).filter(|_| !self.removed.strangers.contains(id))
+    }
+
+    /// Returns `true` before the first snapshot if the store has no last good versions: an unreadable file
+    /// may be a guard.
+    pub(super) fn knows_nothing(&self) -> bool {
+        !self.clock.is_serving && self.stored.last_good.is_empty()
     }
 
     /// Returns the current settings of a plugin.

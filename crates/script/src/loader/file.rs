@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use valvehouse_config::read_regular;
 use valvehouse_core::text::hex;
 
@@ -195,9 +195,6 @@ pub fn is_id(stem: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
 }
 
-/// The time within which files that are saved together follow each other.
-pub(crate) const REST: Duration = Duration::from_millis(25);
-
 /// The result of a scan of a folder.
 #[derive(Debug, Clone, Default)]
 pub struct FolderScan {
@@ -222,12 +219,6 @@ pub struct FolderScan {
 }
 
 impl FolderScan {
-    /// Returns `true` if files may be only partly written.
-    pub fn is_restless(&self) -> bool {
-        let age = self.latest.and_then(|latest| latest.elapsed().ok());
-        self.is_torn || age.is_some_and(|age| age < REST)
-    }
-
     /// Merges the scan of another folder.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {

@@ -12,7 +12,6 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use file::REST;
 pub use file::{
     FolderScan, LoadedFile, beginning, is_id, read_file, read_tests, read_text, script_of_tests,
     tests_of_script,
