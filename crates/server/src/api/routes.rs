@@ -58,48 +58,44 @@ pub(crate) struct Operation {
     pub(crate) callers: Option<Callers>,
 }
 
-/// Creates a `GET` operation.
-pub(crate) fn get<H, T, M>(summary: &'static str, handler: H) -> Operation
-where
-    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
-    T: 'static,
+/// A handler whose types describe it.
+pub(crate) trait RouteHandler<T, M>:
+    Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>
 {
-    Operation::new::<H, T, M>("get", MethodFilter::GET, summary, handler)
+}
+
+impl<H, T, M> RouteHandler<T, M> for H where
+    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>
+{
+}
+
+/// Creates a `GET` operation.
+pub(crate) fn get<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new("get", MethodFilter::GET, summary, handler)
 }
 
 /// Creates a `POST` operation.
-pub(crate) fn post<H, T, M>(summary: &'static str, handler: H) -> Operation
-where
-    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
-    T: 'static,
-{
-    Operation::new::<H, T, M>("post", MethodFilter::POST, summary, handler)
+pub(crate) fn post<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new("post", MethodFilter::POST, summary, handler)
 }
 
 /// Creates a `PUT` operation.
-pub(crate) fn put<H, T, M>(summary: &'static str, handler: H) -> Operation
-where
-    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
-    T: 'static,
-{
-    Operation::new::<H, T, M>("put", MethodFilter::PUT, summary, handler)
+pub(crate) fn put<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new("put", MethodFilter::PUT, summary, handler)
 }
 
 /// Creates a `DELETE` operation.
-pub(crate) fn delete<H, T, M>(summary: &'static str, handler: H) -> Operation
-where
-    H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
-    T: 'static,
-{
-    Operation::new::<H, T, M>("delete", MethodFilter::DELETE, summary, handler)
+pub(crate) fn delete<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new("delete", MethodFilter::DELETE, summary, handler)
 }
 
 impl Operation {
-    fn new<H, T, M>(method: &'static str, filter: MethodFilter, summary: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>> + DescribedHandler<M>,
-        T: 'static,
-    {
+    fn new<H: RouteHandler<T, M>, T: 'static, M>(
+        method: &'static str,
+        filter: MethodFilter,
+        summary: &'static str,
+        handler: H,
+    ) -> Self {
         Self {
             methods: on(filter, handler),
             method,
