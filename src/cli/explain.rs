@@ -5,6 +5,7 @@ use super::args;
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
+use valvehouse_core::chat::serialized;
 use valvehouse_core::metrics::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
@@ -111,7 +112,7 @@ async fn coverage(args: &args::Explain, project: &Project, out: &Console) -> Res
     };
     let rows: Vec<GuardCoverageRow> = standing.coverage().into_iter().filter(is_meant).collect();
     if out.is_json() {
-        out.json(&project.snapshot.coverage_table(&rows))?;
+        out.json(&serialized(&project.snapshot.coverage_table(rows))?)?;
     } else if standing.hosts == 0 {
         out.note("no host is running on this store: counts exist only while a host is running");
     } else if project.snapshot.guards().is_empty() {
@@ -141,14 +142,14 @@ fn coverage_table(snapshot: &Snapshot, rows: &[GuardCoverageRow], paint: Paint) 
             continue;
         }
         for cell in cells {
-            let ran = cell.guards.iter().filter(|(_, count)| *count > 0);
+            let ran = cell.guards.iter().filter(|guard| guard.requests > 0);
             let ran: Vec<String> = ran
-                .map(|(id, count)| match *count == cell.requests {
-                    true => id.clone(),
-                    false => format!("{id} ({count})"),
+                .map(|guard| match guard.requests == cell.requests {
+                    true => guard.id.clone(),
+                    false => format!("{} ({})", guard.id, guard.requests),
                 })
                 .collect();
-            let (mark, guards) = match cell.state() {
+            let (mark, guards) = match cell.state {
                 "covered" => (paint.green("✓"), ran.join(", ")),
                 "partly" => (paint.yellow("!"), ran.join(", ")),
                 _ => (paint.red("✗"), paint.red("none")),

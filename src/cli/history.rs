@@ -3,7 +3,9 @@
 use super::args;
 use super::project::Project;
 use valvehouse_config::Config;
-use valvehouse_host::admin::{self, AdminError, Against, Detail, Entry};
+use valvehouse_core::chat::serialized;
+use valvehouse_host::SpelledJson;
+use valvehouse_host::admin::{self, AdminError, Against, Detail, Entry, ValveChange};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
@@ -23,8 +25,7 @@ pub(super) async fn run(args: &args::History, config: &Config, out: &Console) ->
 async fn list(project: &Project, id: &str, out: &Console) -> Result<(), CommandError> {
     let entries = admin::entries(&project.store, &project.snapshot, id).await.map_err(refused)?;
     if out.is_json() {
-        let all: Vec<Json> = entries.iter().map(Entry::to_json).collect();
-        return Ok(out.json(&Json::from([("id", id.into()), ("history", all.into())]))?);
+        return Ok(out.json(&Json::from([("id", id.into()), ("history", serialized(&entries)?)]))?);
     }
     if entries.is_empty() {
         out.note(&format!("`{id}` has no history yet: it has never loaded"));
@@ -38,14 +39,13 @@ async fn list(project: &Project, id: &str, out: &Console) -> Result<(), CommandE
 }
 
 fn row(entry: &Entry, paint: Paint) -> Vec<String> {
-    let version = &entry.version;
-    let text = version.hash.as_deref().map_or("gone", |hash| &hash[..SHORT.min(hash.len())]);
-    let text = if entry.before == version.hash { paint.dim(text) } else { text.to_owned() };
+    let text = entry.after.as_deref().map_or("gone", |hash| &hash[..SHORT.min(hash.len())]);
+    let text = if entry.before == entry.after { paint.dim(text) } else { text.to_owned() };
     vec![
-        paint.bold(&version.number.to_string()),
-        when(version.at),
-        clean(&version.by).replace('\n', " "),
-        version.action.as_str().to_owned(),
+        paint.bold(&entry.version.to_string()),
+        when(entry.at),
+        clean(&entry.by).replace('\n', " "),
+        entry.action.to_owned(),
         text,
         clean(&entry.valves_changed.join(", ")).replace('\n', " "),
     ]
@@ -61,18 +61,19 @@ async fn show(
     let detail = admin::detail(&project.store, &project.snapshot, &args.id, version, against).await;
     let detail = detail.map_err(refused)?;
     if out.is_json() {
-        return Ok(out.json(&detail.to_json())?);
+        return Ok(out.json(&serialized(&detail)?)?);
     }
-    let of = &detail.entry.version;
+    let of = &detail.entry;
     let (when, by) = (when(of.at), clean(&of.by).replace('\n', " "));
-    out.line(&format!("{} version {}: {} by {by}, {when}", args.id, of.number, of.action.as_str()))?;
+    out.line(&format!("{} version {}: {} by {by}, {when}", args.id, of.version, of.action))?;
     Ok(out.line(&differences(&detail, out.results()))?)
 }
 
 fn differences(detail: &Detail, paint: Paint) -> String {
-    let valves = detail.valves_diff.iter().map(|(key, before, after)| {
-        let value =
-            |value: &Json| if value.is_null() { "default".to_owned() } else { clean(&value.to_string()) };
+    let valves = detail.valves_diff.iter().map(|ValveChange { key, before, after }| {
+        let value = |SpelledJson(value): &SpelledJson| {
+            if value.is_null() { "default".to_owned() } else { clean(&value.to_string()) }
+        };
         format!("valve {key}: {} -> {}", value(before), value(after))
     });
     let lines = detail.diff.lines().map(|line| coloured(&clean(line), paint));
@@ -90,7 +91,7 @@ fn coloured(line: &str, paint: Paint) -> String {
 }
 
 fn when(at: i64) -> String {
-    let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    let time = jiff::Timestamp::from_second(at).unwrap_or_default();
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 

@@ -5,6 +5,7 @@ use super::project::Project;
 use super::{providers, stats};
 use valvehouse_config::Config;
 use valvehouse_core::breaker::OpenState;
+use valvehouse_core::chat::serialized;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::{Plugin, SharedStatus, Snapshot, State, chats_only_in_words};
 use valvehouse_json::{Json, Object};
@@ -65,30 +66,25 @@ pub(super) async fn run(args: &args::List, config: &Config, out: &Console) -> Re
 fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     let tools = snapshot.tool_list(None);
     if out.is_json() {
-        return Ok(out.json(&Json::from([("tools", tools.into())]))?);
+        return Ok(out.json(&Json::from([("tools", serialized(&tools)?)]))?);
     }
     if tools.is_empty() {
         out.note("no tools yet: drop a script into tools/");
         return Ok(());
     }
     let paint = out.results();
-    let words = |tool: &Json, key: &str| {
-        let words = tool.list(key);
-        let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
-        if words.is_empty() { "-".to_owned() } else { words.join(" ") }
-    };
+    let words = |words: &[String]| if words.is_empty() { "-".to_owned() } else { words.join(" ") };
     let mut rows =
         vec![["TOOL", "ARGUMENTS", "TAGS", "MODELS", "DESCRIPTION"].map(|word| paint.dim(word)).to_vec()];
     for tool in &tools {
-        let text = |key: &str| clean(&tool.text_or_empty(key)).replace('\n', " ");
-        let arguments = tool.at_path("parameters.properties");
-        let arguments = arguments.keys().join(" ");
+        let text = |text: &str| clean(text).replace('\n', " ");
+        let arguments = tool.parameters.0.field("properties").keys();
         rows.push(vec![
-            paint.bold(&text("name")),
-            if arguments.is_empty() { "-".to_owned() } else { arguments },
-            words(tool, "tags"),
-            words(tool, "models"),
-            text("description"),
+            paint.bold(&text(&tool.name)),
+            words(&arguments.into_iter().map(String::from).collect::<Vec<_>>()),
+            words(&tool.tags),
+            words(&tool.models),
+            text(&tool.description),
         ]);
     }
     out.line(&table(&rows))?;

@@ -4,11 +4,13 @@ use crate::decision::FilterDecision;
 use crate::plugin::{Plugin, State};
 use crate::rejection::absence;
 use crate::snapshot::Snapshot;
+use crate::spelled_json::SpelledJson;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::filter::{FilterEntry, Hook};
 use valvehouse_core::tool::Tool;
-use valvehouse_json::{Json, Object};
 use valvehouse_script::{CHAT, Kind};
 
 /// A filter in relation to the requests of a model.
@@ -36,6 +38,32 @@ impl Part {
     }
 }
 
+/// A tool.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Tool")]
+pub struct ListedTool {
+    /// The name.
+    pub name: String,
+    /// The description for the model.
+    pub description: String,
+    /// The JSON Schema of the tool's arguments.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    pub parameters: SpelledJson,
+    /// The tags.
+    pub tags: Vec<String>,
+    /// Values for filters.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    pub metadata: SpelledJson,
+    /// The script that declares the tool, or null.
+    pub plugin: Option<String>,
+    /// The time limit of a call.
+    pub timeout_ms: u64,
+    /// Set if the tool may run again after an interruption.
+    pub idempotent: bool,
+    /// The models that receive the tool.
+    pub models: Vec<String>,
+}
+
 impl Snapshot {
     /// Returns the filters of a model's chain that are not plugins, in running order: middleware, filters that
     /// report calls to the listeners of agents, and refusals in place of missing filters.
@@ -47,25 +75,23 @@ impl Snapshot {
         selected.chain.filters().iter().filter(is_host).cloned().collect()
     }
 
-    /// Returns the tools in the form `{name, description, parameters, tags, metadata, plugin, timeout_ms,
-    /// idempotent, models}`, where `models` lists the models that are offered the tool. With a tag, only the
-    /// tools with that tag are returned.
-    pub fn tool_list(&self, tag: Option<&str>) -> Vec<Json> {
+    /// Returns the tools; with a tag, only those with that tag.
+    pub fn tool_list(&self, tag: Option<&str>) -> Vec<ListedTool> {
         let is_meant = |tool: &&Tool| tag.is_none_or(|tag| tool.spec.tags.iter().any(|own| own == tag));
         let listed = self.tools.iter().filter(is_meant).map(|tool| {
-            let offers = |model: &&String| self.offered(model).iter().any(|own| own.name() == tool.name());
-            let names = self.model_names();
-            let models: Vec<Json> = names.iter().filter(offers).map(|name| name.as_str().into()).collect();
-            let timeout = i64::try_from(tool.spec.timeout.as_millis()).unwrap_or(i64::MAX);
-            let own = [
-                ("plugin".into(), tool.spec.module.clone().into()),
-                ("timeout_ms".into(), timeout.into()),
-                ("idempotent".into(), tool.spec.idempotent.into()),
-                ("models".into(), models.into()),
-            ];
-            let described = tool.spec.describe();
-            let described = described.entries();
-            described.into_iter().chain(own).collect::<Object>().into()
+            let offers = |model: &String| self.offered(model).iter().any(|own| own.name() == tool.name());
+            let spec = &tool.spec;
+            ListedTool {
+                name: spec.name.clone(),
+                description: spec.description.clone(),
+                parameters: spec.parameters.schema().deep_clone().into(),
+                tags: spec.tags.clone(),
+                metadata: spec.metadata.deep_clone().into(),
+                plugin: spec.module.clone(),
+                timeout_ms: u64::try_from(spec.timeout.as_millis()).unwrap_or(u64::MAX),
+                idempotent: spec.idempotent,
+                models: self.model_names().into_iter().filter(offers).collect(),
+            }
         });
         listed.collect()
     }

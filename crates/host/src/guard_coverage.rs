@@ -2,32 +2,59 @@
 
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::GuardCoverageRow;
-use valvehouse_json::Json;
 use valvehouse_script::{CHAT, Kind};
 
-/// A cell of the coverage table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The guards that ran in the requests of the last hour, on all hosts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Coverage")]
+pub struct GuardCoverageTable {
+    /// The ids of the enabled guards.
+    guards: Vec<String>,
+    /// The rows with the most requests first.
+    data: Vec<TableRow>,
+}
+
+/// The requests of one endpoint, model and user.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CoverageRow")]
+struct TableRow {
+    endpoint: String,
+    model: String,
+    /// The id of the user; empty if unknown.
+    user: String,
+    requests: u64,
+    /// The number of completely answered requests.
+    answered: u64,
+    hooks: Vec<GuardCoverageCell>,
+}
+
+/// The guards at a hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CoverageCell")]
 pub struct GuardCoverageCell {
     /// The name of the hook.
     pub hook: &'static str,
-    /// The number of answered requests that reached the hook.
+    /// The number of answered requests that reached this hook.
     pub requests: u64,
-    /// The guards that have this hook, each with the number of those requests in which it ran.
-    pub guards: Vec<(String, u64)>,
+    /// `covered` if some guard ran in every request, `uncovered` if none ran in any, else `partly`.
+    #[schemars(extend("enum" = ["covered", "partly", "uncovered"]))]
+    pub state: &'static str,
+    /// The guards that have this hook.
+    pub guards: Vec<GuardRuns>,
 }
 
-impl GuardCoverageCell {
-    /// Returns `covered` if some guard ran in every request, `uncovered` if none ran in any, else `partly`.
-    pub fn state(&self) -> &'static str {
-        match self.guards.iter().map(|(_, count)| *count).max() {
-            Some(most) if most >= self.requests => "covered",
-            None | Some(0) => "uncovered",
-            Some(_) => "partly",
-        }
-    }
+/// The number of requests in which a guard ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GuardRuns {
+    /// The id of the guard.
+    pub id: String,
+    /// The number of requests.
+    pub requests: u64,
 }
 
 impl Snapshot {
@@ -57,52 +84,34 @@ impl Snapshot {
                 Hook::PreInvocation | Hook::PostInvocation => row.called,
                 _ => row.answered,
             };
-            let runs = |id: &str| {
-                let run = row.runs.iter().find(|(own, plugin, _)| own == hook.name() && plugin == id);
-                run.map_or(0, |(.., count)| *count)
+            let runs = |plugin: &&Arc<Plugin>| {
+                let is_it = |(own, id, _): &&(String, String, u64)| own == hook.name() && **id == *plugin.id;
+                let requests = row.runs.iter().find(is_it).map_or(0, |(.., count)| *count);
+                GuardRuns { id: plugin.id.to_string(), requests }
             };
-            let guards: Vec<(String, u64)> = guards
-                .iter()
-                .filter(|plugin| plugin.hooks().contains(&hook.name()))
-                .map(|plugin| (plugin.id.to_string(), runs(&plugin.id)))
-                .collect();
-            (requests > 0 && !guards.is_empty()).then(|| GuardCoverageCell {
-                hook: hook.name(),
-                requests,
-                guards,
-            })
+            let here = guards.iter().filter(|plugin| plugin.hooks().contains(&hook.name()));
+            let guards: Vec<GuardRuns> = here.map(runs).collect();
+            let state = match guards.iter().map(|guard| guard.requests).max()? {
+                most if most >= requests => "covered",
+                0 => "uncovered",
+                _ => "partly",
+            };
+            (requests > 0).then(|| GuardCoverageCell { hook: hook.name(), requests, state, guards })
         });
         cells.collect()
     }
 
-    /// Returns the coverage table as `{guards, data}`. Each entry of `data` is `{endpoint, model, user,
-    /// requests, answered, hooks}`, and each of `hooks` is `{hook, requests, state, guards: [{id,
-    /// requests}]}`.
-    pub fn coverage_table(&self, rows: &[GuardCoverageRow]) -> Json {
-        let cell = |cell: GuardCoverageCell| {
-            let guards = cell
-                .guards
-                .iter()
-                .map(|(id, count)| Json::from([("id", id.as_str().into()), ("requests", (*count).into())]));
-            Json::from([
-                ("hook", cell.hook.into()),
-                ("requests", cell.requests.into()),
-                ("state", cell.state().into()),
-                ("guards", guards.collect::<Vec<_>>().into()),
-            ])
-        };
-        let data = rows.iter().map(|row| {
-            let cells: Vec<Json> = self.coverage_cells(row).into_iter().map(cell).collect();
-            Json::from([
-                ("endpoint", row.endpoint.as_str().into()),
-                ("model", row.model.as_str().into()),
-                ("user", row.user.as_str().into()),
-                ("requests", row.requests.into()),
-                ("answered", row.answered.into()),
-                ("hooks", cells.into()),
-            ])
+    /// Returns the coverage table.
+    pub fn coverage_table(&self, rows: Vec<GuardCoverageRow>) -> GuardCoverageTable {
+        let data = rows.into_iter().map(|row| TableRow {
+            hooks: self.coverage_cells(&row),
+            endpoint: row.endpoint,
+            model: row.model,
+            user: row.user,
+            requests: row.requests,
+            answered: row.answered,
         });
-        let guards: Vec<Json> = self.guards().iter().map(|guard| Json::from(&*guard.id)).collect();
-        Json::from([("guards", guards.into()), ("data", data.collect::<Vec<_>>().into())])
+        let guards = self.guards().iter().map(|guard| guard.id.to_string()).collect();
+        GuardCoverageTable { guards, data: data.collect() }
     }
 }

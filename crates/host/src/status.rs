@@ -3,6 +3,7 @@
 
 use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
@@ -102,7 +103,8 @@ impl Plugin {
 }
 
 /// The status of a host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeStatus {
     /// Its version; empty if the host does not report it.
     pub version: String,
@@ -117,27 +119,13 @@ pub struct NodeStatus {
 impl NodeStatus {
     /// Reads the status that a host reports.
     pub fn of(host: &HostSeen) -> Self {
-        let report = host.tells.field(NODE);
-        Self {
-            version: report.string("version"),
-            since: report.field("since").as_i64().unwrap_or(0),
-            refused: report.field("refused").as_i64().and_then(|generation| generation.try_into().ok()),
-            error: report.text("error").map(String::from),
-        }
+        // A host may report none.
+        host.tells.field(NODE).to().unwrap_or_else(|_| Self::default())
     }
 
     /// Returns `true` if the host rejected this generation or a later one.
     pub fn refuses(&self, generation: u64) -> bool {
         self.refused.is_some_and(|refused| refused >= generation)
-    }
-
-    fn to_json(&self) -> Json {
-        Json::from([
-            ("version", self.version.as_str().into()),
-            ("since", self.since.into()),
-            ("refused", self.refused.into()),
-            ("error", self.error.as_deref().into()),
-        ])
     }
 }
 
@@ -198,7 +186,7 @@ impl SharedStatus {
             let rows = rows.iter().take(MAX_COVERAGE).map(GuardCoverageRow::to_json);
             (COVERAGE.into(), Json::from(rows.collect::<Vec<_>>()))
         });
-        let node = std::iter::once((NODE.into(), node.to_json()));
+        let node = Json::from_serialize(node).ok().map(|node| (NODE.into(), node));
         plugins.chain(providers).chain(rows).chain(node).collect::<Object>().into()
     }
 

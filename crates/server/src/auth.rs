@@ -4,13 +4,14 @@ use crate::address::{self, at_this_machine};
 use crate::credentials::{given_key, is_operators_key};
 use crate::facts;
 use crate::headers::CSRF;
-use crate::reply::OpenAiError;
+use crate::reply::ErrorForm;
 use crate::session::cookie;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,13 +49,24 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
 /// Admits operators: callers with the key of `[admin]` or a session or, without such a key, all local
 /// callers.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    match operator(&app, &parts) {
-        Ok(operator) => {
-            parts.extensions.insert(operator);
+    let (parts, body) = request.into_parts();
+    admitted(operator(&app, &parts), ErrorForm::OpenAi, parts, body, next).await
+}
+
+/// Runs a request whose caller is admitted, with the caller as an extension, or refuses it in this form.
+pub(crate) async fn admitted<T: Clone + Send + Sync + 'static>(
+    caller: Result<T, Error>,
+    form: ErrorForm,
+    mut parts: Parts,
+    body: Body,
+    next: Next,
+) -> Response {
+    match caller {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(error) => OpenAiError(error).into_response(),
+        Err(error) => form.refuse(error),
     }
 }
 

@@ -3,14 +3,14 @@
 
 use crate::body::{self, BodyLimits};
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY};
-use crate::reply::{OpenAiError, json_response};
+use crate::reply::{json_response, unlogged};
 use crate::{address, auth, credentials, facts, recording};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_config::ResourceServer;
@@ -56,7 +56,7 @@ fn described(metadata: Option<&Json>) -> Response {
             let message =
                 "this host does not accept access tokens; send a key of [server] keys, or set [oauth]";
             let (code, kind) = (Some("no_authorization_server"), RequestErrorKind::NotFound);
-            OpenAiError(Error::Request { message: message.into(), param: None, code, kind }).into_response()
+            unlogged(&Error::Request { message: message.into(), param: None, code, kind })
         }
     }
 }
@@ -94,7 +94,7 @@ async fn answer(
             let answer = endpoint.answer(Request::from_parts(parts, body), caller, token).await;
             held(answer.map(Body::new), memory)
         }
-        Err(error) => OpenAiError(error).into_response(),
+        Err(error) => unlogged(&error),
     }
 }
 
@@ -184,7 +184,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
             tracing::warn!("cannot verify an access token: {why}");
             let message =
                 "cannot verify this access token: its authorization server does not answer; try again later";
-            let mut response = OpenAiError(Error::Host(message.into())).into_response();
+            let mut response = unlogged(&Error::Host(message.into()));
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             return response;
         }
@@ -199,7 +199,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
     if let Some(reason) = reason {
         challenge.push_str(&format!(", error=\"{reason}\""));
     }
-    let mut response = OpenAiError(error).into_response();
+    let mut response = unlogged(&error);
     if let Ok(value) = HeaderValue::from_str(&challenge) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
     }

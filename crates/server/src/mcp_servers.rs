@@ -1,7 +1,8 @@
 //! `/api/v1/mcp`: the mounted MCP servers, their tools and the approvals of tools, for operators.
 
-use crate::api::{Answer, ApiError, Body, Callers, Path, Reply, Routes, get, post};
+use crate::api::{Answer, Body, Callers, List, Path, Reply, Routes, get, post};
 use crate::auth::{self, Operator};
+use crate::reply::OpenAiError;
 use axum::Extension;
 use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
@@ -35,15 +36,6 @@ pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
                 .layer(Extension(approvals))
                 .route_layer(from_fn_with_state(app.clone(), auth::operators_only))
         })
-}
-
-/// The mounted MCP servers.
-#[derive(Serialize, JsonSchema)]
-struct McpServers {
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    /// The servers, sorted by name.
-    data: Vec<MountedServer>,
 }
 
 /// A mounted MCP server.
@@ -131,10 +123,8 @@ struct McpChanged {
 }
 
 /// Handles `GET /api/v1/mcp`: lists the servers with all their tools.
-async fn list(Extension(approvals): Extension<Approvals>) -> Reply<McpServers> {
-    let servers = approvals.servers();
-    let data = servers.iter().map(|(server, status)| of_server(server, status)).collect();
-    Reply(McpServers { object: "list", data })
+async fn list(Extension(approvals): Extension<Approvals>) -> Reply<List<MountedServer>> {
+    List::reply(approvals.servers().iter().map(|(server, status)| of_server(server, status)))
 }
 
 /// Handles `POST /api/v1/mcp/{name}/approve`.
@@ -161,7 +151,7 @@ async fn forget(
     Ok(Reply(McpChanged { server: name, changed }))
 }
 
-fn refused(error: McpError) -> ApiError {
+fn refused(error: McpError) -> OpenAiError {
     let (kind, code) = match error {
         McpError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
         McpError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),

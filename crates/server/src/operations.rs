@@ -1,18 +1,18 @@
 //! Routes for the operation of a host.
 
 use super::auth;
-use super::reply;
-use crate::api::{AnyObject, ApiError, Callers, JsonOf, Path, Reply, Routes, get, post};
+use crate::api::{Answer, AnyObject, Callers, List, Path, Reply, Routes, get, post};
 use crate::body::{BodyLimits, read};
 use crate::ready;
 use axum::extract::{Request, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
-use valvehouse_json::{Json, Object};
+use valvehouse_host::{HostQuestion, SpelledJson};
+use valvehouse_json::Json;
 
 /// Returns the routes for liveness, readiness and the answers to questions of plugins.
 pub(crate) fn routes() -> Routes {
@@ -50,35 +50,39 @@ pub(crate) async fn live() -> &'static str {
 }
 
 /// Handles `GET /api/v1/questions`: lists the approvals that wait for an operator at any host of the store,
-/// because their clients cannot answer.
-pub(crate) async fn questions(State(app): State<Arc<App>>) -> JsonOf<Questions> {
-    let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let held = app.shared_questions.held().await.into_iter().map(|HostQuestion { host, question: held }| {
-        let times = [("waited_ms", held.waited), ("left_ms", held.left)];
-        let times = times.map(|(key, time)| (key.into(), milliseconds(time).into()));
-        let fields = [("id".into(), held.id.into())].into_iter().chain(held.question.entries());
-        Json::from(fields.chain([("host".into(), host.into())]).chain(times).collect::<Object>())
-    });
-    JsonOf::new(reply::list(held))
-}
-
-/// The waiting questions, the oldest first.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`HeldQuestion::entries` writes them; debug builds compare both")]
-pub(crate) struct Questions {
-    #[schemars(extend("const" = "list"))]
-    object: String,
-    data: Vec<HeldQuestion>,
+/// because their clients cannot answer. The oldest is the first.
+pub(crate) async fn questions(State(app): State<Arc<App>>) -> Reply<List<HeldQuestion>> {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    List::reply(app.shared_questions.held().await.into_iter().map(|HostQuestion { host, question: held }| {
+        let call = held.question.field("data");
+        let text = |name: &str| held.question.text(name).map(String::from);
+        HeldQuestion {
+            id: held.id,
+            r#type: "approval",
+            data: HeldCall {
+                tool: call.string("tool"),
+                arguments: call.field("arguments").into(),
+                description: call.text("description").map(String::from),
+            },
+            by: held.question.string("by"),
+            model: text("model"),
+            user: text("user"),
+            chat_id: held.question.string("chat_id"),
+            trace: text("trace"),
+            host,
+            waited_ms: milliseconds(held.waited),
+            left_ms: milliseconds(held.left),
+        }
+    }))
 }
 
 /// An approval that waits for an operator.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
-struct HeldQuestion {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct HeldQuestion {
     /// The id to use in the answer.
     id: String,
     #[schemars(extend("const" = "approval"))]
-    r#type: String,
+    r#type: &'static str,
     data: HeldCall,
     /// The middleware that requests the approval.
     by: String,
@@ -94,11 +98,11 @@ struct HeldQuestion {
 }
 
 /// The tool call that waits for approval.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
+#[derive(Serialize, JsonSchema)]
 struct HeldCall {
     tool: String,
-    arguments: AnyObject,
+    #[schemars(with = "AnyObject")]
+    arguments: SpelledJson,
     description: Option<String>,
 }
 
@@ -124,7 +128,7 @@ pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path(path): Path<QuestionPath>,
     request: Request,
-) -> Result<Reply<AnswerReceipt>, ApiError> {
+) -> Answer<AnswerReceipt> {
     Ok(Reply(answered(&app, &path.id, request).await?))
 }
 

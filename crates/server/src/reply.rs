@@ -8,17 +8,36 @@ use valvehouse_core::context::is_free_text;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::error_code::{self, ErrorCode};
 use valvehouse_json::Json;
+use valvehouse_store::StoreError;
 
 /// The header that tells a client to retry or not.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// An error in OpenAI's format: `{"error": {message, type, param, code}}`.
+/// An error in OpenAI's format: `{"error": {message, type, param, code}}`. A response logs it.
 pub(crate) struct OpenAiError(pub(crate) Error);
+
+impl From<Error> for OpenAiError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl From<StoreError> for OpenAiError {
+    fn from(error: StoreError) -> Self {
+        Self(error.into())
+    }
+}
 
 impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
-        refusal(&self.0, &body(&self.0))
+        log(&self.0);
+        unlogged(&self.0)
     }
+}
+
+/// Returns an error in OpenAI's format that is logged elsewhere.
+pub(crate) fn unlogged(error: &Error) -> Response {
+    refusal(error, &body(error))
 }
 
 /// An error in the format of Open WebUI and pipelines servers: `{"detail": text}`.
@@ -54,10 +73,12 @@ impl ErrorForm {
 
     /// Logs an error and returns it in this form.
     pub(crate) fn refuse(self, error: Error) -> Response {
-        log(&error);
         match self {
             Self::OpenAi => OpenAiError(error).into_response(),
-            Self::Detail => Detail(error).into_response(),
+            Self::Detail => {
+                log(&error);
+                Detail(error).into_response()
+            }
         }
     }
 }
@@ -260,12 +281,5 @@ pub(crate) fn answer(result: Result<Json, Error>) -> Response {
 
 /// Logs an error and returns it in OpenAI's format.
 pub(crate) fn refused(error: Error) -> Response {
-    log(&error);
     OpenAiError(error).into_response()
-}
-
-/// Returns a list in OpenAI's format.
-pub(crate) fn list(items: impl IntoIterator<Item = Json>) -> Json {
-    let items: Vec<Json> = items.into_iter().collect();
-    Json::from([("object", "list".into()), ("data", items.into())])
 }

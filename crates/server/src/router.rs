@@ -9,7 +9,7 @@ use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::ollama::rejection::OllamaError;
 use crate::recording::followed;
-use crate::reply::{self, OpenAiError};
+use crate::reply::{self, unlogged};
 use crate::{
     actions, agents, functions, listen, messages, metrics, middleware, ollama, openai, openapi, operations,
     page, passthrough, pipelines, responses, session, traces, users,
@@ -226,6 +226,6 @@ fn in_protocol(uri: &Uri, headers: &HeaderMap, error: Error) -> Response {
     }
     match uri.path().starts_with("/v1/messages") || is_anthropic_client(headers) {
         true => AnthropicError(error).into_response(),
-        false => OpenAiError(error).into_response(),
+        false => unlogged(&error),
     }
 }

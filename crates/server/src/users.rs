@@ -1,7 +1,8 @@
 //! Routes for the stored records of one user.
 
-use crate::api::{ApiError, Callers, Path, Reply, Routes, delete, get};
+use crate::api::{Answer, Callers, Path, Reply, Routes, delete, get};
 use crate::auth;
+use crate::reply::OpenAiError;
 use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
@@ -56,10 +57,7 @@ impl From<UserRecords> for Records {
 }
 
 /// Handles `GET /api/v1/users/{user}/records`.
-async fn count(
-    State(app): State<Arc<App>>,
-    Path(UserPath { user }): Path<UserPath>,
-) -> Result<Reply<Records>, ApiError> {
+async fn count(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<Records> {
     is_named(&user)?;
     // The latest entries may not be written yet.
     app.host.kv().flush_all().await?;
@@ -67,10 +65,7 @@ async fn count(
 }
 
 /// Handles `DELETE /api/v1/users/{user}/records`.
-async fn forget(
-    State(app): State<Arc<App>>,
-    Path(UserPath { user }): Path<UserPath>,
-) -> Result<Reply<Records>, ApiError> {
+async fn forget(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<Records> {
     is_named(&user)?;
     let records = app.host.store().forget_user(app.host.kv(), &user).await?;
     tracing::info!(user, "deleted the stored records of a user");
@@ -78,7 +73,7 @@ async fn forget(
 }
 
 /// Rejects an empty id, because all requests without a user share their entries.
-fn is_named(user: &str) -> Result<(), ApiError> {
+fn is_named(user: &str) -> Result<(), OpenAiError> {
     match user.trim() {
         "" => Err(Error::invalid("expected the id of a user, got an empty text", Some("user")).into()),
         _ => Ok(()),

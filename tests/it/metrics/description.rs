@@ -1,7 +1,7 @@
 //! `/openapi.json` describes every route, and no other.
 
-use crate::host::TestHost;
-use serde_json::Value;
+use crate::host::{Answer, TestHost};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +48,72 @@ async fn every_reference_is_valid_and_every_component_is_used() {
         let (place, _) = reference.split_once('"').unwrap();
         assert!(document.pointer(&format!("/{place}")).is_some(), "{place} is not there");
     }
+}
+
+/// The JSON that other packages write has the described fields and no others.
+#[tokio::test]
+async fn answers_are_as_described() {
+    let agent = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\n";
+    let loud =
+        "fn inlet(body) { log::info(\"x\"); emit(#{ type: \"status\", data: #{} }); body.x = 1; body }";
+    let host = TestHost::new().config(agent).filter("loud", loud).start().await;
+    let document = host.get("/openapi.json").await.json();
+    let sent = |path: &str, body: Value| {
+        host.request("POST", path).header("x-valvehouse-trace", "content").body(body.to_string())
+    };
+    let begun = json!({"input": "hi", "chat_id": "c1", "user": "ann"});
+    let begun = Answer::of(sent("/api/v1/agents/clerk/runs", begun)).await.json();
+    let tried = Answer::of(sent("/api/v1/try", json!({"model": "clerk", "text": "hi"}))).await.json();
+    let trace = host.get("/api/v1/traces").await.json()["past"][0]["id"].as_str().unwrap().to_owned();
+    let replay = sent(&format!("/api/v1/traces/{trace}/replay"), json!({"plugin": "loud"}));
+    let replay = Answer::of(replay).await.json();
+    let chat = "/api/v1/agents/conversations/c1";
+    let step = host.get(&format!("{chat}/checkpoints")).await.json()["data"][0]["checkpoint_id"].clone();
+    let mut answers = vec![
+        ("/api/v1/agents/{agent}/runs", "post", begun.clone()),
+        ("/api/v1/try", "post", tried),
+        ("/api/v1/traces/{id}/replay", "post", replay),
+    ];
+    for (route, path) in [
+        ("/api/v1/traces", "/api/v1/traces".to_owned()),
+        ("/api/v1/traces/{id}", format!("/api/v1/traces/{trace}")),
+        ("/api/v1/overview", "/api/v1/overview".to_owned()),
+        ("/api/v1/models/{model}/chain", "/api/v1/models/clerk/chain".to_owned()),
+        ("/models", "/models".to_owned()),
+        ("/api/v1/agents/{agent}/runs", "/api/v1/agents/clerk/runs".to_owned()),
+        ("/api/v1/agents/runs/{run}", format!("/api/v1/agents/runs/{}", begun["run_id"].as_str().unwrap())),
+        ("/api/v1/agents/conversations", "/api/v1/agents/conversations".to_owned()),
+        ("/api/v1/agents/conversations/{chat_id}", chat.to_owned()),
+        ("/api/v1/agents/conversations/{chat_id}/checkpoints", format!("{chat}/checkpoints")),
+        ("/api/v1/agents/checkpoints/{id}", format!("/api/v1/agents/checkpoints/{}", step.as_str().unwrap())),
+    ] {
+        answers.push((route, "get", host.get(&path).await.json()));
+    }
+    for (route, method, answer) in answers {
+        let answers = &document["paths"][route][method]["responses"];
+        let mut schema = answers["200"]["content"]["application/json"]["schema"].clone();
+        schema["components"] = document["components"].clone();
+        close(&mut schema);
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{method} {route}: {wrong:#?}\n{answer:#}");
+    }
+}
+
+/// Refuses the fields that a schema does not describe.
+fn close(schema: &mut Value) {
+    if let Some(object) = schema.as_object_mut() {
+        if object.get("properties").is_some_and(Value::is_object)
+            && !object.contains_key("additionalProperties")
+        {
+            object.insert("additionalProperties".into(), false.into());
+        }
+        object.values_mut().for_each(close);
+    }
+    schema.as_array_mut().into_iter().flatten().for_each(close);
 }
 
 #[tokio::test]

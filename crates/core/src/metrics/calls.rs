@@ -263,15 +263,6 @@ impl Sum {
         Duration::from_nanos(self.nanoseconds.checked_div(self.measured).unwrap_or(0))
     }
 
-    /// Returns the fields that operators see for a running host.
-    pub fn in_short(&self) -> Json {
-        Json::from([
-            ("calls", self.calls.into()),
-            ("broken", self.broken.into()),
-            ("mean_us", (self.mean_time().as_nanos() as f64 / 1_000.0).into()),
-        ])
-    }
-
     /// Combines two sums, such as those of two hosts with the same plugin.
     #[must_use]
     pub fn and(mut self, mut other: Self) -> Self {

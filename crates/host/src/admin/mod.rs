@@ -17,5 +17,5 @@ pub use plugins::{Admin, known};
 pub use rejection::AdminError;
 pub use rollback::rollback;
 pub use scripts::ExpectedVersion;
-pub use valves::{schema, shown};
-pub use versions::{Against, Detail, Entry, detail, diff, entries};
+pub use valves::{EffectiveValve, schema, shown};
+pub use versions::{Against, Detail, Entry, ValveChange, detail, diff, entries};

@@ -4,6 +4,10 @@ use super::plugins::{Admin, known};
 use super::rejection::AdminError;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
+use crate::spelled_json::SpelledJson;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::{MASK, ValveError, ValveSchema, is_mark, was_secret};
@@ -12,6 +16,16 @@ use valvehouse_store::Switch;
 
 /// The maximum size of a user's valves of one plugin, in bytes of JSON. A user must not disable a plugin for others.
 const MAX_USER_VALVES: usize = 64 * 1024;
+
+/// The effective value of a valve.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EffectiveValve {
+    /// The value, masked if it is secret.
+    pub value: SpelledJson,
+    /// The layer that sets it.
+    #[schemars(extend("enum" = ["default", "configuration", "stored"]))]
+    pub source: &'static str,
+}
 
 impl Admin {
     /// Replaces all values of the operators, or of one user, as an update over HTTP does: unknown keys and
@@ -112,15 +126,15 @@ impl Admin {
         Ok(shown(schema(plugin, user).ok(), &stored))
     }
 
-    /// Returns the effective values, masked, each with its source: `{key: {value, source}}`.
+    /// Returns the effective values, masked, each with its source.
     ///
     /// # Errors
     /// Returns a refusal for an unknown plugin, and if the store cannot be read.
-    pub fn effective_valves(&self, id: &str) -> Result<Json, AdminError> {
+    pub fn effective_valves(&self, id: &str) -> Result<BTreeMap<String, EffectiveValve>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let schema = schema(plugin, None)?;
-        let Some(script) = &plugin.script else { return Ok(Json::object()) };
+        let Some(script) = &plugin.script else { return Ok(BTreeMap::new()) };
         let (values, layers) = (schema.mask(&script.valves), script.valve_layers());
         let fields = schema.fields().iter().map(|field| {
             let source = match schema.layer_in_force(&field.name, &layers) {
@@ -128,10 +142,9 @@ impl Admin {
                 Some(0) => "configuration",
                 Some(_) => "stored",
             };
-            let value = values.field(&field.name);
-            (field.name.as_str().into(), Json::from([("value", value), ("source", source.into())]))
+            (field.name.clone(), EffectiveValve { value: values.field(&field.name).into(), source })
         });
-        Ok(fields.collect::<Object>().into())
+        Ok(fields.collect())
     }
 
     /// Switches a plugin; `None` leaves a switch unchanged.

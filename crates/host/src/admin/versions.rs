@@ -3,6 +3,9 @@
 use super::rejection::AdminError;
 use super::valves::shown;
 use crate::snapshot::Snapshot;
+use crate::spelled_json::SpelledJson;
+use schemars::JsonSchema;
+use serde::Serialize;
 use similar::TextDiff;
 use std::time::Duration;
 use valvehouse_core::valve::ValveSchema;
@@ -15,14 +18,27 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// The number of lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// A version and its changes.
-#[derive(Debug, Clone, PartialEq)]
+/// A version of a plugin.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Version")]
 pub struct Entry {
-    /// The version.
-    pub version: Version,
-    /// The hash of the text before the change; `None` if there was no file or no older version is stored.
+    /// The number of the version, counted from 1.
+    pub version: u64,
+    /// The time in seconds since 1970.
+    pub at: i64,
+    /// The author of the change.
+    pub by: String,
+    /// The kind of change.
+    pub action: &'static str,
+    /// The hash of the previous text; null if there was none.
     pub before: Option<String>,
-    /// The keys of the valves that the version set, changed or reset.
+    /// The hash of the new text; null if there is none.
+    pub after: Option<String>,
+    /// The switch that enables the plugin; null if it was not set.
+    pub enabled: Option<bool>,
+    /// The switch that makes the plugin global; null if it was not set.
+    pub global: Option<bool>,
+    /// The names of the changed valves.
     pub valves_changed: Vec<String>,
 }
 
@@ -35,19 +51,33 @@ pub enum Against {
     Current,
 }
 
-/// A version with its text, and its differences from another version.
-#[derive(Debug, Clone, PartialEq)]
+/// A version of a plugin with its text and valves.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "VersionDetail")]
 pub struct Detail {
     /// The version.
+    #[serde(flatten)]
     pub entry: Entry,
-    /// The text; `None` if the file was deleted.
+    /// The text; null if the file was deleted.
     pub content: Option<String>,
-    /// The stored values of the version, masked.
-    pub valves: Json,
-    /// The unified diff from the other text to this one; empty if they are equal.
+    /// The stored values, with secrets masked.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub valves: SpelledJson,
+    /// The difference of the texts, in the unified format.
     pub diff: String,
-    /// The changed valves as key, value before and value after; masked.
-    pub valves_diff: Vec<(String, Json, Json)>,
+    /// The changed valves, masked.
+    pub valves_diff: Vec<ValveChange>,
+}
+
+/// The stored values of a valve before and after a change; null if there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ValveChange {
+    /// The name of the valve.
+    pub key: String,
+    /// The value before the change.
+    pub before: SpelledJson,
+    /// The value after the change.
+    pub after: SpelledJson,
 }
 
 /// Returns the history of a plugin, newest version first. The plugin may have been deleted or may never have
@@ -100,7 +130,7 @@ pub async fn detail(
     Ok(Detail {
         entry: Entry::new(version, before),
         content,
-        valves: own.shown(today),
+        valves: own.shown(today).into(),
         diff: diff(from.text(), own.text(), [&name, &called(number)]),
         valves_diff: differing(&from, &own, today),
     })
@@ -136,50 +166,16 @@ impl Entry {
         let nothing = Json::object();
         let old = before.map_or(&nothing, |before| &before.valves);
         Self {
-            version: version.clone(),
+            version: version.number,
+            at: version.at / 1000,
+            by: version.by.clone(),
+            action: version.action.as_str(),
             before: before.and_then(|before| before.hash.clone()),
+            after: version.hash.clone(),
+            enabled: version.enabled,
+            global: version.global,
             valves_changed: changed_keys(old, &version.valves),
         }
-    }
-
-    /// Returns the representation in the Functions API.
-    pub fn to_json(&self) -> Json {
-        let version = &self.version;
-        Json::from([
-            ("version", version.number.into()),
-            ("at", (version.at / 1000).into()),
-            ("by", version.by.as_str().into()),
-            ("action", version.action.as_str().into()),
-            ("before", self.before.clone().into()),
-            ("after", version.hash.clone().into()),
-            ("enabled", version.enabled.map_or(Json::Null, Json::from)),
-            ("global", version.global.map_or(Json::Null, Json::from)),
-            (
-                "valves_changed",
-                self.valves_changed.iter().map(|key| Json::from(key.as_str())).collect::<Vec<_>>().into(),
-            ),
-        ])
-    }
-}
-
-impl Detail {
-    /// Returns the representation in the Functions API.
-    pub fn to_json(&self) -> Json {
-        let object = self.entry.to_json();
-        let changes = self.valves_diff.iter().map(|(key, before, after)| {
-            Json::from([("key", key.as_str().into()), ("before", before.clone()), ("after", after.clone())])
-        });
-        let more = [
-            ("content", self.content.clone().into()),
-            ("valves", self.valves.clone()),
-            ("diff", self.diff.as_str().into()),
-            ("valves_diff", changes.collect::<Vec<_>>().into()),
-        ];
-        for (key, value) in more {
-            // The object is new and not read-only.
-            object.edit(key, value);
-        }
-        object
     }
 }
 
@@ -210,11 +206,11 @@ impl State {
 }
 
 /// Returns the values that differ. Of a secret, only the fact that it differs is shown.
-fn differing(from: &State, to: &State, today: Option<&ValveSchema>) -> Vec<(String, Json, Json)> {
+fn differing(from: &State, to: &State, today: Option<&ValveSchema>) -> Vec<ValveChange> {
     let (before, after) = (from.shown(today), to.shown(today));
     let both = |key: String| {
-        let value = |shown: &Json| shown.field(&key);
-        (key.clone(), value(&before), value(&after))
+        let (before, after) = (before.field(&key).into(), after.field(&key).into());
+        ValveChange { key, before, after }
     };
     changed_keys(&from.valves, &to.valves).into_iter().map(both).collect()
 }

@@ -7,7 +7,7 @@ use super::error::OpenError;
 use super::providers::ProviderKeys;
 use super::split_turn::PartedTurns;
 use crate::access::{Access, Sessions};
-use crate::admin::{Admin, AdminError};
+use crate::admin::{self, Admin, AdminError};
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
@@ -306,9 +306,9 @@ impl App {
     /// # Errors
     /// Returns a refusal for an unknown plugin.
     pub fn valves(&self, id: &str) -> Result<Json, AdminError> {
-        let effective = self.admin.effective_valves(id)?.entries();
-        let values = effective.into_iter().map(|(key, valve)| (key, valve.field("value")));
-        Ok(Json::Object(values.collect()))
+        let plugin = self.admin.plugin(id)?;
+        let schema = admin::schema(&plugin, None)?;
+        Ok(plugin.script.as_ref().map_or_else(Json::object, |script| schema.mask(&script.valves)))
     }
 
     /// Sets valves of a plugin: `host.set_valves("polite", json!({ "signature": "…" }))`. The other valves keep their

@@ -1,8 +1,7 @@
 //! Routes for conversations and their checkpoints.
 
-use super::shapes::{Checkpoint, Conversation, ConversationMessages, List, SavedCheckpoint};
-use crate::api::{Answer, AnyObject, ApiError, Body, CheckedBody, JsonOf, Path, Query, Reply};
-use crate::reply::list as as_list;
+use super::shapes::{Checkpoint, Conversation, ConversationMessages, SavedCheckpoint};
+use crate::api::{Answer, AnyObject, Body, CheckedBody, JsonOf, List, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,10 +29,10 @@ pub(super) struct ConversationsQuery {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Query(query): Query<ConversationsQuery>,
-) -> Result<JsonOf<List<Conversation>>, ApiError> {
+) -> Answer<List<JsonOf<Conversation>>> {
     let limit = query.limit.unwrap_or(LISTED);
     let all = app.runs.store().conversations(query.agent.as_deref(), limit).await?;
-    Ok(JsonOf::new(as_list(all.iter().map(conversation_to_json))))
+    Ok(List::reply(all.iter().map(|one| conversation_to_json(one).into())))
 }
 
 /// The path of a conversation.
@@ -58,7 +57,7 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
     Query(query): Query<MessagesQuery>,
-) -> Result<JsonOf<ConversationMessages>, ApiError> {
+) -> Answer<JsonOf<ConversationMessages>> {
     let conversation = app.runs.conversation(&id).await?;
     let from = query.from.unwrap_or(0).min(conversation.length);
     let to = query.to.unwrap_or(conversation.length);
@@ -78,7 +77,7 @@ pub(super) async fn show(
         // A new object accepts any value.
         shown.put(name, part);
     }
-    Ok(JsonOf::new(shown))
+    Ok(Reply(shown.into()))
 }
 
 /// A deleted conversation.
@@ -110,10 +109,10 @@ pub(super) async fn checkpoints(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
     Query(query): Query<LimitQuery>,
-) -> Result<JsonOf<List<Checkpoint>>, ApiError> {
+) -> Answer<List<JsonOf<Checkpoint>>> {
     app.runs.conversation(&id).await?;
     let all = app.runs.store().checkpoints(&id, query.limit.unwrap_or(PAGE)).await?;
-    Ok(JsonOf::new(as_list(all.iter().map(checkpoint_to_json))))
+    Ok(List::reply(all.iter().map(|one| checkpoint_to_json(one).into())))
 }
 
 /// The path of a checkpoint.
@@ -127,11 +126,11 @@ pub(super) struct CheckpointPath {
 pub(super) async fn checkpoint(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
-) -> Result<JsonOf<SavedCheckpoint>, ApiError> {
+) -> Answer<JsonOf<SavedCheckpoint>> {
     let checkpoint = app.runs.checkpoint(&path.id).await?;
     let shown = checkpoint_to_json(&checkpoint);
     shown.put("state", checkpoint.state);
-    Ok(JsonOf::new(shown))
+    Ok(Reply(shown.into()))
 }
 
 /// The conversation that a fork creates.
@@ -148,16 +147,16 @@ pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
     Body(Fork { chat_id }): Body<Fork>,
-) -> Result<JsonOf<Conversation>, ApiError> {
-    Ok(JsonOf::new(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?)))
+) -> Answer<JsonOf<Conversation>> {
+    Ok(Reply(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?).into()))
 }
 
 /// Handles `GET …/conversations/{chat_id}/export`.
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id }): Path<ConversationPath>,
-) -> Result<JsonOf<AnyObject>, ApiError> {
-    Ok(JsonOf::new(app.runs.export(&chat_id).await?))
+) -> Answer<JsonOf<AnyObject>> {
+    Ok(Reply(app.runs.export(&chat_id).await?.into()))
 }
 
 /// The query of an import.
@@ -173,9 +172,9 @@ pub(super) async fn import(
     State(app): State<Arc<App>>,
     Query(query): Query<ImportQuery>,
     exported: CheckedBody<AnyObject>,
-) -> Result<JsonOf<Conversation>, ApiError> {
+) -> Answer<JsonOf<Conversation>> {
     let imported = app.runs.import(&exported.0, query.chat_id.as_deref()).await?;
-    Ok(JsonOf::new(conversation_to_json(&imported)))
+    Ok(Reply(conversation_to_json(&imported).into()))
 }
 
 /// The checkpoints to keep.

@@ -1,7 +1,8 @@
 //! `GET /api/v1/agents/runs/{run}/events`: the events of a run, from its first stored step to its end.
 
 use super::runs::RunPath;
-use crate::api::{ApiError, EventStream, Path};
+use crate::api::{EventStream, Path};
+use crate::reply::OpenAiError;
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
@@ -26,7 +27,7 @@ const STEPS: u64 = 1000;
 pub(super) async fn follow(
     State(app): State<Arc<App>>,
     Path(RunPath { run: id }): Path<RunPath>,
-) -> Result<EventStream, ApiError> {
+) -> Result<EventStream, OpenAiError> {
     // The subscription starts first, so that no change is missed.
     let moved = app.runs.moved();
     let run = app.runs.run(&id).await?;

@@ -6,7 +6,7 @@ use crate::body::{BodyLimits, read_plain};
 use crate::extract::object_of;
 use crate::headers::{named, wants_events};
 use crate::openai::chat::{encode_chunk, encode_end};
-use crate::reply::{OpenAiError, refused};
+use crate::reply::{refused, unlogged};
 use crate::turn::answer_bytes::EventForm;
 use crate::turn::endpoint::RunSlot;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
@@ -15,7 +15,7 @@ use crate::turn::serve::{EventReceiver, Way, options, respond, serve_turn};
 use crate::{auth, exchange, facts};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -123,7 +123,7 @@ impl Encoder for Outcome {
     }
 
     fn encode_error(error: Error) -> Response {
-        OpenAiError(error).into_response()
+        unlogged(&error)
     }
 }
 

@@ -4,10 +4,10 @@ use super::shapes::Outcome;
 use super::{conversations, events, launch, runs};
 use crate::api::{Callers, Routes, delete, get, post};
 use crate::auth;
-use crate::reply::OpenAiError;
+use crate::reply::ErrorForm;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
@@ -106,10 +106,7 @@ async fn owners_and_operators(
         Some(user) => is_of(&app, &run, &user).await,
         None => auth::operator(&app, &parts).map(drop),
     };
-    match allowed {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(error) => OpenAiError(error).into_response(),
-    }
+    auth::admitted(allowed, ErrorForm::OpenAi, parts, body, next).await
 }
 
 async fn is_of(app: &App, id: &str, user: &str) -> Result<(), Error> {

@@ -1,9 +1,8 @@
 //! Routes for agents and the state of their runs.
 
-use super::shapes::{List, PendingAction, Run, RunState};
-use crate::api::{ApiError, JsonOf, Path, Query, Reply};
+use super::shapes::{Run, RunState};
+use crate::api::{Answer, JsonOf, List, Path, Query, Reply};
 use crate::facts;
-use crate::reply::list as as_list;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::{self, App};
-use valvehouse_host::{Ready, Snapshot};
+use valvehouse_host::{Ready, Snapshot, SpelledJson};
 use valvehouse_json::Json;
 
 /// The default number of listed runs.
@@ -32,16 +31,8 @@ pub(super) struct Agent {
     conversations: usize,
 }
 
-/// All agents.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Agents {
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    data: Vec<Agent>,
-}
-
 /// Handles `GET /api/v1/agents`: lists the models with a memory.
-pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>, ApiError> {
+pub(super) async fn agents(State(app): State<Arc<App>>) -> Answer<List<Agent>> {
     let snapshot = app.host.snapshot();
     let mut agents = Vec::new();
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
@@ -59,7 +50,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
             conversations: held.len(),
         });
     }
-    Ok(Reply(Agents { object: "list", data: agents }))
+    Ok(List::reply(agents))
 }
 
 /// Returns the agent with this name, ready to run a request.
@@ -103,7 +94,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(AgentPath { agent: id }): Path<AgentPath>,
     Query(query): Query<RunsQuery>,
-) -> Result<JsonOf<List<Run>>, ApiError> {
+) -> Answer<List<JsonOf<Run>>> {
     agent(&app.host.snapshot(), &id, &Json::Null)?;
     let query = RunQuery {
         agent: Some(id),
@@ -112,7 +103,7 @@ pub(super) async fn list(
         limit: query.limit.unwrap_or(LISTED),
     };
     let runs = app.runs.list(&query).await?;
-    Ok(JsonOf::new(as_list(runs.iter().map(|(run, agent)| run_to_json(run, agent)))))
+    Ok(List::reply(runs.iter().map(|(run, agent)| run_to_json(run, agent).into())))
 }
 
 /// The path of a run.
@@ -126,23 +117,28 @@ pub(super) struct RunPath {
 pub(super) async fn state(
     State(app): State<Arc<App>>,
     Path(path): Path<RunPath>,
-) -> Result<JsonOf<RunState>, ApiError> {
+) -> Answer<JsonOf<RunState>> {
     let run = app.runs.run(&path.run).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.and_then(|saved| app::setup_of(&app.host.snapshot(), &saved).ok());
-    Ok(JsonOf::new(app.runs.state(&run, setup.as_ref()).await?))
+    Ok(Reply(app.runs.state(&run, setup.as_ref()).await?.into()))
+}
+
+/// The question that a run waits for.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PendingAction {
+    run_id: String,
+    chat_id: String,
+    status: &'static str,
+    /// The question, or null.
+    pending_action: SpelledJson,
+    /// The possible decisions.
+    decisions: &'static [&'static str],
 }
 
 /// Handles `GET /api/v1/agents/runs/{run}/pending`: returns the pending action and the possible decisions.
-pub(super) async fn pending(
-    State(app): State<Arc<App>>,
-    Path(path): Path<RunPath>,
-) -> Result<JsonOf<PendingAction>, ApiError> {
-    Ok(JsonOf::new(waits(&app, &path.run).await?))
-}
-
-async fn waits(app: &App, id: &str) -> Result<Json, Error> {
-    let run = app.runs.run(id).await?;
+pub(super) async fn pending(State(app): State<Arc<App>>, Path(path): Path<RunPath>) -> Answer<PendingAction> {
+    let run = app.runs.run(&path.run).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());
     let pending = Runs::pending_action(&run, saved.as_ref(), setup.as_ref());
@@ -154,12 +150,11 @@ async fn waits(app: &App, id: &str) -> Result<Json, Error> {
         Some("unfinished_tool") => &["retry", "answer", "reject"],
         Some(_) => &["answer", "reject"],
     };
-    let decisions: Vec<Json> = decisions.iter().map(|word| Json::from(*word)).collect();
-    Ok(Json::from([
-        ("run_id", run.id.as_str().into()),
-        ("chat_id", run.conversation.as_str().into()),
-        ("status", standing(&run).into()),
-        ("pending_action", pending),
-        ("decisions", decisions.into()),
-    ]))
+    Ok(Reply(PendingAction {
+        status: standing(&run),
+        run_id: run.id,
+        chat_id: run.conversation,
+        pending_action: pending.into(),
+        decisions,
+    }))
 }

@@ -1,18 +1,9 @@
 //! The schemas of runs and conversations, whose JSON `valvehouse_agent` writes.
-#![expect(dead_code, reason = "they describe JSON that is written elsewhere; debug builds compare both")]
+#![expect(dead_code, reason = "they describe JSON that is written elsewhere; a test compares both")]
 
 use crate::api::AnyObject;
 use schemars::JsonSchema;
 use serde_json::Value;
-
-/// A list.
-#[derive(JsonSchema)]
-#[schemars(inline)]
-pub(super) struct List<T> {
-    #[schemars(extend("const" = "list"))]
-    object: String,
-    data: Vec<T>,
-}
 
 /// A run of an agent.
 #[derive(JsonSchema)]
@@ -141,16 +132,4 @@ pub(super) struct Outcome {
     error: Option<String>,
     /// The answer as a chat completion, or null.
     response: Value,
-}
-
-/// The question that a run waits for.
-#[derive(JsonSchema)]
-pub(super) struct PendingAction {
-    run_id: String,
-    chat_id: String,
-    status: String,
-    /// The question, or null.
-    pending_action: Value,
-    /// The possible decisions.
-    decisions: Vec<String>,
 }

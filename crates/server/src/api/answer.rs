@@ -1,35 +1,30 @@
 //! The responses of typed routes.
 
-use super::check::{ExtraFields, check};
 use super::describe::{Describe, Description};
-use super::schema::{Direction, of};
-use crate::reply::{self, OpenAiError, json_response};
+use crate::reply::{self, OpenAiError};
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use std::marker::PhantomData;
 use valvehouse_core::error::Error;
+use valvehouse_host::SpelledJson;
 use valvehouse_json::Json;
-use valvehouse_store::StoreError;
 
 /// The result of a handler: a value as JSON, or an error in OpenAI's format.
-pub(crate) type Answer<T> = Result<Reply<T>, ApiError>;
+pub(crate) type Answer<T> = Result<Reply<T>, OpenAiError>;
 
 /// A value that is serialized as JSON.
 pub(crate) struct Reply<T>(pub(crate) T);
 
-impl<T: Serialize + JsonSchema + 'static> IntoResponse for Reply<T> {
+impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         let bytes = match serde_json::to_vec(&self.0) {
             Ok(bytes) => bytes,
             Err(error) => return reply::refused(Error::Host(format!("cannot write a response: {error}"))),
         };
-        if cfg!(debug_assertions) {
-            Json::parse(&bytes).iter().for_each(assert_fits::<T>);
-        }
         let mut response = Response::new(Body::from(bytes));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
@@ -42,34 +37,30 @@ impl<T: JsonSchema> Describe for Reply<T> {
     }
 }
 
-/// JSON with the schema of a type, for values from elsewhere or with values of clients and scripts that must
-/// stay unchanged. Debug builds check every response against the schema.
-pub(crate) struct JsonOf<T>(pub(crate) Json, PhantomData<fn(T)>);
+// JSON that is written elsewhere, with the schema of a type. A doc comment would be a description of each.
+#[derive(Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub(crate) struct JsonOf<T>(#[schemars(with = "T")] SpelledJson, #[serde(skip)] PhantomData<fn(T)>);
 
-impl<T> JsonOf<T> {
-    pub(crate) fn new(json: Json) -> Self {
-        Self(json, PhantomData)
+impl<T> From<Json> for JsonOf<T> {
+    fn from(json: Json) -> Self {
+        Self(json.into(), PhantomData)
     }
 }
 
-impl<T: JsonSchema + 'static> IntoResponse for JsonOf<T> {
-    fn into_response(self) -> Response {
-        if cfg!(debug_assertions) {
-            assert_fits::<T>(&self.0);
-        }
-        json_response(StatusCode::OK, &self.0)
-    }
+/// A list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct List<T> {
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    data: Vec<T>,
 }
 
-/// Asserts that a response matches the schema of its type.
-fn assert_fits<T: JsonSchema + 'static>(answer: &Json) {
-    let problems = check(of::<T>(Direction::Answer), answer, ExtraFields::Refused);
-    assert!(problems.is_empty(), "an answer is not as its type describes it: {problems}: {answer}");
-}
-
-impl<T: JsonSchema + 'static> Describe for JsonOf<T> {
-    fn describe(description: &mut Description<'_>) {
-        description.json_answer::<T>();
+impl<T> List<T> {
+    pub(crate) fn reply(items: impl IntoIterator<Item = T>) -> Reply<Self> {
+        Reply(Self { object: "list", data: items.into_iter().collect() })
     }
 }
 
@@ -85,27 +76,5 @@ impl IntoResponse for EventStream {
 impl Describe for EventStream {
     fn describe(description: &mut Description<'_>) {
         description.answer("200", "text/event-stream", json!({"$ref": "#/components/schemas/Event"}));
-    }
-}
-
-/// An error, which is logged and returned in OpenAI's format.
-pub(crate) struct ApiError(Error);
-
-impl From<Error> for ApiError {
-    fn from(error: Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        Self(error.into())
-    }
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        reply::log(&self.0);
-        OpenAiError(self.0).into_response()
     }
 }

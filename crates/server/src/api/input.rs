@@ -1,8 +1,7 @@
 //! The input of a request: its path, query and body.
 
-use super::check::{Diagnostics, ExtraFields, check};
 use super::describe::{Describe, Description};
-use super::schema::{Direction, of};
+use super::schema::of;
 use crate::body::{BodyLimits, parsed, read};
 use crate::reply::ErrorForm;
 use axum::extract::{self, FromRequest, FromRequestParts, Request};
@@ -56,10 +55,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<Arc<App>> for Body<
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let (form, body) = received(request, app).await?;
-        let value = body.and_then(|body| {
-            fits::<T>(&body, "request body")?;
-            typed(&body, "request body")
-        });
+        let value = body.and_then(|body| typed(&body, "request body"));
         value.map(Self).map_err(|error| form.refuse(error))
     }
 }
@@ -87,19 +83,15 @@ async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json
 /// # Errors
 /// Returns a request error that names all wrong fields.
 pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, part: &str) -> Result<(), Error> {
-    refused(&check(of::<T>(Direction::Request), value, ExtraFields::AsDeclared), part)
+    of::<T>()
+        .check(&Value::from(value))
+        .map_err(|problems| Error::invalid(format!("invalid {part}: {problems}"), problems.field))
 }
 
-fn refused(problems: &Diagnostics, part: &str) -> Result<(), Error> {
-    if problems.is_empty() {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("invalid {part}: {problems}"), problems.field))
-}
-
-fn typed<T: DeserializeOwned>(value: &Json, part: &str) -> Result<T, Error> {
-    serde_json::from_value(Value::from(value))
-        .map_err(|error| Error::invalid(format!("invalid {part}: {error}"), None))
+/// Checks JSON against the type of a request, and converts it.
+fn typed<T: DeserializeOwned + JsonSchema + 'static>(value: &Json, part: &str) -> Result<T, Error> {
+    fits::<T>(value, part)?;
+    value.to().map_err(|error| Error::invalid(format!("invalid {part}: {error}"), None))
 }
 
 /// Converts texts to the types that the schema declares for their names.
@@ -107,7 +99,7 @@ fn from_words<T>(words: Vec<(String, String)>, part: &str) -> Result<T, Error>
 where
     T: DeserializeOwned + JsonSchema + 'static,
 {
-    let properties = of::<T>(Direction::Request).get("properties");
+    let properties = of::<T>().schema().get("properties");
     let values = Object::default();
     for (name, word) in words {
         if let Some(schema) = properties.and_then(|all| all.get(&name)) {
@@ -115,9 +107,7 @@ where
             values.put(&name, value_of(schema, &word));
         }
     }
-    let values = Json::from(values);
-    fits::<T>(&values, part)?;
-    typed(&values, part)
+    typed(&values.into(), part)
 }
 
 /// Converts a text to a declared number or boolean. Any other text stays unchanged.
@@ -136,24 +126,24 @@ fn value_of(schema: &Value, word: &str) -> Json {
 
 impl<T: JsonSchema + 'static> Describe for Path<T> {
     fn describe(description: &mut Description<'_>) {
-        description.parameters("path", of::<T>(Direction::Request));
+        description.parameters("path", of::<T>().schema());
     }
 }
 
 impl<T: JsonSchema + 'static> Describe for Query<T> {
     fn describe(description: &mut Description<'_>) {
-        description.parameters("query", of::<T>(Direction::Request));
+        description.parameters("query", of::<T>().schema());
     }
 }
 
 impl<T: JsonSchema + 'static> Describe for Body<T> {
     fn describe(description: &mut Description<'_>) {
-        description.json_body(of::<T>(Direction::Request));
+        description.json_body(of::<T>().schema());
     }
 }
 
 impl<T: JsonSchema + 'static> Describe for CheckedBody<T> {
     fn describe(description: &mut Description<'_>) {
-        description.json_body(of::<T>(Direction::Request));
+        description.json_body(of::<T>().schema());
     }
 }

@@ -13,13 +13,12 @@
 //! `JsonSchema`.
 
 mod answer;
-mod check;
 mod describe;
 mod input;
 mod routes;
 mod schema;
 
-pub(crate) use answer::{Answer, ApiError, EventStream, JsonOf, Reply};
+pub(crate) use answer::{Answer, EventStream, JsonOf, List, Reply};
 pub(crate) use describe::Description;
 pub(crate) use input::{Body, CheckedBody, Path, Query, fits};
 pub(crate) use routes::{Callers, Operation, RouteDescription, Routes, delete, get, post, put};

@@ -1,6 +1,6 @@
 //! Plugins in the format of Open WebUI's Functions API.
 
-use crate::api::{AnyObject, JsonOf, Path, Query, Reply};
+use crate::api::{AnyObject, Path, Query, Reply};
 use crate::problem::{self, ProblemReport};
 use crate::reply::{body, json_response};
 use axum::extract::State;
@@ -201,16 +201,8 @@ impl IntoResponse for FunctionError {
 }
 
 /// Converts the result of a route.
-pub(super) fn answer<T>(app: &App, result: Result<T, AdminError>) -> FunctionAnswer<T> {
-    result.map(Reply).map_err(|refused| FunctionError(Box::new(refusal(app, &refused))))
-}
-
-/// Converts the JSON result of a route.
-pub(super) fn json_answer<T>(
-    app: &App,
-    result: Result<Json, AdminError>,
-) -> Result<JsonOf<T>, FunctionError> {
-    answer(app, result).map(|Reply(value)| JsonOf::new(value))
+pub(super) fn answer<T>(app: &App, result: Result<impl Into<T>, AdminError>) -> FunctionAnswer<T> {
+    result.map(|value| Reply(value.into())).map_err(|refused| FunctionError(Box::new(refusal(app, &refused))))
 }
 
 fn refusal(app: &App, refused: &AdminError) -> Response {

@@ -1,15 +1,14 @@
 //! Routes for the versions of functions, their differences, and rollbacks.
 
-use super::function::{Function, FunctionAnswer, FunctionError, FunctionPath, answer, json_answer, one};
-use crate::api::{AnyObject, Body, JsonOf, Path, Query};
+use super::function::{Function, FunctionAnswer, FunctionPath, answer, one};
+use crate::api::{Body, Path, Query};
 use crate::auth::Operator;
 use axum::Extension;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_host::admin::{self, Against};
+use valvehouse_host::admin::{self, Against, Detail, Entry};
 use valvehouse_host::app::App;
 
 /// A plugin whose file was deleted.
@@ -33,64 +32,18 @@ pub(super) async fn deleted(State(app): State<Arc<App>>) -> FunctionAnswer<Vec<D
             deleted_at: span.last_at / 1000,
             version: span.last,
         });
-        gone.collect()
+        gone.collect::<Vec<_>>()
     });
     answer(&app, gone.map_err(Into::into))
-}
-
-/// A version of a plugin.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`admin::Entry` writes it; debug builds compare both")]
-pub(super) struct Version {
-    /// The number of the version, counted from 1.
-    version: u64,
-    /// The time in seconds since 1970.
-    at: i64,
-    /// The author of the change.
-    by: String,
-    /// The kind of change.
-    action: String,
-    /// The hash of the previous text; null if there was none.
-    before: Option<String>,
-    /// The hash of the new text; null if there is none.
-    after: Option<String>,
-    enabled: Option<bool>,
-    global: Option<bool>,
-    /// The names of the changed valves.
-    valves_changed: Vec<String>,
-}
-
-/// A version of a plugin with its text and valves.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`admin::Detail` writes it; debug builds compare both")]
-pub(super) struct VersionDetail {
-    #[serde(flatten)]
-    version: Version,
-    content: Option<String>,
-    /// The stored values, with secrets masked.
-    valves: Option<AnyObject>,
-    /// The difference of the texts, in the unified format.
-    diff: String,
-    valves_diff: Vec<ValveChange>,
-}
-
-/// The stored values of a valve before and after a change; null if there is none.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
-struct ValveChange {
-    key: String,
-    before: Value,
-    after: Value,
 }
 
 /// Handles `GET …/history`: lists the versions, the newest first.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
-) -> Result<JsonOf<Vec<Version>>, FunctionError> {
+) -> FunctionAnswer<Vec<Entry>> {
     app.host.written_down().await;
-    let entries = admin::entries(app.host.store(), &app.host.snapshot(), &id).await;
-    json_answer(&app, entries.map(|all| all.iter().map(admin::Entry::to_json).collect::<Vec<_>>().into()))
+    answer(&app, admin::entries(app.host.store(), &app.host.snapshot(), &id).await)
 }
 
 /// The path of a version.
@@ -123,14 +76,13 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(VersionPath { id, version }): Path<VersionPath>,
     Query(query): Query<VersionQuery>,
-) -> Result<JsonOf<VersionDetail>, FunctionError> {
+) -> FunctionAnswer<Detail> {
     let against = match query.against {
         None => Against::Before,
         Some(Side::Current) => Against::Current,
     };
     app.host.written_down().await;
-    let detail = admin::detail(app.host.store(), &app.host.snapshot(), &id, version, against).await;
-    json_answer(&app, detail.map(|detail| detail.to_json()))
+    answer(&app, admin::detail(app.host.store(), &app.host.snapshot(), &id, version, against).await)
 }
 
 /// The version to restore.

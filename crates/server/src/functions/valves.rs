@@ -2,15 +2,15 @@
 //!
 //! Operators may use all routes, and users those for their own values.
 
-use super::function::{FunctionError, FunctionPath, json_answer};
+use super::function::{FunctionAnswer, FunctionPath, answer};
 use crate::api::{AnyObject, CheckedBody, JsonOf, Path, Query};
 use crate::auth::{self, Operator};
-use crate::reply::Detail;
+use crate::reply::ErrorForm;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -18,32 +18,12 @@ use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
-use valvehouse_host::admin::AdminError;
+use valvehouse_host::admin::{AdminError, EffectiveValve};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// Values by valve name, or their JSON Schema; null if there are none.
-type Values = Result<JsonOf<Option<AnyObject>>, FunctionError>;
-
-/// New values by valve name, which replace all stored values. Null and unknown names are dropped; a masked
-/// secret keeps its stored value.
-#[derive(JsonSchema)]
-#[schemars(example = serde_json::json!({}))]
-pub(super) struct NewValues {
-    #[serde(flatten)]
-    #[expect(dead_code, reason = "the schema of a plugin describes its valves")]
-    values: BTreeMap<String, serde_json::Value>,
-}
-
-/// The effective value of a valve.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`Admin::effective_valves` writes it; debug builds compare both")]
-pub(super) struct EffectiveValve {
-    /// The value, masked if it is secret.
-    value: serde_json::Value,
-    #[schemars(extend("enum" = ["default", "configuration", "stored"]))]
-    source: String,
-}
+type Values = FunctionAnswer<JsonOf<Option<AnyObject>>>;
 
 /// The query of a route for user valves.
 #[derive(Deserialize, JsonSchema)]
@@ -57,7 +37,7 @@ pub(super) async fn stored(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
 ) -> Values {
-    json_answer(&app, app.admin.stored_valves(&id, None).await)
+    answer(&app, app.admin.stored_valves(&id, None).await)
 }
 
 /// Handles `GET …/valves/spec`: returns the valves as JSON Schema; null if there are none.
@@ -66,25 +46,26 @@ pub(super) async fn spec(
     Path(FunctionPath { id }): Path<FunctionPath>,
 ) -> Values {
     let schema = |plugin: Arc<Plugin>| plugin.script.as_ref().map(|script| spec_of(&script.manifest.valves));
-    json_answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
+    answer(&app, app.admin.plugin(&id).map(|plugin| Json::from(schema(plugin))))
 }
 
 /// Handles `GET …/valves/effective`: returns the effective values with their sources.
 pub(super) async fn effective(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
-) -> Result<JsonOf<BTreeMap<String, EffectiveValve>>, FunctionError> {
-    json_answer(&app, app.admin.effective_valves(&id))
+) -> FunctionAnswer<BTreeMap<String, EffectiveValve>> {
+    answer(&app, app.admin.effective_valves(&id))
 }
 
-/// Handles `POST …/valves/update`: replaces all stored values.
+/// Handles `POST …/valves/update`: replaces all stored values. Null and unknown names are dropped; a masked
+/// secret keeps its stored value.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
     Extension(Operator(by)): Extension<Operator>,
-    values: CheckedBody<NewValues>,
+    values: CheckedBody<AnyObject>,
 ) -> Values {
-    json_answer(&app, app.admin.replace_valves(&id, None, &values.0, &by).await)
+    answer(&app, app.admin.replace_valves(&id, None, &values.0, &by).await)
 }
 
 /// Handles `GET …/valves/user?user=`: returns the values that a user set.
@@ -99,7 +80,7 @@ pub(super) async fn of_user(
         user_schema(&app, &id)?;
         app.admin.stored_valves(&id, Some(&user)).await
     };
-    json_answer(&app, stored.await)
+    answer(&app, stored.await)
 }
 
 /// Handles `GET …/valves/user/spec`: returns the user valves as JSON Schema; null if there are none.
@@ -112,9 +93,9 @@ pub(super) async fn user_spec(
         Asker::of(&app, &parts)?;
         let plugin = app.admin.plugin(&id)?;
         let schema = plugin.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
-        Ok(schema.map(spec_of).into())
+        Ok(Json::from(schema.map(spec_of)))
     };
-    json_answer(&app, spec())
+    answer(&app, spec())
 }
 
 /// Handles `POST …/valves/user/update?user=`: replaces all values that a user set.
@@ -123,13 +104,13 @@ pub(super) async fn update_user(
     Path(FunctionPath { id }): Path<FunctionPath>,
     Query(query): Query<UserQuery>,
     parts: Parts,
-    values: CheckedBody<NewValues>,
+    values: CheckedBody<AnyObject>,
 ) -> Values {
     let updated = async {
         let (user, by) = user_and_author(&app, &parts, query)?;
         app.admin.replace_valves(&id, Some(&user), &values.0, &by).await
     };
-    json_answer(&app, updated.await)
+    answer(&app, updated.await)
 }
 
 fn user_and_author(app: &App, parts: &Parts, query: UserQuery) -> Result<(String, String), AdminError> {
@@ -147,14 +128,8 @@ fn spec_of(schema: &ValveSchema) -> Json {
 
 /// Admits operators only.
 pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    match auth::operator(&app, &parts) {
-        Ok(operator) => {
-            parts.extensions.insert(operator);
-            next.run(Request::from_parts(parts, body)).await
-        }
-        Err(error) => Detail(error).into_response(),
-    }
+    let (parts, body) = request.into_parts();
+    auth::admitted(auth::operator(&app, &parts), ErrorForm::Detail, parts, body, next).await
 }
 
 /// The caller of a route for user valves.

@@ -4,7 +4,7 @@
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::ollama::rejection::OllamaError;
-use crate::reply::{Detail, OpenAiError};
+use crate::reply::{Detail, unlogged};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -110,7 +110,7 @@ impl EndpointGroup {
         match self {
             Self::Anthropic => AnthropicError(error).into_response(),
             Self::Ollama => OllamaError(error).into_response(),
-            Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(error).into_response(),
+            Self::OpenAi | Self::Operators | Self::Mcp => unlogged(&error),
             Self::Functions | Self::Pipelines | Self::Actions => Detail(error).into_response(),
         }
     }

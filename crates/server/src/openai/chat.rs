@@ -2,12 +2,12 @@
 
 use super::relay;
 use crate::headers::named;
-use crate::reply::{OpenAiError, refused};
+use crate::reply::{refused, unlogged};
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::serve::{received, serve_turn};
 use crate::{exchange, pipelines, recording};
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Encoder for Completion {
     }
 
     fn encode_error(error: Error) -> Response {
-        OpenAiError(error).into_response()
+        unlogged(&error)
     }
 }
 

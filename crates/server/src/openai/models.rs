@@ -6,7 +6,7 @@ use crate::auth;
 use crate::messages::models as anthropic;
 use crate::messages::rejection::AnthropicError;
 use crate::pipelines;
-use crate::reply::{OpenAiError, json_response};
+use crate::reply::{json_response, unlogged};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -22,7 +22,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
     let is_anthropic_client = anthropic::is_anthropic_client(&parts.headers);
     match auth::user_of_key(&app, &parts) {
         Err(error) if is_anthropic_client => return AnthropicError(error).into_response(),
-        Err(error) => return OpenAiError(error).into_response(),
+        Err(error) => return unlogged(&error),
         Ok(_) => {}
     }
     let list = catalog::list(&app.host.snapshot()).await;
@@ -60,7 +60,7 @@ pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, p
         }
         Ok(model) => json_response(StatusCode::OK, &model),
         Err(error) if is_anthropic_client => AnthropicError(error).into_response(),
-        Err(error) => OpenAiError(error).into_response(),
+        Err(error) => unlogged(&error),
     }
 }
 

@@ -1,15 +1,16 @@
 //! `/api/v1/models/{id}/chain`: returns the filters that run for the requests of a model, in running order,
 //! and the reasons why the others do not run.
 
-use crate::api::{AnyObject, ApiError, JsonOf, Path, Query, Reply};
+use crate::api::{Answer, AnyObject, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::metrics::PromptCacheCount;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::app::App;
-use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, SharedStatus};
+use valvehouse_host::{FilterDecision, GuardCoverageTable, HostPart, Part, Plugin, SharedStatus};
 use valvehouse_json::Json;
 
 /// The path of a model.
@@ -60,16 +61,14 @@ struct ChainFilter {
     state: &'static str,
     /// The effect of the filter on the prompt cache of providers in measured requests on this host; null if
     /// none was measured.
-    #[schemars(with = "Option<PromptCache>")]
-    prompt_cache: Json,
+    prompt_cache: Option<PromptCache>,
     /// The values of the user's valves; null if no user was requested or the filter has no user valves.
     #[schemars(with = "Option<AnyObject>")]
     user_valves: Json,
 }
 
 /// The effect of a filter on the prompt cache of providers.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`PromptCacheCount::to_json` writes it")]
+#[derive(Serialize, JsonSchema)]
 struct PromptCache {
     keeps: bool,
     /// The number of measured requests that continued an earlier one.
@@ -94,7 +93,7 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ModelPath { model }): Path<ModelPath>,
     Query(query): Query<ChainQuery>,
-) -> Result<Reply<Chain>, ApiError> {
+) -> Answer<Chain> {
     let snapshot = app.host.snapshot();
     let toggles: Vec<String> = query
         .filter_ids
@@ -117,53 +116,9 @@ pub(super) async fn show(
     }))
 }
 
-/// The guards that ran in the requests of the last hour, on all hosts.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`Snapshot::coverage_table` writes it; debug builds compare both")]
-pub(super) struct Coverage {
-    /// The ids of the enabled guards.
-    guards: Vec<String>,
-    /// The rows with the most requests first.
-    data: Vec<CoverageRow>,
-}
-
-/// The requests of one endpoint, model and user.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
-struct CoverageRow {
-    endpoint: String,
-    model: String,
-    /// The id of the user; empty if unknown.
-    user: String,
-    requests: u64,
-    /// The number of completely answered requests.
-    answered: u64,
-    hooks: Vec<CoverageCell>,
-}
-
-/// The guards at a hook.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
-struct CoverageCell {
-    hook: String,
-    /// The number of answered requests that reached this hook.
-    requests: u64,
-    #[schemars(extend("enum" = ["covered", "partly", "uncovered"]))]
-    state: String,
-    guards: Vec<GuardRuns>,
-}
-
-/// The number of requests in which a guard ran.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "as above")]
-struct GuardRuns {
-    id: String,
-    requests: u64,
-}
-
 /// Handles `GET /api/v1/coverage`: returns the guards that ran in the requests of the last hour, on all
 /// hosts.
-pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Coverage>, ApiError> {
+pub(super) async fn coverage(State(app): State<Arc<App>>) -> Answer<GuardCoverageTable> {
     let snapshot = app.host.snapshot();
     // The counts in memory are newer than those in the store.
     let own = app.traces.coverage().rows();
@@ -171,7 +126,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Cover
     let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
     let others = SharedStatus::from_hosts(&others).coverage();
     let rows = GuardCoverageRow::merged(own.into_iter().chain(others));
-    Ok(JsonOf::new(snapshot.coverage_table(&rows)))
+    Ok(Reply(snapshot.coverage_table(rows)))
 }
 
 /// Returns the filters that run at a hook, in running order; `None` if there are none.
@@ -213,6 +168,7 @@ fn of_host(part: &HostPart) -> HostFilter {
 
 fn filter(part: &Part, user: Option<&str>) -> ChainFilter {
     let plugin = &part.plugin;
+    let PromptCacheCount { requests, lost } = plugin.prompt_cache();
     ChainFilter {
         id: plugin.id.to_string(),
         decision: part.decision_name().to_owned(),
@@ -220,7 +176,7 @@ fn filter(part: &Part, user: Option<&str>) -> ChainFilter {
         priority: plugin.priority(),
         hooks: plugin.hooks(),
         state: if plugin.is_held() { "held" } else { plugin.state_name() },
-        prompt_cache: plugin.prompt_cache().to_json(),
+        prompt_cache: (requests > 0).then_some(PromptCache { keeps: lost == 0, requests, lost }),
         user_valves: user.map_or(Json::Null, |user| plugin.valves_of_user(user)),
     }
 }

@@ -5,4 +5,5 @@ mod chain;
 mod overview;
 mod routes;
 
+pub(crate) use overview::PluginStats;
 pub(crate) use routes::routes;

@@ -1,15 +1,15 @@
 //! `/api/v1/overview`: plugins, models, providers and their problems in one response.
 
-use crate::api::{AnyObject, JsonOf, Query, Reply};
+use crate::api::{List, Query, Reply};
 use crate::problem::{self, ProblemReport};
-use crate::reply;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use valvehouse_core::metrics::Sum;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
-use valvehouse_host::{Plugin, Snapshot};
+use valvehouse_host::{ListedTool, Plugin, Snapshot};
 use valvehouse_json::Json;
 
 /// The state of a host.
@@ -76,18 +76,23 @@ struct OverviewPlugin {
     has_user_valves: bool,
     /// Set if the plugin's values are recorded.
     contents: bool,
-    #[schemars(with = "PluginStats")]
-    stats: Json,
+    stats: PluginStats,
 }
 
 /// The calls of a plugin.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`metrics::Sum::in_short` writes it")]
-struct PluginStats {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PluginStats {
     calls: u64,
     /// The number of calls that failed.
     broken: u64,
     mean_us: f64,
+}
+
+impl From<Sum> for PluginStats {
+    fn from(sum: Sum) -> Self {
+        let mean_us = sum.mean_time().as_nanos() as f64 / 1_000.0;
+        Self { calls: sum.calls, broken: sum.broken, mean_us }
+    }
 }
 
 /// A provider.
@@ -120,38 +125,12 @@ pub(super) struct ToolsQuery {
     tag: Option<String>,
 }
 
-/// All tools.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`Snapshot::tool_list` writes it; debug builds compare both")]
-pub(super) struct Tools {
-    #[schemars(extend("const" = "list"))]
-    object: String,
-    data: Vec<ListedTool>,
-}
-
-/// A tool.
-#[derive(JsonSchema)]
-#[schemars(rename = "Tool")]
-#[expect(dead_code, reason = "as above")]
-struct ListedTool {
-    name: String,
-    description: String,
-    /// The JSON Schema of the tool's arguments.
-    parameters: AnyObject,
-    tags: Vec<String>,
-    metadata: AnyObject,
-    /// The script that declares the tool, or null.
-    plugin: Option<String>,
-    timeout_ms: u64,
-    /// Set if the tool may run again after an interruption.
-    idempotent: bool,
-    /// The models that receive the tool.
-    models: Vec<String>,
-}
-
 /// Handles `GET /api/v1/tools?tag=`.
-pub(super) async fn tools(State(app): State<Arc<App>>, Query(query): Query<ToolsQuery>) -> JsonOf<Tools> {
-    JsonOf::new(reply::list(app.host.snapshot().tool_list(query.tag.as_deref())))
+pub(super) async fn tools(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ToolsQuery>,
+) -> Reply<List<ListedTool>> {
+    List::reply(app.host.snapshot().tool_list(query.tag.as_deref()))
 }
 
 fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
@@ -178,7 +157,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
         has_valves: script.is_some_and(|script| !script.manifest.valves.fields().is_empty()),
         has_user_valves: script.is_some_and(|script| script.manifest.user_valves.is_some()),
         contents: app.traces.contents().contains(&*plugin.id),
-        stats: plugin.sum().in_short(),
+        stats: plugin.sum().into(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::body::{BodyLimits, unpacked};
 use crate::headers::{named, sandbox};
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
-use crate::reply::{self, OpenAiError};
+use crate::reply;
 use crate::{auth, exchange, facts, recording};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
@@ -69,7 +69,7 @@ fn refused(error: Error, anthropic: bool) -> Response {
     reply::log(&error);
     match anthropic {
         true => AnthropicError(error).into_response(),
-        false => OpenAiError(error).into_response(),
+        false => reply::unlogged(&error),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{names, split_turn};
 use crate::api::{AnyObject, Path};
 use crate::body::{BodyLimits, parsed, read};
 use crate::headers::{EVENTS, GENERATION, events_header};
-use crate::reply::{self, Detail, json_response};
+use crate::reply::{self, Detail, ErrorForm, json_response};
 use crate::{auth, credentials, facts, recording};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -317,27 +317,15 @@ pub(super) struct KeyUser(pub(super) Json);
 
 /// Admits callers that may use models, and operators.
 pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    match user(&app, &parts) {
-        Ok(user) => {
-            parts.extensions.insert(KeyUser(user));
-            next.run(Request::from_parts(parts, body)).await
-        }
-        Err(error) => Detail(error).into_response(),
-    }
+    let (parts, body) = request.into_parts();
+    auth::admitted(user(&app, &parts).map(KeyUser), ErrorForm::Detail, parts, body, next).await
 }
 
 /// Admits operators only.
 pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let operator = user(&app, &parts).and_then(|_| operator(&app, &parts));
-    match operator {
-        Ok(operator) => {
-            parts.extensions.insert(operator);
-            next.run(Request::from_parts(parts, body)).await
-        }
-        Err(error) => Detail(error).into_response(),
-    }
+    auth::admitted(operator, ErrorForm::Detail, parts, body, next).await
 }
 
 fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Error> {

@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 
 /// The models in OpenAI's format, and the filters that Open WebUI calls.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "`list_of` writes it; debug builds compare both")]
+#[expect(dead_code, reason = "`list_of` writes it; a test compares both")]
 pub(super) struct ModelsAndFilters {
     object: String,
     data: Vec<AnyObject>,
@@ -22,9 +22,9 @@ pub(super) struct ModelsAndFilters {
 }
 
 /// Handles `GET /models`.
-pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> JsonOf<ModelsAndFilters> {
+pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> Reply<JsonOf<ModelsAndFilters>> {
     let models = openai::catalog::list(&app.host.snapshot()).await;
-    JsonOf::new(list_of(&app, models))
+    Reply(list_of(&app, models).into())
 }
 
 /// Returns a list of models, followed by the filters unless they are hidden. Open WebUI recognizes a

@@ -1,7 +1,7 @@
 //! The valves of filters, as read and changed on Open WebUI's page of pipelines.
 
 use super::names::{FilterName, known_filter};
-use crate::api::{AnyObject, CheckedBody, JsonOf, Path};
+use crate::api::{AnyObject, CheckedBody, JsonOf, Path, Reply};
 use crate::auth::Operator;
 use crate::reply::Detail;
 use axum::Extension;
@@ -13,18 +13,18 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// Values by valve name, or their JSON Schema.
-type Values = Result<JsonOf<AnyObject>, Detail>;
+type Values = Result<Reply<JsonOf<AnyObject>>, Detail>;
 
 /// Handles `GET /{id}/valves`: returns the effective values with secrets masked.
 pub(super) async fn valves(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
-    Ok(JsonOf::new(in_force(&plugin)))
+    Ok(Reply(in_force(&plugin).into()))
 }
 
 /// Handles `GET /{id}/valves/spec`.
 pub(super) async fn spec(State(app): State<Arc<App>>, Path(name): Path<FilterName>) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.clone();
-    Ok(JsonOf::new(schema(&plugin).json_schema()))
+    Ok(Reply(schema(&plugin).json_schema().into()))
 }
 
 /// Handles `POST /{id}/valves/update`: replaces all stored values. The page sends null for default values.
@@ -36,7 +36,7 @@ pub(super) async fn update(
 ) -> Values {
     let plugin = known_filter(&app.host.snapshot(), &name.id)?.id.clone();
     app.admin.replace_valves(&plugin, None, &sent.0, &by.0).await.map_err(|refused| refused.error)?;
-    Ok(JsonOf::new(in_force(known_filter(&app.host.snapshot(), &name.id)?)))
+    Ok(Reply(in_force(known_filter(&app.host.snapshot(), &name.id)?).into()))
 }
 
 /// Returns the valves that the filter declares; empty if it failed to load.

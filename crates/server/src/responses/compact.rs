@@ -2,9 +2,9 @@
 
 use super::storage;
 use crate::first_choice;
-use crate::reply::OpenAiError;
+use crate::reply::unlogged;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -138,6 +138,6 @@ impl Encoder for Compaction {
     }
 
     fn encode_error(error: Error) -> Response {
-        OpenAiError(error).into_response()
+        unlogged(&error)
     }
 }

@@ -1,10 +1,11 @@
 //! `/v1/conversations`: stored items that responses can continue.
 
 use super::pages::read_stored;
-use super::pages::{limit_of, page_of};
+use super::pages::{PageQuery, page_of};
 use super::room::check_room;
+use crate::api::Query;
 use crate::auth;
-use crate::extract::{self, Id, Words};
+use crate::extract::{self, Id};
 use crate::reply::{self, OpenAiError};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
@@ -98,14 +99,11 @@ pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, parts: Parts
 pub(super) async fn list_items(
     State(app): State<Arc<App>>,
     Id(id): Id,
-    page: Words,
+    Query(page): Query<PageQuery>,
     parts: Parts,
 ) -> Response {
-    let listed = async {
-        let limit = limit_of(&page)?;
-        Ok(page_of(before(&app, &parts, &id).await?, &page, limit))
-    };
-    reply::answer(listed.await)
+    let items = before(&app, &parts, &id).await;
+    reply::answer(items.map(|items| page_of(items, &page, page.limit())))
 }
 
 pub(super) async fn add_items(State(app): State<Arc<App>>, Id(id): Id, parts: Parts, body: Body) -> Response {
@@ -118,7 +116,7 @@ pub(super) async fn add_items(State(app): State<Arc<App>>, Id(id): Id, parts: Pa
         check_room(&app, &auth::asker(&app, &parts.headers), size(&items)).await?;
         append(&app, &id, &items).await?;
         let all = items.len();
-        let ascending = Words::of([("order", "asc")]);
+        let ascending = PageQuery { order: Some("asc".into()), ..PageQuery::default() };
         Ok(page_of(items, &ascending, all))
     };
     reply::answer(added.await)

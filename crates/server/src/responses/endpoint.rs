@@ -4,13 +4,13 @@
 
 use super::conversations;
 use super::storage::{self, Keeper};
-use crate::reply::{self, OpenAiError};
+use crate::reply::{self, unlogged};
 use crate::turn::emitted_event::RenderedText;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::{auth, first_choice};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -206,7 +206,7 @@ impl Encoder for Answer {
     }
 
     fn encode_error(error: Error) -> Response {
-        OpenAiError(error).into_response()
+        unlogged(&error)
     }
 }
 

@@ -3,9 +3,10 @@
 use super::background;
 use super::compact::Compactions;
 use super::endpoint::{Answer, Responses};
-use super::pages::{limit_of, page_of};
+use super::pages::{PageQuery, page_of};
 use super::storage;
-use crate::extract::{Id, Words};
+use crate::api::Query;
+use crate::extract::Id;
 use crate::headers::named;
 use crate::reply::{self, json_response};
 use crate::turn::endpoint::Call;
@@ -14,8 +15,9 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
-use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -36,15 +38,27 @@ pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Re
     serve(app, Compactions, request).await
 }
 
-pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words, parts: Parts) -> Response {
+/// The query of a stored response.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ResponseQuery {
+    stream: Option<bool>,
+    /// The number of the last event that the client received.
+    starting_after: Option<u64>,
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    Query(query): Query<ResponseQuery>,
+    parts: Parts,
+) -> Response {
     let answer = async {
         let stored = storage::find(&app, &parts, &id).await?;
-        if !words.is_true("stream")? {
+        if query.stream != Some(true) {
             let response = storage::response_of(&stored)?;
             return Ok(json_response(StatusCode::OK, &response));
         }
-        let after =
-            words.number("starting_after")?.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
+        let after = query.starting_after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
         background::resume(&app, &stored, after).await
     };
     answer.await.unwrap_or_else(refused::<Answer>)
@@ -67,18 +81,14 @@ pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, parts: Parts
 pub(super) async fn input_items(
     State(app): State<Arc<App>>,
     Id(id): Id,
-    page: Words,
+    Query(page): Query<PageQuery>,
     parts: Parts,
 ) -> Response {
-    let found = async {
-        let limit = limit_of(&page)?;
+    let listed = async {
         let stored = storage::find(&app, &parts, &id).await?;
-        Ok::<_, Error>((storage::items(&stored)?, stored.input_items, limit))
+        let mut items = storage::items(&stored)?;
+        items.truncate(stored.input_items);
+        Ok(page_of(items, &page, page.limit()))
     };
-    let (mut items, given, limit) = match found.await {
-        Ok(found) => found,
-        Err(error) => return reply::refused(error),
-    };
-    items.truncate(given);
-    json_response(StatusCode::OK, &page_of(items, &page, limit))
+    reply::answer(listed.await)
 }

@@ -1,6 +1,7 @@
 //! Pages of items, and items as stored.
 
-use crate::extract::Words;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
@@ -13,23 +14,30 @@ pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Error> {
     Json::parse(text.as_bytes()).map_err(damaged)
 }
 
-/// Returns the maximum number of items of a page: 1 to 100, by default 20.
-///
-/// # Errors
-/// Returns a request error if `limit` is not a number.
-pub(super) fn limit_of(page: &Words) -> Result<usize, Error> {
-    let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
-    Ok(usize::try_from(limit).unwrap_or(100))
+/// The query of a list of items.
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct PageQuery {
+    /// The maximum number of items of a page: 1 to 100, by default 20.
+    pub(super) limit: Option<u64>,
+    /// `asc`, or the latest first, as in OpenAI's API.
+    pub(super) order: Option<String>,
+    /// The id of the item before the page.
+    pub(super) after: Option<String>,
 }
 
-/// Returns a page of a list of items, the latest first unless `order` is `asc`.
-pub(super) fn page_of(mut items: Vec<Json>, page: &Words, limit: usize) -> Json {
-    // OpenAI's API lists the latest first.
-    if page.text("order").as_deref() != Some("asc") {
+impl PageQuery {
+    pub(super) fn limit(&self) -> usize {
+        self.limit.map_or(20, |limit| limit.clamp(1, 100) as usize)
+    }
+}
+
+/// Returns a page of a list of items.
+pub(super) fn page_of(mut items: Vec<Json>, page: &PageQuery, limit: usize) -> Json {
+    if page.order.as_deref() != Some("asc") {
         items.reverse();
     }
-    let after = page.text("after");
-    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after.as_deref();
+    let after = page.after.as_deref();
+    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after;
     let from = items.iter().position(is_it).map_or(0, |at| at + 1);
     let has_more = items.len() > from + limit;
     let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();

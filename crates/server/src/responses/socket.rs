@@ -7,7 +7,7 @@ use crate::arrival::Arrival;
 use crate::auth;
 use crate::body::ReceivedBytes;
 use crate::middleware::checks;
-use crate::reply::{OpenAiError, stopping};
+use crate::reply::{stopping, unlogged};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -78,14 +78,14 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
     if let Err(error) = auth::user_of_key(&app, &parts) {
-        return OpenAiError(error).into_response();
+        return unlogged(&error);
     }
     if app.is_stopping() {
         return stopping();
     }
     let open = match app.access.sockets.open(checks::asker(&app, &parts)) {
         Ok(open) => open,
-        Err(limit) => return OpenAiError(too_many(limit)).into_response(),
+        Err(limit) => return unlogged(&too_many(limit)),
     };
     tokio::spawn(async move {
         match upgrade.await {
@@ -142,7 +142,7 @@ fn no_socket() -> Response {
         code: Some("websocket_unsupported"),
         kind: RequestErrorKind::Invalid,
     };
-    let mut response = OpenAiError(error).into_response();
+    let mut response = unlogged(&error);
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -261,7 +261,7 @@ impl Socket {
                     }
                     Ok(true)
                 }
-                Err(error) => self.refuse(OpenAiError(error).into_response()).await.map(|()| false),
+                Err(error) => self.refuse(unlogged(&error)).await.map(|()| false),
             };
         }
         let turns = self.turns.clone();
@@ -393,7 +393,7 @@ impl Socket {
 
 /// Returns the response for a message that exceeds the memory of the host.
 fn too_much(error: &io::Error) -> Response {
-    OpenAiError(Error::TooBusy { message: error.to_string(), wait: RETRY_AFTER }).into_response()
+    unlogged(&Error::TooBusy { message: error.to_string(), wait: RETRY_AFTER })
 }
 
 fn ping() -> Message {

@@ -2,9 +2,10 @@
 
 use super::cookie;
 use crate::address::at_this_machine;
-use crate::api::{ApiError, Body, Callers, Reply, Routes, delete, get, post};
+use crate::api::{Body, Callers, Reply, Routes, delete, get, post};
 use crate::auth;
 use crate::headers::CSRF;
+use crate::reply::OpenAiError;
 use axum::extract::State;
 use axum::http::header;
 use axum::http::request::Parts;
@@ -71,7 +72,7 @@ async fn sign_in(
     State(app): State<Arc<App>>,
     parts: Parts,
     Body(SignIn { key, by }): Body<SignIn>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, OpenAiError> {
     let role = if app.access.keys.has_admin() {
         auth::with_key(&app, &parts, key.as_deref().unwrap_or("").trim())?;
         "admin"
@@ -91,11 +92,11 @@ async fn sign_in(
     Ok(begins(&app, &parts, &begun))
 }
 
-async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, ApiError> {
+async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, OpenAiError> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
         Some(session) if !session.has_csrf(given) || !auth::is_of_our_page(&parts) => {
-            Err(ApiError::from(Error::Request {
+            Err(OpenAiError::from(Error::Request {
                 message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
                 param: None,
                 code: Some("csrf_token_needed"),

@@ -1,18 +1,20 @@
 //! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook.
 
-use super::shapes::DryRun;
+use super::shapes::Trace;
 use crate::actions::Press;
-use crate::api::{AnyObject, ApiError, CheckedBody, JsonOf};
+use crate::api::{Answer, AnyObject, CheckedBody, JsonOf, Reply};
 use crate::{facts, recording, reply};
 use axum::extract::State;
 use axum::http::request::Parts;
 use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::TraceGuard;
+use valvehouse_host::SpelledJson;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -46,21 +48,33 @@ enum DryRunUser {
     Known { id: String },
 }
 
+/// The result of a dry run.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DryRun {
+    /// The HTTP status that a client would have received.
+    status: u16,
+    /// The answer of the chat, or null.
+    answer: SpelledJson,
+    /// The error, or null.
+    error: SpelledJson,
+    trace: JsonOf<Trace>,
+}
+
 /// Handles `POST /api/v1/try`.
 pub(super) async fn run(
     State(app): State<Arc<App>>,
     parts: Parts,
     body: CheckedBody<DryRunRequest>,
-) -> Result<JsonOf<DryRun>, ApiError> {
-    let answer = match body.0.text("action") {
+) -> Answer<DryRun> {
+    let run = match body.0.text("action") {
         Some(button) => pressed(&app, &parts, &button, body.0).await?,
         None => tried(&app, &parts, body.0).await?,
     };
-    Ok(JsonOf::new(answer))
+    Ok(Reply(run))
 }
 
 /// Presses a button. Nobody can answer questions; emitted events are in the trace.
-async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Error> {
+async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<DryRun, Error> {
     body.remove("action");
     with_text(&body)?;
     let user = user(&body)?;
@@ -74,7 +88,7 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
 }
 
 /// Returns the answer or the error, with all steps.
-fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
+fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
         Err(error) => {
@@ -86,15 +100,10 @@ fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let trace = watch.trace().clone();
     watch.answered(status);
     watch.done();
-    Json::from([
-        ("status", u64::from(status).into()),
-        ("answer", answer),
-        ("error", error),
-        ("trace", trace.detail()),
-    ])
+    DryRun { status, answer: answer.into(), error: error.into(), trace: trace.detail().into() }
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error> {
+async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<DryRun, Error> {
     with_text(&body)?;
     let chat = ChatRequest::new(body)?;
     let body = chat.body().clone();

@@ -1,13 +1,15 @@
 //! `GET /api/v1/events`: streams events until the client disconnects or this host stops.
 
 use crate::api::EventStream;
+use crate::page::PluginStats;
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use std::collections::HashMap;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -15,7 +17,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use valvehouse_core::trace::News;
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The interval at which changed metrics are sent.
 const FIGURES: Duration = Duration::from_secs(2);
@@ -49,6 +51,13 @@ struct Feed {
     reports: Receiver<Arc<Report>>,
     metrics: Interval,
     view: ClientView,
+}
+
+/// The event `metrics`.
+#[derive(Serialize)]
+struct Metrics {
+    running: usize,
+    plugins: BTreeMap<String, PluginStats>,
 }
 
 /// The metrics that the client received last.
@@ -113,19 +122,18 @@ impl ClientView {
     fn news(&mut self, app: &App) -> Option<Json> {
         let running = app.traces.running();
         let snapshot = app.host.snapshot();
-        let plugins = Object::default();
+        let mut plugins = BTreeMap::new();
         for plugin in snapshot.plugins.values() {
             let sum = plugin.sum();
             if self.calls.get(&plugin.id).copied().unwrap_or(0) != sum.calls {
                 self.calls.insert(plugin.id.clone(), sum.calls);
-                // A new object accepts any value.
-                plugins.put(&plugin.id, sum.in_short());
+                plugins.insert(plugin.id.to_string(), PluginStats::from(sum));
             }
         }
         if plugins.is_empty() && self.running == Some(running) {
             return None;
         }
         self.running = Some(running);
-        Some(Json::from([("running", running.into()), ("plugins", plugins.into())]))
+        Json::from_serialize(&Metrics { running, plugins }).ok()
     }
 }

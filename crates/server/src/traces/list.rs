@@ -1,7 +1,7 @@
 //! Routes for the requests in progress and the latest ended ones, and for the recording of their values.
 
-use super::shapes::{Trace as TraceShape, Traces};
-use crate::api::{Answer, ApiError, Body, JsonOf, Path, Query, Reply};
+use super::shapes::{Trace as TraceShape, TraceSummary};
+use crate::api::{Answer, Body, JsonOf, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,27 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
 
 /// The default number of listed traces that ended.
 const LISTED: u64 = 50;
 
+/// Requests in progress and the last ones that ended.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Traces {
+    live: Vec<JsonOf<TraceSummary>>,
+    past: Vec<JsonOf<TraceSummary>>,
+}
+
 /// Handles `GET /api/v1/traces`.
-pub(super) async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQuery>) -> JsonOf<Traces> {
+pub(super) async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQuery>) -> Reply<Traces> {
     let limit = usize::try_from(query.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
-    let summaries = |traces: Vec<Arc<Trace>>, limit| -> Json {
+    let summaries = |traces: Vec<Arc<Trace>>, limit| {
         let those = traces.iter().filter(|trace| query.is_met_by(trace));
-        those.take(limit).map(|trace| trace.summary()).collect::<Vec<_>>().into()
+        those.take(limit).map(|trace| trace.summary().into()).collect()
     };
     // In this order, a request that ends in between is listed twice instead of not at all.
     let (live, past) = (app.traces.live(), app.traces.past());
-    JsonOf::new(Json::from([("live", summaries(live, usize::MAX)), ("past", summaries(past, limit))]))
+    Reply(Traces { live: summaries(live, usize::MAX), past: summaries(past, limit) })
 }
 
 /// The query of the list of requests.
@@ -68,8 +74,8 @@ pub(super) struct TracePath {
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
-) -> Result<JsonOf<TraceShape>, ApiError> {
-    Ok(JsonOf::new(find(&app, &path.id)?.detail()))
+) -> Answer<JsonOf<TraceShape>> {
+    Ok(Reply(find(&app, &path.id)?.detail().into()))
 }
 
 /// Returns the trace with this id.

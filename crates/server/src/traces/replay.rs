@@ -1,19 +1,19 @@
 //! `POST /api/v1/traces/{id}/replay`: replays the recorded steps of a plugin with its script or another text.
 
 use super::list::{TracePath, find, known};
-use super::shapes::Replay;
-use crate::api::{ApiError, Body, JsonOf, Path};
+use super::shapes::DiffOperation;
+use crate::api::{Answer, Body, JsonOf, Path, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_host::app::App;
-use valvehouse_host::{StepReplay, replay_steps};
+use valvehouse_host::{SpelledJson, StepReplay, replay_steps};
 use valvehouse_json::Json;
-use valvehouse_json::diff::{DiffOperation, diff};
+use valvehouse_json::diff::diff;
 use valvehouse_script::Diagnostic;
 
 /// The timeout of a replay.
@@ -31,12 +31,50 @@ pub(super) struct ReplayRequest {
     source: Option<String>,
 }
 
+/// The replayed calls of a plugin in a request.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Replay {
+    plugin: String,
+    /// The differences between a replay and the request.
+    note: &'static str,
+    steps: Vec<ReplayStep>,
+}
+
+/// A recorded call and its replay.
+#[derive(Serialize, JsonSchema)]
+struct ReplayStep {
+    hook: &'static str,
+    name: String,
+    recorded: RecordedCall,
+    replayed: ReplayedCall,
+    /// Set if both calls have the same outcome and value.
+    same: bool,
+    diff: Vec<JsonOf<DiffOperation>>,
+}
+
+/// The outcome of a recorded call.
+#[derive(Serialize, JsonSchema)]
+struct RecordedCall {
+    outcome: &'static str,
+    after: SpelledJson,
+}
+
+/// The outcome of a replayed call.
+#[derive(Serialize, JsonSchema)]
+struct ReplayedCall {
+    outcome: &'static str,
+    after: SpelledJson,
+    cause: Option<String>,
+    took_us: u64,
+    operations: u64,
+}
+
 /// Handles `POST /api/v1/traces/{id}/replay`.
 pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
     Body(ReplayRequest { plugin, source }): Body<ReplayRequest>,
-) -> Result<JsonOf<Replay>, ApiError> {
+) -> Answer<Replay> {
     let trace = find(&app, &path.id)?;
     known(&app, &plugin)?;
     let snapshot = app.host.snapshot();
@@ -52,8 +90,7 @@ pub(super) async fn replay(
     let steps = steps.map_err(|problems| does_not_load(&problems))?;
     let steps = steps
         .ok_or_else(|| refused(format!("cannot replay `{plugin}`: it has never loaded"), "not_loaded"))?;
-    let steps: Vec<Json> = steps.iter().map(compared).collect();
-    Ok(JsonOf::new(Json::from([("plugin", plugin.into()), ("note", NOTE.into()), ("steps", steps.into())])))
+    Ok(Reply(Replay { plugin, note: NOTE, steps: steps.iter().map(compared).collect() }))
 }
 
 fn refused(message: String, code: &'static str) -> Error {
@@ -86,31 +123,26 @@ fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Error> {
 }
 
 /// Returns a recorded call and its replay, with their differences.
-fn compared(step: &StepReplay) -> Json {
+fn compared(step: &StepReplay) -> ReplayStep {
     let StepReplay { record, recorded, replayed } = step;
     let recorded = recorded.as_ref();
     // For calls that are aggregated, only the last outcome other than `continue` is recorded. A recorded
     // value means that the call continued.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
-    let is_same = recorded == replayed.value.as_ref() && (record.calls > 1 || word == replayed.word);
     let or_null = |value: Option<&Json>| Json::from(value.map(Json::deep_clone));
     let (was, is) = (or_null(recorded), or_null(replayed.value.as_ref()));
-    let changes: Vec<Json> = diff(&was, &is).iter().map(DiffOperation::to_json).collect();
-    Json::from([
-        ("hook", record.hook.into()),
-        ("name", (*record.name).into()),
-        ("recorded", Json::from([("outcome", word.into()), ("after", was)])),
-        (
-            "replayed",
-            Json::from([
-                ("outcome", replayed.word.into()),
-                ("after", is),
-                ("cause", replayed.cause.as_deref().into()),
-                ("took_us", u64::try_from(replayed.took.as_micros()).unwrap_or(u64::MAX).into()),
-                ("operations", replayed.operations.into()),
-            ]),
-        ),
-        ("same", is_same.into()),
-        ("diff", changes.into()),
-    ])
+    ReplayStep {
+        hook: record.hook,
+        name: record.name.to_string(),
+        same: recorded == replayed.value.as_ref() && (record.calls > 1 || word == replayed.word),
+        diff: diff(&was, &is).iter().map(|change| change.to_json().into()).collect(),
+        recorded: RecordedCall { outcome: word, after: was.into() },
+        replayed: ReplayedCall {
+            outcome: replayed.word,
+            after: is.into(),
+            cause: replayed.cause.clone(),
+            took_us: u64::try_from(replayed.took.as_micros()).unwrap_or(u64::MAX),
+            operations: replayed.operations,
+        },
+    }
 }

@@ -1,5 +1,5 @@
 //! The schemas of traces, whose JSON `valvehouse_core::trace` writes.
-#![expect(dead_code, reason = "they describe JSON that is written elsewhere; debug builds compare both")]
+#![expect(dead_code, reason = "they describe JSON that is written elsewhere; a test compares both")]
 
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -122,61 +122,4 @@ pub(crate) struct TraceEvent {
     r#type: String,
     /// Null unless values are recorded.
     event: Value,
-}
-
-/// Requests in progress and the last ones that ended.
-#[derive(JsonSchema)]
-pub(crate) struct Traces {
-    live: Vec<TraceSummary>,
-    past: Vec<TraceSummary>,
-}
-
-/// The result of a dry run.
-#[derive(JsonSchema)]
-pub(crate) struct DryRun {
-    /// The HTTP status that a client would have received.
-    status: u16,
-    /// The answer of the chat, or null.
-    answer: Value,
-    /// The error, or null.
-    error: Value,
-    trace: Trace,
-}
-
-/// The replayed calls of a plugin in a request.
-#[derive(JsonSchema)]
-pub(crate) struct Replay {
-    plugin: String,
-    /// The differences between a replay and the request.
-    note: String,
-    steps: Vec<ReplayStep>,
-}
-
-/// A recorded call and its replay.
-#[derive(JsonSchema)]
-pub(crate) struct ReplayStep {
-    hook: String,
-    name: String,
-    recorded: RecordedCall,
-    replayed: ReplayedCall,
-    /// Set if both calls have the same outcome and value.
-    same: bool,
-    diff: Vec<DiffOperation>,
-}
-
-/// The outcome of a recorded call.
-#[derive(JsonSchema)]
-pub(crate) struct RecordedCall {
-    outcome: String,
-    after: Value,
-}
-
-/// The outcome of a replayed call.
-#[derive(JsonSchema)]
-pub(crate) struct ReplayedCall {
-    outcome: String,
-    after: Value,
-    cause: Option<String>,
-    took_us: u64,
-    operations: u64,
 }
