@@ -203,9 +203,6 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
             "the closure uses the variable at the start of its chain; assign the start to a variable first: \
              `let keys = map.keys(); keys.map(|key| map[key])`",
         ),
-        EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
-            Some("write `list.extract(start..end)` for a list of the script")
-        }
         EvalAltResult::ErrorDotExpr(text, _) if text.ends_with("for type '()'") => {
             Some("the value before `.` is `()`; write `?.` to get `()` instead of the error")
         }

@@ -9,10 +9,11 @@ use super::literals::Literals;
 use super::rewrite::{ADDED, CAPTURE, COMPARE, ENTRIES, ENTRY, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
 use super::rewrite::{ANSWER, EITHER, Rewrite, custom, is_needed};
 use super::{loops, operators, predicates, switches, truths, writes};
+use crate::budget::{self, WALK};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::value::{after, places, set_order};
-use crate::{budget, call, standard};
+use crate::{call, standard};
 use rhai::{
     AST, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, INT, ImmutableString, Module,
     ParseError, Position, ScriptFuncDef, StmtBlock,
@@ -202,6 +203,7 @@ fn slice(
             return Ok(array[places(start, end, array.len())].to_vec().into());
         }
         if let Ok(text) = value.as_immutable_string_ref() {
+            budget::charge_bytes(text.len(), WALK).map_err(budget::ended)?;
             let places = places(start, end, text.chars().count());
             return Ok(text.chars().skip(places.start).take(places.len()).collect::<String>().into());
         }

@@ -221,6 +221,8 @@ impl<'a> Kinds<'a> {
             };
         }
         match () {
+            // Rhai compares infinite numbers wrong, so a step compares numbers that a text may have named.
+            () if ["float", "parse_float", "to_float"].contains(&name) => Guess::Unknown,
             () if self.is_counting(call) => Guess::Is(ValueKind::Number),
             () if is_boolean_call(call) && !self.own.contains(name) => Guess::Is(ValueKind::Boolean),
             () => Guess::Unknown,

@@ -1,14 +1,13 @@
 //! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
 use super::handled::HandledTypes;
-use super::kinds::{Kinds, ValueKind};
+use super::kinds::Kinds;
 use super::literals::Literals;
-use super::{chains, loops, operators, places, switches, truths, values, writes};
+use super::{chains, loops, operators, places, slices, switches, truths, values, writes};
 use crate::coverage::Lines;
 use crate::tokens;
-use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, INT, Position, Stmt, StmtBlock};
+use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 use std::collections::HashSet;
-use std::ops::{Range, RangeInclusive};
 
 /// Returns `true` if one of these functions needs a step even without coverage.
 pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
@@ -35,19 +34,11 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
             !operators::is_comparison(call) && !is_call(call) && tokens::either(call).is_none()
         }
-        Some(ASTNode::Expr(Expr::Index(pair, ..))) => !is_range(&pair.rhs),
+        Some(ASTNode::Expr(chain @ (Expr::Dot(..) | Expr::Index(..)))) => !slices::has_range(chain),
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
     })
-}
-
-fn is_range(index: &Expr) -> bool {
-    match index {
-        Expr::FnCall(call, _) => ["..", "..="].contains(&&*call.name),
-        Expr::DynamicConstant(value, _) => value.is::<Range<INT>>() || value.is::<RangeInclusive<INT>>(),
-        _ => false,
-    }
 }
 
 fn is_call(call: &FnCallExpr) -> bool {
@@ -246,28 +237,15 @@ impl Rewrite<'_> {
         if let Expr::Stmt(block) = expression {
             return self.block(block, has_value);
         }
-        if self.slice(expression) {
-            return;
+        while slices::has_range(expression) {
+            let position = expression.start_position();
+            slices::replace(expression, |inputs| custom_at(SLICE, inputs, Dynamic::UNIT, position));
+            self.has_changed = true;
         }
         let own = |name: &str| self.kinds.is_own(name);
         self.has_changed |= values::return_texts(expression, has_value, &own);
         self.has_changed |= chains::detach(expression);
         self.inside(expression);
-    }
-
-    /// Replaces `list[1..3]`, which Rhai only knows for texts and numbers, by a step.
-    fn slice(&mut self, expression: &mut Expr) -> bool {
-        let Expr::Index(pair, ..) = expression else { return false };
-        if !is_range(&pair.rhs) || self.kinds.kind_of(&pair.lhs) == Some(ValueKind::Text) {
-            return false;
-        }
-        let position = pair.lhs.start_position();
-        let unit = || Expr::Unit(Position::NONE);
-        let mut inputs = [std::mem::replace(&mut pair.lhs, unit()), std::mem::replace(&mut pair.rhs, unit())];
-        inputs.iter_mut().for_each(|input| self.expression(input));
-        *expression = custom_at(SLICE, inputs, Dynamic::UNIT, position);
-        self.has_changed = true;
-        true
     }
 
     fn inside(&mut self, expression: &mut Expr) {

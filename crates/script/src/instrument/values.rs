@@ -9,6 +9,11 @@ use std::sync::OnceLock;
 const METHODS: [(&str, usize, &str); 3] =
     [("trim", 0, "strip"), ("replace", 2, "replaced"), ("replace", 3, "replaced")];
 
+/// Returns `true` for a call that is another function where its value is used.
+pub(crate) fn returns_text(call: &FnCallExpr) -> bool {
+    place_of(call).is_some()
+}
+
 /// Returns the position of the method that a call may be.
 pub(super) fn place_of(call: &FnCallExpr) -> Option<usize> {
     METHODS.iter().position(|(name, args, _)| call.name == *name && call.args.len() == *args)

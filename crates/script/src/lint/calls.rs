@@ -5,6 +5,7 @@ use super::tree::{Body, ModuleFunctions, View};
 use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
+use crate::instrument::returns_text;
 use crate::package::turn::MAX_PRINTED;
 use crate::reference;
 use crate::source::{Kind, SourceFile};
@@ -146,7 +147,7 @@ fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position
     // In a method call, the receiver is the first argument of the host's function.
     let hosts = engine::arities(name).into_iter().flatten();
     counts.extend(hosts.filter_map(|arity| if is_method { arity.checked_sub(1) } else { Some(*arity) }));
-    if counts.contains(&count) {
+    if counts.contains(&count) || is_method && returns_text(call) {
         return None;
     }
     if counts.is_empty() && (is_method || engine::arities(name).is_none()) {
