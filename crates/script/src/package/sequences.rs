@@ -81,7 +81,7 @@ pub(super) mod functions {
         key: FnPtr,
         reverse: bool,
     ) -> RhaiResultOf<Array> {
-        let mut sorted = in_order(&context, &list, key)?;
+        let mut sorted = in_order(&context, &list, key, reverse)?;
         if reverse {
             sorted.reverse();
         }
@@ -91,25 +91,35 @@ pub(super) mod functions {
     /// Returns the element of a list with the largest key that a closure returns: `max(list, |x| x.price)`.
     #[rhai_fn(global, name = "max", return_raw)]
     pub fn max_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
-        Ok(in_order(&context, &list, key)?.pop().unwrap_or(Dynamic::UNIT))
+        Ok(in_order(&context, &list, key, true)?.pop().unwrap_or(Dynamic::UNIT))
     }
 
     /// Returns the element of a list with the smallest key that a closure returns: `min(list, |x| x.price)`.
     #[rhai_fn(global, name = "min", return_raw)]
     pub fn min_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Dynamic> {
-        Ok(in_order(&context, &list, key)?.into_iter().next().unwrap_or(Dynamic::UNIT))
+        Ok(in_order(&context, &list, key, false)?.into_iter().next().unwrap_or(Dynamic::UNIT))
     }
 
     /// Returns a copy of a list, sorted by the key that a closure returns: `sorted(list, |x| x.price)`.
     #[rhai_fn(global, name = "sorted", return_raw)]
     pub fn sorted_by(context: NativeCallContext<'_>, list: AnyArray, key: FnPtr) -> RhaiResultOf<Array> {
-        in_order(&context, &list, key)
+        in_order(&context, &list, key, false)
     }
 }
 
-/// Returns the elements of a list, sorted by the key that a closure returns.
-fn in_order(context: &NativeCallContext<'_>, list: &Dynamic, key: FnPtr) -> RhaiResultOf<Array> {
-    let mut items = Dynamic::from(elements(context, "sorted", list)?);
+/// Returns the elements of a list, sorted by the key that a closure returns. Elements with the same key stay in their
+/// order, or are reversed if `is_reversed`: read from the end, the list then has them in their order.
+fn in_order(
+    context: &NativeCallContext<'_>,
+    list: &Dynamic,
+    key: FnPtr,
+    is_reversed: bool,
+) -> RhaiResultOf<Array> {
+    let mut items = elements(context, "sorted", list)?;
+    if is_reversed {
+        items.reverse();
+    }
+    let mut items = Dynamic::from(items);
     let sorted: Dynamic = context.call_native_fn_raw("order", true, &mut [&mut items, &mut key.into()])?;
     elements(context, "sorted", &sorted)
 }
@@ -237,6 +247,9 @@ mod tests {
             ("sorted([3, 1, 2])", "[1,2,3]"),
             ("sorted(json::parse(\"[3, 1]\"))", "[1,3]"),
             ("let a = [2, 1]; sorted(a); a", "[2,1]"),
+            ("max([[\"x\", 1], [\"y\", 1]], |r| r[1])[0]", "\"x\""),
+            ("min([[\"x\", 1], [\"y\", 1]], |r| r[1])[0]", "\"x\""),
+            ("sorted([\"bb\", \"aa\", \"c\"], |w| w.len(), true)", "[\"bb\",\"aa\",\"c\"]"),
         ]);
     }
 
