@@ -238,6 +238,7 @@ async fn live_values_behave_like_python_objects() {
         (r#"let keys = []; for k in body { keys.push(k); } body.out = keys;"#, r#"["z","messages","n"]"#),
         (r#"body.out = body.messages.last("user").content;"#, r#""hi""#),
         (r#"body.out = body.messages.count("user");"#, "1"),
+        (r#"body.stop = ["a", "b", "a"]; body.out = body.stop.count("a");"#, "2"),
         (
             r#"body.out = body.messages.system; body.messages.system = "S"; body.messages.append_system("T"); body.out += body.messages[0].content;"#,
             r#""sS\n\nT""#,

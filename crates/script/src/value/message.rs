@@ -299,10 +299,11 @@ pub(super) fn register(module: &mut Module) {
     method(
         "count",
         &["messages: &mut messages", "role: &str", "integer"],
-        "Returns the number of messages of a role.",
+        "Returns the number of messages of a role, of a list of texts that of equal texts.",
     )
     .set_into_module(module, |list: &mut List, role: &str| {
-        list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
+        let is_counted = |item: &&Json| history::is_role(item, role) || item.as_str() == Some(role);
+        list.array.with(|items| items.iter().filter(is_counted).count()) as INT
     });
     method(
         "tail",
