@@ -1,15 +1,46 @@
 //! Reports valid Rhai code that is probably wrong, as warnings of `valvehouse check`.
 
-use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use super::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS, Syntax};
 use super::source::SourceFile;
 use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Methods that change their receiver and return `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];
+/// The help for a comment that looks like a divisor.
+pub(crate) const DIVIDE: &str = "divide with `/`; the quotient of two integers is an integer";
 /// The help for a loop that a single call for all messages replaces.
 const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
+
+/// Returns the positions of comments that look like a divisor, `n // 2`, after a value that goes on in no other way.
+fn divisors(source: &str) -> Vec<usize> {
+    let code = spans::code_only(source);
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let words: HashSet<&str> = code.split(|letter| !is_part(letter)).collect();
+    let is_divisor = |range: &Range<usize>| {
+        let line = source[..range.start].rfind('\n').map_or(0, |end| end + 1);
+        let is_value =
+            code[line..range.start].trim_end().ends_with(|last| is_part(last) || ")]".contains(last));
+        let Some(text) = source[range.clone()].strip_prefix("//").filter(|_| is_value) else { return false };
+        let divisor = text.trim_end_matches([';', ',', ')', '}', ']', ' ', '\r', '\n']).trim();
+        let name = divisor.split(|letter| !is_part(letter)).next().unwrap_or(divisor);
+        let is_operand = divisor.chars().all(|letter| is_part(letter) || "_.([".contains(letter));
+        divisor.parse::<f64>().is_ok() || is_operand && !name.is_empty() && words.contains(name)
+    };
+    let comments = spans::of(source).into_iter().filter(|(piece, _)| *piece == SpanKind::Comment);
+    comments.map(|(_, range)| range).filter(is_divisor).map(|range| range.start).collect()
+}
+
+/// Returns `true` if a sign follows an opening bracket.
+fn is_in_brackets(source: &str, sign: Position) -> bool {
+    let place = || {
+        let row = source.lines().nth(sign.line()?.checked_sub(1)?)?;
+        Some(row.chars().take(sign.position()?.checked_sub(1)?).collect::<String>())
+    };
+    place().is_some_and(|before| before.trim_end().ends_with('('))
+}
 
 /// Returns all warnings about a script.
 pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
@@ -41,8 +72,25 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
                 HELPERS.into(),
             ));
         }
+        if let Some(ASTNode::Expr(Expr::FnCall(power, _))) = path.last()
+            && let [Expr::FnCall(minus, sign), _] = power.args.as_slice()
+            && (power.name.as_str(), minus.name.as_str(), minus.args.len()) == ("**", "-", 1)
+            && !is_in_brackets(source, *sign)
+        {
+            warnings.push(warning(
+                Code::ForeignSyntax,
+                *sign,
+                "`-x ** 2` is the square of `-x`".into(),
+                "write `-(x ** 2)`, or `(-x) ** 2` if that is meant".into(),
+            ));
+        }
         warnings.len() < MAX_PROBLEMS
     });
+    for at in divisors(source).into_iter().take(MAX_PROBLEMS) {
+        let problem = Diagnostic::of(Code::ForeignSyntax, file, Syntax::Divisor.message());
+        let problem = problem.because(Cause::Foreign(Syntax::Divisor)).help(DIVIDE).warning();
+        warnings.push(problem.at_byte(source, at));
+    }
     for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
         let diagnostic = Diagnostic::of(
             Code::EscapeInBackticks,
