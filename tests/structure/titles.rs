@@ -27,7 +27,7 @@ fn is_title(text: &str) -> bool {
         !area.is_empty()
             && area
                 .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/_.-".contains(&byte))
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/_.-, ".contains(&byte))
     };
     let is_action =
         |action: &str| action.contains(' ') && action.starts_with(|letter: char| letter.is_lowercase());

@@ -133,10 +133,15 @@ impl Check {
                     self.must(&path, &format!("be {}{hint}", listed(&options)));
                 }
             }
-            Kind::Minimum { limit } => {
+            Kind::Minimum { .. } | Kind::Maximum { .. } => {
+                let bound = |name: &str, word: &str| match owner[name].as_f64() {
+                    Some(limit) => format!(" {word} {limit}"),
+                    None => String::new(),
+                };
+                let (least, most) = (bound("minimum", "from"), bound("maximum", "to"));
                 let is_whole = owner["type"] == "integer" || owner["type"][0] == "integer";
                 let kind = in_words(if is_whole { "integer" } else { "number" });
-                self.must(&path, &format!("be {kind} from {limit}"));
+                self.must(&path, &format!("be {kind}{least}{most}"));
             }
             Kind::MinLength { limit } => {
                 self.must(&path, &format!("have at least {}", count(*limit as usize, "character")))
@@ -236,7 +241,7 @@ mod tests {
             "type": "object",
             "properties": {
                 "name": {"type": "string"},
-                "count": {"type": "integer", "minimum": 0},
+                "count": {"type": "integer", "minimum": 0, "maximum": 9},
                 "color": color,
                 "parts": {"type": "array", "items": part},
                 "hashes": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
@@ -286,8 +291,9 @@ mod tests {
             (r#"{"name": "a", "count": 1, "parts": null}"#, "`parts` must be an array, not null"),
             (
                 r#"{"name": null, "count": -1}"#,
-                "`name` must be a string, not null; `count` must be a whole number from 0",
+                "`name` must be a string, not null; `count` must be a whole number from 0 to 9",
             ),
+            (r#"{"name": "a", "count": 10}"#, "`count` must be a whole number from 0 to 9"),
             (r#"{"name": "a", "count": 1, "user": 7}"#, "`user` must be a string or an object, not a number"),
             (r#"{"name": "a", "count": 1, "user": {}}"#, "missing `user.id`"),
             (

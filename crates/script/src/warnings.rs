@@ -35,11 +35,12 @@ fn divisors(source: &str) -> Vec<usize> {
 
 /// Returns `true` if a sign follows an opening bracket.
 fn is_in_brackets(source: &str, sign: Position) -> bool {
-    let place = || {
+    let before = || {
         let row = source.lines().nth(sign.line()?.checked_sub(1)?)?;
-        Some(row.chars().take(sign.position()?.checked_sub(1)?).collect::<String>())
+        let (at, _) = row.char_indices().nth(sign.position()?.checked_sub(1)?)?;
+        Some(row[..at].trim_end())
     };
-    place().is_some_and(|before| before.trim_end().ends_with('('))
+    before().is_some_and(|before| before.ends_with('('))
 }
 
 /// Returns all warnings about a script.

@@ -18,7 +18,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             problems.extend(unreachable(view, block));
             problems.extend(idle(view, block));
         });
-        problems.extend(unread(view, function));
+        let (unread, mut redeclared) = (unread(view, function), Vec::new());
+        find_redeclared(view, &function.statements, &HashSet::new(), &mut redeclared);
+        redeclared.retain(|other| {
+            unread.iter().all(|known| (known.line, known.column) != (other.line, other.column))
+        });
+        problems.extend(unread.into_iter().chain(redeclared));
         problems.extend(lost(view, function));
     }
     problems
@@ -131,6 +136,46 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
             diagnostic.help(format!("remove it, or rename it to `_{name}` to keep it"))
         })
         .collect()
+}
+
+/// Reports `let x = 2;` in a block within that of another `x`, if the block does not read it: it was meant to change
+/// the other one.
+fn find_redeclared(view: &View<'_>, block: &[Stmt], around: &HashSet<&str>, problems: &mut Vec<Diagnostic>) {
+    let mut names = around.clone();
+    for (at, statement) in block.iter().enumerate() {
+        if let Stmt::Var(variable, ..) = statement {
+            let name = variable.0.name.as_str();
+            if around.contains(name) && !name.starts_with('_') && !is_read(&block[at + 1..], name) {
+                let what = format!(
+                    "unused variable `{name}`: it ends with this block and is another one than `{name}` above"
+                );
+                let problem = view.problem(Code::UnusedVariable, variable.0.pos, what);
+                let problem = problem.help(format!("write `{name} = …` to change the variable above"));
+                problems.push(problem.because(Cause::Needless("let ")));
+            }
+        }
+        tree::blocks_of(statement)
+            .into_iter()
+            .for_each(|inner| find_redeclared(view, inner, &names, problems));
+        if let Stmt::Var(variable, ..) = statement {
+            names.insert(variable.0.name.as_str());
+        }
+    }
+}
+
+fn is_read(block: &[Stmt], variable: &str) -> bool {
+    let mut is_read = false;
+    tree::each(block, &mut |node, _| {
+        is_read |= match node {
+            Node::Expr(expression @ Expr::Variable(..)) => tree::variable(expression) == Some(variable),
+            Node::Expr(Expr::StringConstant(text, _)) => {
+                quotes::placeholders(text).iter().any(|name| name == variable)
+            }
+            Node::Stmt(Stmt::Share(names)) => names.iter().any(|(name, _)| name.name == variable),
+            _ => false,
+        };
+    });
+    is_read
 }
 
 /// Reports `body = …` in a hook that does not return it: the host continues with the value it passed.
