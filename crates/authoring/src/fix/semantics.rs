@@ -5,7 +5,7 @@ use super::foreign;
 use valvehouse_script::diagnostic::{Cause, Code, Diagnostic};
 
 pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
-    match &problem.cause {
+    match &*problem.cause {
         Cause::Name(near) => misspelt(near, spot),
         Cause::Written { found, instead } => {
             let is_word = found.starts_with(is_part);

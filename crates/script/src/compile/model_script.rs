@@ -67,10 +67,10 @@ impl Script {
 
 /// Removes the hint to declare something that a model cannot declare.
 fn bare(problem: Diagnostic) -> Diagnostic {
-    match &problem.cause {
+    match &*problem.cause {
         Cause::Capability(module) => {
             let message = format!("`{module}` is not allowed in code of a model");
-            Diagnostic { message, cause: Cause::Other, ..problem }.help("call one of the tools instead")
+            Diagnostic { message, cause: Box::default(), ..problem }.help("call one of the tools instead")
         }
         _ => problem,
     }

@@ -58,7 +58,8 @@ impl Foreign {
 
     pub(super) fn explain(self, problem: &Diagnostic, source: &str) -> Diagnostic {
         let message = self.message.map_or_else(|| problem.message.clone(), Cow::into_owned);
-        let problem = Diagnostic { code: Code::ForeignSyntax, message, cause: self.cause, ..problem.clone() };
+        let problem =
+            Diagnostic { code: Code::ForeignSyntax, message, cause: self.cause.into(), ..problem.clone() };
         let problem = match self.at {
             At::Problem => problem,
             At::Word(word) => position::at_word_nearby(problem, source, word),

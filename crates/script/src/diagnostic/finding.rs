@@ -36,7 +36,7 @@ pub struct Diagnostic {
     /// The hint how to fix it.
     pub help: Option<String>,
     /// The cause, for code that fixes it.
-    pub cause: Cause,
+    pub cause: Box<Cause>,
     /// Its severity.
     pub severity: Severity,
     /// The command that grants the missing capability, if that is the only problem.
@@ -55,7 +55,7 @@ impl Diagnostic {
             excerpt: String::new(),
             message: message.into(),
             help: None,
-            cause: Cause::Other,
+            cause: Box::default(),
             severity: Severity::Error,
             grant: None,
         }
@@ -71,7 +71,7 @@ impl Diagnostic {
     /// Sets the cause.
     #[must_use]
     pub fn because(mut self, cause: Cause) -> Self {
-        self.cause = cause;
+        *self.cause = cause;
         self
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
                 true => Diagnostic {
                     code: Code::ForeignSyntax,
                     message: Syntax::Divisor.message().into(),
-                    cause: Cause::Foreign(Syntax::Divisor),
+                    cause: Cause::Foreign(Syntax::Divisor).into(),
                     ..problem
                 }
                 .help("divide with `/`; the quotient of two integers is an integer"),
@@ -85,7 +85,7 @@ fn missing_before(problem: Diagnostic, source: &str, token: &str) -> Diagnostic 
     });
     match end {
         Some(end) => {
-            let cause = Cause::Missing(token.to_owned());
+            let cause = Cause::Missing(token.to_owned()).into();
             Diagnostic { message: format!("missing `{token}`"), cause, ..problem }.at(source, end)
         }
         None => problem,
