@@ -4,6 +4,7 @@ use super::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS, Syntax};
 use super::source::SourceFile;
 use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system
 fn divisors(source: &str) -> Vec<usize> {
     let code = spans::code_only(source);
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let words: HashSet<&str> = code.split(|letter| !is_part(letter)).collect();
+    let words: LazyCell<HashSet<&str>, _> = LazyCell::new(|| code.split(|letter| !is_part(letter)).collect());
     let is_divisor = |range: &Range<usize>| {
         let line = source[..range.start].rfind('\n').map_or(0, |end| end + 1);
         let is_value =

@@ -19,7 +19,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             problems.extend(idle(view, block));
         });
         let (unread, mut redeclared) = (unread(view, function), Vec::new());
-        find_redeclared(view, &function.statements, &HashSet::new(), &mut redeclared);
+        find_redeclared(view, &function.statements, &mut HashSet::new(), &mut redeclared);
         redeclared.retain(|other| {
             unread.iter().all(|known| (known.line, known.column) != (other.line, other.column))
         });
@@ -139,43 +139,55 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
 }
 
 /// Reports `let x = 2;` in a block within that of another `x`, if the block does not read it: it was meant to change
-/// the other one.
-fn find_redeclared(view: &View<'_>, block: &[Stmt], around: &HashSet<&str>, problems: &mut Vec<Diagnostic>) {
-    let mut names = around.clone();
-    for (at, statement) in block.iter().enumerate() {
-        if let Stmt::Var(variable, ..) = statement {
-            let name = variable.0.name.as_str();
-            if around.contains(name) && !name.starts_with('_') && !is_read(&block[at + 1..], name) {
-                let what = format!(
-                    "unused variable `{name}`: it ends with this block and is another one than `{name}` above"
-                );
-                let problem = view.problem(Code::UnusedVariable, variable.0.pos, what);
-                let problem = problem.help(format!("write `{name} = …` to change the variable above"));
-                problems.push(problem.because(Cause::Needless("let ")));
-            }
+/// the other one. `around` are the variables of the blocks around.
+fn find_redeclared<'a>(
+    view: &View<'_>,
+    block: &'a [Stmt],
+    around: &mut HashSet<&'a str>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let mut read = HashSet::new();
+    for statement in block.iter().rev().filter(|_| !around.is_empty()) {
+        if let Stmt::Var(variable, ..) = statement
+            && let name = variable.0.name.as_str()
+            && around.contains(name)
+            && !name.starts_with('_')
+            && !read.contains(name)
+        {
+            let what = format!(
+                "unused variable `{name}`: it ends with this block and is another one than `{name}` above"
+            );
+            let problem = view.problem(Code::UnusedVariable, variable.0.pos, what);
+            let problem = problem.help(format!("write `{name} = …` to change the variable above"));
+            problems.push(problem.because(Cause::Needless("let ")));
         }
+        add_read(statement, &mut read);
+    }
+    let mut own = Vec::new();
+    for statement in block {
         tree::blocks_of(statement)
             .into_iter()
-            .for_each(|inner| find_redeclared(view, inner, &names, problems));
+            .for_each(|inner| find_redeclared(view, inner, around, problems));
         if let Stmt::Var(variable, ..) = statement {
-            names.insert(variable.0.name.as_str());
+            let name = variable.0.name.as_str();
+            own.extend(around.insert(name).then_some(name));
         }
+    }
+    for name in own {
+        around.remove(name);
     }
 }
 
-fn is_read(block: &[Stmt], variable: &str) -> bool {
-    let mut is_read = false;
-    tree::each(block, &mut |node, _| {
-        is_read |= match node {
-            Node::Expr(expression @ Expr::Variable(..)) => tree::variable(expression) == Some(variable),
-            Node::Expr(Expr::StringConstant(text, _)) => {
-                quotes::placeholders(text).iter().any(|name| name == variable)
-            }
-            Node::Stmt(Stmt::Share(names)) => names.iter().any(|(name, _)| name.name == variable),
-            _ => false,
-        };
+/// Adds the variables that a statement uses.
+fn add_read(statement: &Stmt, read: &mut HashSet<String>) {
+    tree::each(std::slice::from_ref(statement), &mut |node, _| match node {
+        Node::Expr(expression @ Expr::Variable(..)) => {
+            read.extend(tree::variable(expression).map(str::to_owned));
+        }
+        Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
+        Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
+        _ => {}
     });
-    is_read
 }
 
 /// Reports `body = …` in a hook that does not return it: the host continues with the value it passed.
