@@ -9,7 +9,7 @@ static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::Co
 
 /// The time for which a blocked thread may delay the end; a thread that reads from a terminal would block
 /// forever.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {
     valvehouse::memory::in_small_pages();
@@ -29,6 +29,6 @@ fn main() -> Exit {
     let command = runtime.spawn(cli::run(std::env::args_os().collect()));
     // The panic was reported by its hook.
     let exit = runtime.block_on(command).unwrap_or(Exit::Internal);
-    runtime.shutdown_timeout(PATIENCE);
+    runtime.shutdown_timeout(TIMEOUT);
     exit
 }

@@ -15,7 +15,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, files};
 const MAX_SIGNATURE: usize = 64 << 10;
 
 /// The time limit of `--wait`.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(args: &args::Apply, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -159,7 +159,7 @@ struct WaitOutcome {
 
 /// Waits until every running host has applied or rejected a generation.
 async fn wait(store: &Store, generation: u64) -> Result<WaitOutcome, StoreError> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let hosts = store.hosts().await?;
         let late: Vec<(String, NodeStatus)> = hosts

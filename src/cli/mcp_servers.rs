@@ -17,7 +17,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean};
 const MAX_SHOWN: usize = 2_000;
 
 /// The time limit for servers to connect before a command continues.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connects to the MCP servers for a command that calls tools, as far as they respond in time.
 pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
@@ -26,7 +26,7 @@ pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
     }
     let mounts = Mounts::start(app);
     // A server that does not respond in time is reported when one of its tools is called.
-    let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
+    let _ = tokio::time::timeout(TIMEOUT, mounts.settled()).await;
     Some(mounts)
 }
 

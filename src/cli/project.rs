@@ -13,7 +13,7 @@ use valvehouse_store::{SeenFile, Store, StoreError, now};
 use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
 /// The time limit for running hosts to apply a change.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The current state of a project, read without a host.
@@ -116,7 +116,7 @@ impl Project {
 
 /// Waits until every running host has applied a change, within a time limit, and returns the numbers.
 pub(super) async fn reach(store: &Store, generation: u64) -> Result<Reach, StoreError> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let hosts = store.hosts().await?;
         let late = hosts.iter().filter(|host| host.applied_generation < generation).count();
@@ -161,7 +161,7 @@ impl Reach {
             Self { hosts: 0, .. } => "stored; no host is running on this project".to_owned(),
             Self { hosts, late: 0 } => format!("live on {}", count(hosts, "host")),
             Self { hosts, late } => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = TIMEOUT.as_secs();
                 format!(
                     "stored; {late} of {} has not answered within {seconds} s and will apply it later",
                     count(hosts, "host")

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The folder of these files, in `.valvehouse/` of a project. Each file is named by the id of its process.
 const FOLDER: &str = "hosts";
 /// The time limit for a connection to a host on this computer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The file with the address of this host, deleted when this is dropped.
 pub(super) struct Announcement(Option<PathBuf>);
@@ -86,7 +86,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 fn accepts(address: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&address, PATIENCE).is_ok()
+    TcpStream::connect_timeout(&address, TIMEOUT).is_ok()
 }
 
 #[cfg(test)]

@@ -60,12 +60,12 @@ async function traffic(url, until) {
 async function measure(url) {
   // The page is opened at the address that stands there.
   process.argv[2] = url;
-  const { open, until, PATIENCE } = require("./page.cjs");
+  const { open, until, TIMEOUT } = require("./page.cjs");
   const { chromium } = require("playwright-core");
   const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   const browser = await chromium.launch({ executablePath: process.env.VALVEHOUSE_BROWSER ?? "/usr/bin/chromium", args });
   const page = await open(browser, "#/");
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT);
   await page.getByText("Live", { exact: true }).waitFor();
   await page.evaluate(() => {
     window.measured = [];

@@ -7,7 +7,7 @@ const path = require("node:path");
 const { chromium } = require("playwright-core");
 
 // Nothing that is waited for may take longer. Generous: machines are slow at times.
-const PATIENCE = 60_000;
+const TIMEOUT = 60_000;
 const [, , url, folder] = process.argv;
 const SHOTS = process.env.VALVEHOUSE_SCREENSHOTS ?? path.join(__dirname, "../../target/screenshots");
 
@@ -15,7 +15,7 @@ const SHOTS = process.env.VALVEHOUSE_SCREENSHOTS ?? path.join(__dirname, "../../
 async function withBrowser(act) {
   // Whoever is root has no other way than without the browser's own sandbox.
   const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-  const browser = await chromium.launch({ executablePath: process.env.VALVEHOUSE_BROWSER ?? "/usr/bin/chromium", args, timeout: PATIENCE });
+  const browser = await chromium.launch({ executablePath: process.env.VALVEHOUSE_BROWSER ?? "/usr/bin/chromium", args, timeout: TIMEOUT });
   try {
     await act(browser);
   } finally {
@@ -26,7 +26,7 @@ async function withBrowser(act) {
 // A page at a place, with whoever watches it. `forgives` says which lines of the console are no harm.
 async function open(browser, place = "#/", { forgives = () => false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  context.setDefaultTimeout(PATIENCE);
+  context.setDefaultTimeout(TIMEOUT);
   const page = await context.newPage();
   const wrong = [];
   page.on("console", (line) => {
@@ -45,7 +45,7 @@ async function open(browser, place = "#/", { forgives = () => false, ...options 
 
 // Looks again and again until something is so.
 async function until(what, isSo) {
-  const end = Date.now() + PATIENCE;
+  const end = Date.now() + TIMEOUT;
   let last;
   while (Date.now() < end) {
     try {
@@ -105,4 +105,4 @@ function run(all) {
   });
 }
 
-module.exports = { PATIENCE, assert, chat, file, fs, open, run, shot, until, url };
+module.exports = { TIMEOUT, assert, chat, file, fs, open, run, shot, until, url };

@@ -24,7 +24,7 @@ fn inlet(body) {
 }"#;
 const PATIENT: &str = "\n[filters.hostile]\nbudget = { ms = 600_000, operations = 1_000_000_000_000 }\n";
 /// The maximum time that a test waits for a condition.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
@@ -32,7 +32,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = found() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "{what} did not come");
+        assert!(began.elapsed() < TIMEOUT, "{what} did not come");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -196,7 +196,7 @@ fn create(address: &str, id: &str, content: &str) -> String {
         let head =
             "POST /api/v1/functions/create HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
         write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.read_to_string(&mut answer)
     });
     drop(connection);

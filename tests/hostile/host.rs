@@ -17,7 +17,7 @@ const ADDRESS_SPACE: u64 = 6 << 20;
 /// The permitted resident memory beyond that of a host with a harmless plugin, in bytes.
 const RESIDENT: u64 = 128 << 20;
 /// The time after which a request counts as hung.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of bytes of output to keep, from its end.
 const TALK: usize = 256 * 1024;
 
@@ -147,7 +147,7 @@ impl Host {
     }
 
     fn listening(mut self, address: &mpsc::Receiver<String>) -> Self {
-        self.address = address.recv_timeout(PATIENCE).unwrap_or_default();
+        self.address = address.recv_timeout(TIMEOUT).unwrap_or_default();
         self
     }
 
@@ -158,7 +158,7 @@ impl Host {
         save(self.folder.path(), file, text);
         let reported = format!("{id} ");
         let began = Instant::now();
-        while began.elapsed() < PATIENCE && !self.is_dead() {
+        while began.elapsed() < TIMEOUT && !self.is_dead() {
             let talk = self.talk.lock().unwrap();
             if String::from_utf8_lossy(&talk).lines().any(|line| line.starts_with(&reported)) {
                 return true;
@@ -280,7 +280,7 @@ pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answe
     let body = body.to_string();
     let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
     let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let (head, body) = exchange(address, &request, PATIENCE).unwrap_or_default();
+    let (head, body) = exchange(address, &request, TIMEOUT).unwrap_or_default();
     let status = status_in(&head).unwrap_or(0);
     // In a stream, a failure is an event.
     let failed = body.contains("data: {\"error\"");

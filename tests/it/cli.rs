@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use valvehouse::json::Json;
 
-pub(crate) use valvehouse_testkit::command::{CommandOutput, PATIENCE, Project, Server, signal};
+pub(crate) use valvehouse_testkit::command::{CommandOutput, Project, Server, TIMEOUT, signal};
 
 const TURN_LIMIT: &str = r#"/*
 title: Turn limit
@@ -162,7 +162,7 @@ fn list_shows_call_metrics_and_open_breakers() {
     project.run("list --stats").ends(0).stderr_has("no plugin has been called");
     let statuses = [1, 2, 2, 1].map(|turns| server.chat(turns).0);
     assert_eq!(statuses, [200, 500, 500, 503]);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !project.run("list").ends(0).out.contains("breaker open") {
         assert!(Instant::now() < end, "its breaker never opens");
     }

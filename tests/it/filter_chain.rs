@@ -1,7 +1,7 @@
 //! The filter system: four types, three verdicts, one ascending order. Scripts can do everything that
 //! closures can, so every test runs with both.
 
-use crate::host::PATIENCE;
+use crate::host::TIMEOUT;
 use crate::kernel::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -136,7 +136,7 @@ async fn filters_may_wait_concurrently_at_every_hook() {
         assert_eq!(chat.context.get_or("seen", "").to_string(), "\" inlet pre_chat post_chat outlet\"");
     }
     // One after the other, they would take ten minutes.
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn an_async_filter_is_dropped_with_its_turn() {
     beginnings.recv().await.unwrap();
     turn.abort();
     // The channel closes once the filter is dropped with its kernel.
-    assert_eq!(tokio::time::timeout(PATIENCE, endings.recv()).await, Ok(None));
+    assert_eq!(tokio::time::timeout(TIMEOUT, endings.recv()).await, Ok(None));
 }
 
 #[tokio::test]

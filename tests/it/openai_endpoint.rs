@@ -1,6 +1,6 @@
 //! OpenAI's endpoint: the requests, what the model's service receives, and the responses.
 
-use crate::host::{Answer, PATIENCE, TestHost, chat_body, streaming, until};
+use crate::host::{Answer, TIMEOUT, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -644,7 +644,7 @@ async fn a_question_is_closed_when_its_client_disconnects() {
     let questions = &host.app().questions;
     assert!(questions.is_open(&id));
     drop(response);
-    tokio::time::timeout(PATIENCE, questions.until_closed(&id)).await.expect("nobody waits any more");
+    tokio::time::timeout(TIMEOUT, questions.until_closed(&id)).await.expect("nobody waits any more");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ import termios
 import time
 import urllib.request
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Terminal:
@@ -21,7 +21,7 @@ class Terminal:
 
     def until(self, pattern):
         """Reads until something new matches."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while True:
             found = re.search(pattern, self.shown[self.read :])
             if found:
@@ -44,7 +44,7 @@ class Terminal:
 def ask(url, text):
     body = f'{{"model": "demo", "messages": [{{"role": "user", "content": "{text}"}}]}}'.encode()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    opener.open(urllib.request.Request(f"{url}/v1/chat/completions", body), timeout=PATIENCE).read()
+    opener.open(urllib.request.Request(f"{url}/v1/chat/completions", body), timeout=TIMEOUT).read()
 
 
 terminal = Terminal(sys.argv[1])
@@ -70,7 +70,7 @@ terminal.until("no tests yet")
 assert not terminal.waits_for_lines()
 terminal.press("q")
 terminal.until("stopping")
-end = time.monotonic() + PATIENCE
+end = time.monotonic() + TIMEOUT
 ended = 0
 while not ended and time.monotonic() < end:
     if select.select([terminal.fd], [], [], 0.1)[0]:

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use valvehouse_json::Json;
 
 /// The time that a command of a test may take.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the path of the `valvehouse` binary: the one that Cargo names, or that beside the test program's folder.
 pub fn program() -> PathBuf {
@@ -81,7 +81,7 @@ impl Project {
         let id = child.id();
         let (sender, ended) = mpsc::channel();
         std::thread::spawn(move || sender.send(child.wait_with_output()));
-        let Ok(output) = ended.recv_timeout(PATIENCE / crate::slowness()) else {
+        let Ok(output) = ended.recv_timeout(TIMEOUT / crate::slowness()) else {
             signal(id, "-KILL");
             panic!("{command:?} did not end");
         };
@@ -233,7 +233,7 @@ impl Server {
     /// The next line with this text.
     #[track_caller]
     pub fn wait_for_line(&self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE / crate::slowness();
+        let end = Instant::now() + TIMEOUT / crate::slowness();
         while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
             self.lines.borrow_mut().push(line.clone());
             if line.contains(text) {
@@ -304,7 +304,7 @@ impl Server {
 
     /// Sends raw bytes, and returns the status and body of the response.
     pub fn ask(&self, request: &str) -> (u16, String) {
-        let (head, body) = exchange(&self.address, request, PATIENCE / crate::slowness()).unwrap();
+        let (head, body) = exchange(&self.address, request, TIMEOUT / crate::slowness()).unwrap();
         (status_in(&head).unwrap(), body)
     }
 
@@ -320,7 +320,7 @@ impl Server {
 
     /// The exit code, once it ends.
     pub fn ends(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE / crate::slowness();
+        let end = Instant::now() + TIMEOUT / crate::slowness();
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();

@@ -27,7 +27,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_store::Store;
 
-pub use crate::wait::{PATIENCE, until};
+pub use crate::wait::{TIMEOUT, until};
 
 /// A host that is not started yet.
 pub struct Setup {
@@ -360,7 +360,7 @@ impl TestHost {
 
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        self.client.request(method, self.url(path)).timeout(PATIENCE / crate::slowness())
+        self.client.request(method, self.url(path)).timeout(TIMEOUT / crate::slowness())
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
 /// The time that a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The user that a server runs as where the tests are root's, which Postgres refuses: `nobody`.
 const NOBODY: u32 = 65_534;
 
@@ -59,7 +59,7 @@ impl Postgres {
         self.server = Some(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let since = Instant::now();
         while !self.answers(&programs) {
-            assert!(since.elapsed() < PATIENCE, "Postgres does not start");
+            assert!(since.elapsed() < TIMEOUT, "Postgres does not start");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -167,7 +167,7 @@ impl PgBouncer {
         let this = Self { folder, process };
         let since = Instant::now();
         while !this.folder.path().join(".s.PGSQL.5432").exists() {
-            assert!(since.elapsed() < PATIENCE, "pgbouncer does not start");
+            assert!(since.elapsed() < TIMEOUT, "pgbouncer does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(this)

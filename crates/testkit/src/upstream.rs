@@ -273,7 +273,7 @@ impl Upstream {
     pub async fn was_deserted(&self, times: usize) {
         let mut deserted = self.0.deserted.subscribe();
         let wait = deserted.wait_for(|count| *count >= times);
-        tokio::time::timeout(crate::wait::PATIENCE / crate::slowness(), wait)
+        tokio::time::timeout(crate::wait::TIMEOUT / crate::slowness(), wait)
             .await
             .expect("the upstream's caller should be gone")
             .expect("the upstream runs");

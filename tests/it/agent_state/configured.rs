@@ -1,6 +1,6 @@
 //! Middleware of a host's models, by configuration.
 
-use crate::host::{PATIENCE, TestHost};
+use crate::host::{TIMEOUT, TestHost};
 use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -145,7 +145,7 @@ fn wrong(lines: &str) -> String {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let end = std::time::Instant::now() + PATIENCE;
+        let end = std::time::Instant::now() + TIMEOUT;
         while command.try_wait().unwrap().is_none() {
             if std::time::Instant::now() > end {
                 command.kill().unwrap();

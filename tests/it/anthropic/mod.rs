@@ -276,7 +276,7 @@ async fn a_disconnected_client_ends_the_model_call() {
     let (claude, config) = claude::start().await;
     let host = TestHost::new().config(&config).start().await;
     let start = r#"data: {"type":"message_start","message":{"id":"m","model":"m","usage":{}}}"#;
-    claude.reply(Reply::raw("text/event-stream", format!("{start}\n\n")).then_pause(crate::host::PATIENCE));
+    claude.reply(Reply::raw("text/event-stream", format!("{start}\n\n")).then_pause(crate::host::TIMEOUT));
     let request = host.request("POST", "/v1/messages").body(streamed(question("claude-1", "hi")).to_string());
     let mut response = request.send().await.unwrap();
     let first = response.chunk().await.unwrap().unwrap();

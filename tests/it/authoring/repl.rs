@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use valvehouse::json::Json;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const GREETS: &str = r#"/*
 requirements: kv
@@ -179,7 +179,7 @@ impl Session {
     /// Types a line and returns the line that the session prints.
     fn answers(&mut self, line: &str) -> String {
         writeln!(self.stdin, "{line}").unwrap();
-        self.out.recv_timeout(PATIENCE).unwrap()
+        self.out.recv_timeout(TIMEOUT).unwrap()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fixtures;
 use super::mounts::{called, cli, offered, python_toml, until};
-use crate::host::{Answer, PATIENCE, TestHost};
+use crate::host::{Answer, TIMEOUT, TestHost};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn ask(host: &TestHost, method: &str, path: &str, body: &Value) -> Answer 
 
 /// Waits until the server satisfies a condition and returns it.
 async fn server(host: &TestHost, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let listed = ask(host, "GET", "", &Value::Null).await.json();
         let server = &listed["data"][0];

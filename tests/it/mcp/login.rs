@@ -2,7 +2,7 @@
 //! host refreshes.
 
 use super::clients::BINARY;
-use crate::host::{PATIENCE, TestHost};
+use crate::host::{TIMEOUT, TestHost};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -108,7 +108,7 @@ async fn come_back(address: &url::Url, state: &str, rest: &str) -> u16 {
 }
 
 async fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is() {
         assert!(Instant::now() < end, "in vain: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;

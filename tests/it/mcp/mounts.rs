@@ -2,7 +2,7 @@
 //! approved.
 
 use super::clients::{BINARY, javascript_server, python_server, python_with_mcp};
-use crate::host::{PATIENCE, TestHost};
+use crate::host::{TIMEOUT, TestHost};
 use crate::javascript::node_with;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -53,7 +53,7 @@ pub(super) fn offered(host: &TestHost) -> Vec<String> {
 }
 
 pub(super) async fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is() {
         assert!(Instant::now() < end, "in vain: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -70,7 +70,7 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<String, String
 
 /// Repeats a call until the server is connected.
 pub(super) async fn called(host: &TestHost, tool: &str, args: Value) -> Result<String, String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match call(host, tool, args.clone()).await {
             Err(error) if error.contains("not available") && Instant::now() < end => {

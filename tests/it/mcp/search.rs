@@ -2,7 +2,7 @@
 //! at every endpoint.
 
 use super::same::{rpc, steps};
-use crate::host::{Answer, PATIENCE, TestHost};
+use crate::host::{Answer, TIMEOUT, TestHost};
 use crate::upstream::{Reply, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn model(name: &str, more: &str) -> String {
 }
 
 async fn until_offered(host: &TestHost, count: usize) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while host.snapshot().tools.iter().filter(|tool| tool.spec.tags.contains(&"mcp".into())).count() < count {
         assert!(Instant::now() < end, "the tools are not offered: {:?}", host.snapshot().problems);
         tokio::time::sleep(Duration::from_millis(20)).await;

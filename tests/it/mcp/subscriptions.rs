@@ -2,7 +2,7 @@
 
 use super::mounts::until;
 use super::same::rpc;
-use crate::host::{PATIENCE, TestHost};
+use crate::host::{TIMEOUT, TestHost};
 use crate::python::python;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Messages {
                 self.text.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        let done = tokio::time::timeout(PATIENCE, waiting).await.is_ok();
+        let done = tokio::time::timeout(TIMEOUT, waiting).await.is_ok();
         assert!(done, "in vain for {count} updates of {uri}: {}", self.text);
     }
 }

@@ -1,7 +1,7 @@
 //! `/mcp` as a protected resource: access tokens of an authorization server in addition to the host's own
 //! keys.
 
-use crate::host::{PATIENCE, TestHost};
+use crate::host::{TIMEOUT, TestHost};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
@@ -232,7 +232,7 @@ async fn an_open_stream_ends_with_its_token_and_others_continue() {
     let lasting = streams(&issuer.token("ann", "", 600)).await;
     for mut stream in ending {
         let end = async { while stream.chunk().await.unwrap().is_some() {} };
-        tokio::time::timeout(PATIENCE, end).await.expect("the stream goes on without its token");
+        tokio::time::timeout(TIMEOUT, end).await.expect("the stream goes on without its token");
     }
     host.save_tool("me", &TOOL.replace("Names the user", "Names whoever asks"));
     for mut stream in lasting {
@@ -243,7 +243,7 @@ async fn an_open_stream_ends_with_its_token_and_others_continue() {
                 text.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        tokio::time::timeout(PATIENCE, next_event).await.expect("in vain for news");
+        tokio::time::timeout(TIMEOUT, next_event).await.expect("in vain for news");
     }
 }
 

@@ -3,7 +3,7 @@
 //! processes::convergence -- --nocapture`.
 
 use super::serve::{Project, Server};
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -115,7 +115,7 @@ impl Hosts {
         let request = self.client.post(format!("{}/v1/chat/completions", self.servers[host].url()));
         let request = request.header("content-type", "application/json").body(body.to_string());
         let answer: Value =
-            serde_json::from_str(&request.timeout(PATIENCE).send().await.ok()?.text().await.ok()?).ok()?;
+            serde_json::from_str(&request.timeout(TIMEOUT).send().await.ok()?.text().await.ok()?).ok()?;
         self.answers += 1;
         let Some(text) = answer["choices"][0]["message"]["content"].as_str() else {
             self.failed_requests += 1;
@@ -160,7 +160,7 @@ impl Hosts {
                 if self.is_current(host) {
                     times.push((host, since.elapsed()));
                 } else {
-                    assert!(since.elapsed() < PATIENCE, "host {host} does not take {:?}", self.acknowledged);
+                    assert!(since.elapsed() < TIMEOUT, "host {host} does not take {:?}", self.acknowledged);
                     missing.push(host);
                 }
             }
@@ -185,7 +185,7 @@ async fn edit(client: &reqwest::Client, urls: &[String], first: usize, filter: u
             Ok(answer) if answer.status().is_success() => return attempt,
             _ => tokio::time::sleep(Duration::from_millis(20)).await,
         }
-        assert!(since.elapsed() < 2 * PATIENCE, "an edit is never acknowledged");
+        assert!(since.elapsed() < 2 * TIMEOUT, "an edit is never acknowledged");
     }
     unreachable!("it tries for ever")
 }

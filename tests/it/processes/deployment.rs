@@ -1,7 +1,7 @@
 //! The files in `deploy` fit each other and this program.
 
 use super::serve::Project;
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::Upstream;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,7 +231,7 @@ async fn a_host_with_the_deployed_settings_answers_probes_health_and_prometheus(
     assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
     let server = project.serve_with(&environment).await;
     let get = async |path: &str| {
-        let request = client().get(format!("{}{path}", server.url())).timeout(PATIENCE);
+        let request = client().get(format!("{}{path}", server.url())).timeout(TIMEOUT);
         let request = request.header("host", "10.1.2.3:9099");
         let key = path == "/metrics";
         let request = if key { request.bearer_auth("a key for operators in this test") } else { request };

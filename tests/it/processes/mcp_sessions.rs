@@ -1,7 +1,7 @@
 //! Sessions of `/mcp` with several hosts on one database: each request of a client goes to another host.
 
 use super::serve::{Project, Server};
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::Upstream;
 use serde_json::{Value, json};
 use valvehouse_testkit::postgres::Postgres;
@@ -24,7 +24,7 @@ struct Client {
 impl Client {
     async fn sends(&mut self, server: &Server, method: &str, message: &Value) -> (u16, String) {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let request = client().request(method, format!("{}/mcp", server.url())).timeout(PATIENCE);
+        let request = client().request(method, format!("{}/mcp", server.url())).timeout(TIMEOUT);
         let request = request.header("authorization", format!("Bearer {}", self.key));
         let mut request = request.header("content-type", "application/json").body(message.to_string());
         request = request.header("accept", "application/json, text/event-stream");

@@ -1,7 +1,7 @@
 //! Hosts in separate folders on one Postgres database.
 
 use super::serve::{Project, Server};
-use crate::host::{PATIENCE, until};
+use crate::host::{TIMEOUT, until};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::process::Command;
@@ -114,7 +114,7 @@ async fn a_valve_set_at_one_host_applies_to_all_and_a_database_outage_fails_no_r
         if status == 200 {
             break;
         }
-        assert!(since.elapsed() < PATIENCE, "{answer}");
+        assert!(since.elapsed() < TIMEOUT, "{answer}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     until("the valve is in force", async || text(&servers[1]).await == "answer 78").await;

@@ -2,7 +2,7 @@
 //! any of them.
 
 use super::serve::{Project, Server};
-use crate::host::{PATIENCE, client, until};
+use crate::host::{TIMEOUT, client, until};
 use crate::upstream::Upstream;
 use serde_json::{Value, json};
 use valvehouse_testkit::postgres::Postgres;
@@ -33,7 +33,7 @@ struct Browser {
 impl Browser {
     async fn asks(&mut self, server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let request = client().request(method, format!("{}{path}", server.url())).timeout(PATIENCE);
+        let request = client().request(method, format!("{}{path}", server.url())).timeout(TIMEOUT);
         let headers =
             [("host", NAME), ("origin", "http://valves.internal"), ("sec-fetch-site", "same-origin")];
         let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));

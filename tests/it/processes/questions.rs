@@ -1,7 +1,7 @@
 //! Hosts on one database: a question of one host is listed and can be answered at all of them, once.
 
 use super::serve::{Project, Server};
-use crate::host::{PATIENCE, client, until};
+use crate::host::{TIMEOUT, client, until};
 use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use valvehouse_testkit::postgres::Postgres;
@@ -217,7 +217,7 @@ async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_only() 
     let (_projects, servers) = hosts(&upstream, &url, USERS).await;
     let ask = async |server: &Server, key: &str, method: &str, path: &str, body: &Value| {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let request = client().request(method, format!("{}{path}", server.url())).timeout(PATIENCE);
+        let request = client().request(method, format!("{}{path}", server.url())).timeout(TIMEOUT);
         let request = request.header("authorization", format!("Bearer {key}"));
         request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     };
@@ -225,7 +225,7 @@ async fn a_question_is_answered_at_every_host_by_its_user_or_an_operator_only() 
     for (asks, answers) in [("sk-ann", "sk-ann"), ("sk-any", "sk-any"), ("sk-ann", "sk-operator")] {
         let body =
             json!({"model": "plain", "stream": true, "messages": [{"role": "user", "content": "where?"}]});
-        let asking = client().post(format!("{}/v1/chat/completions", servers[0].url())).timeout(PATIENCE);
+        let asking = client().post(format!("{}/v1/chat/completions", servers[0].url())).timeout(TIMEOUT);
         let asking =
             asking.header("authorization", format!("Bearer {asks}")).header("x-valvehouse-events", "1");
         let mut response =

@@ -1,6 +1,6 @@
 //! A project whose host is a process that can be killed, with its client requests.
 
-use crate::host::{PATIENCE, client, streaming, until};
+use crate::host::{TIMEOUT, client, streaming, until};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -213,7 +213,7 @@ impl Chats {
     }
 
     fn post(&self, body: &Value) -> reqwest::RequestBuilder {
-        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(TIMEOUT);
         request.header("content-type", "application/json").body(body.to_string())
     }
 }
@@ -250,7 +250,7 @@ impl Server {
 
     /// Waits for the end of the process.
     pub(super) async fn ends(&mut self) -> std::process::ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -263,13 +263,13 @@ impl Server {
     /// Starts a streamed chat.
     pub(super) async fn begins(&self, text: &str) -> reqwest::Response {
         let body = streaming("assistant", text);
-        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(TIMEOUT);
         request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap()
     }
 
     /// Returns `true` if the host reports that it is ready.
     pub(super) async fn is_ready(&self) -> bool {
-        let response = client().get(format!("{}/readyz", self.url)).timeout(PATIENCE).send().await;
+        let response = client().get(format!("{}/readyz", self.url)).timeout(TIMEOUT).send().await;
         response.is_ok_and(|answer| answer.status().is_success())
     }
 
@@ -301,7 +301,7 @@ impl Server {
 
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let request = self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE);
+        let request = self.client.request(method, format!("{}{path}", self.url)).timeout(TIMEOUT);
         let request = match body {
             Some(body) => request.header("content-type", "application/json").body(body.to_string()),
             None => request,

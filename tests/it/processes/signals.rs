@@ -1,7 +1,7 @@
 //! The reactions of a running host to signals.
 
 use super::serve::Project;
-use crate::host::{PATIENCE, until};
+use crate::host::{TIMEOUT, until};
 use crate::upstream::{Gate, Reply, Upstream, chunk};
 use serde_json::json;
 use std::os::unix::net::UnixDatagram;
@@ -77,7 +77,7 @@ async fn systemd_is_notified_of_the_state() {
     let project = Project::new(&upstream.url());
     let place = project.folder().join("notify");
     let socket = UnixDatagram::bind(&place).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let notification = async || {
         let socket = socket.try_clone().unwrap();
         let notification = tokio::task::spawn_blocking(move || {

@@ -4,7 +4,7 @@
 
 use super::serve::{Project, Server};
 use super::sudden_end::{SAYS, answer_of, model, transcript};
-use crate::host::{PATIENCE, until};
+use crate::host::{TIMEOUT, until};
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ async fn finish(server: &Server, chat: &str, ledger: &Ledger, tally: &mut Tally)
 
 /// Continues a run until it has ended, at any host.
 async fn go_on(server: &Server, chat: &str, run: &str, ledger: &Ledger, tally: &mut Tally) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while server.runs(chat).await.iter().any(|found| found["run_id"] == run && found["status"] != "done") {
         decide(server, chat, run, ledger, tally).await;
         tokio::time::sleep(Duration::from_millis(20)).await;

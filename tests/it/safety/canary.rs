@@ -2,7 +2,7 @@
 //! contains a secret.
 
 use crate::cli::Project;
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ impl Sightings {
     /// Sends a request and records every part of the response.
     async fn ask(&mut self, request: reqwest::RequestBuilder, what: &str) -> (u16, HeaderMap, Value) {
         let answer =
-            request.timeout(PATIENCE).send().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            request.timeout(TIMEOUT).send().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let bytes = answer.bytes().await.map(|bytes| bytes.to_vec()).unwrap_or_default();
         for (name, value) in headers.iter().filter(|(name, _)| *name != "set-cookie") {

@@ -2,7 +2,7 @@
 //! collector, page, API or command line contains them.
 
 use crate::cli::Project;
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ async fn secret_valves_of_every_type_are_redacted_everywhere() {
     let server = project.serve("");
     let (client, url) = (client(), server.url());
     let post = |path: &str, body: &Value| {
-        client.post(format!("{url}{path}")).timeout(PATIENCE).body(body.to_string())
+        client.post(format!("{url}{path}")).timeout(TIMEOUT).body(body.to_string())
     };
     let values: Value = secrets().into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
     for path in ["/valves/update", "/valves/user/update?user=ann"] {
@@ -172,7 +172,7 @@ async fn secret_valves_of_every_type_are_redacted_everywhere() {
     for trace in &traces {
         let path = format!("/api/v1/traces/{trace}");
         let response =
-            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+            client.get(format!("{url}{path}")).timeout(TIMEOUT).bearer_auth(ADMIN).send().await.unwrap();
         seen.push((path, response.text().await.unwrap()));
     }
     let id = "/api/v1/functions/id/teller";
@@ -202,7 +202,7 @@ async fn secret_valves_of_every_type_are_redacted_everywhere() {
         .map(|of| format!("{id}{of}")),
     ) {
         let response =
-            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+            client.get(format!("{url}{path}")).timeout(TIMEOUT).bearer_auth(ADMIN).send().await.unwrap();
         seen.push((path, response.text().await.unwrap()));
     }
     for words in [

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::cli::Project;
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn secrets_passed_between_plugins_are_redacted() {
     let server = project.serve("");
     let (client, url) = (client(), server.url());
     let post = |path: &str, body: &Value| {
-        client.post(format!("{url}{path}")).timeout(PATIENCE).body(body.to_string())
+        client.post(format!("{url}{path}")).timeout(TIMEOUT).body(body.to_string())
     };
     let id = "/api/v1/functions/id/keeper";
     for (path, values) in [
@@ -131,7 +131,7 @@ async fn secrets_passed_between_plugins_are_redacted() {
     let paths = traces.iter().map(|trace| format!("/api/v1/traces/{trace}"));
     for path in paths.chain(["/api/v1/traces", "/api/v1/overview", "/metrics"].map(str::to_owned)) {
         let shown =
-            client.get(format!("{url}{path}")).timeout(PATIENCE).bearer_auth(ADMIN).send().await.unwrap();
+            client.get(format!("{url}{path}")).timeout(TIMEOUT).bearer_auth(ADMIN).send().await.unwrap();
         seen.push((path, shown.text().await.unwrap()));
     }
     for words in [

@@ -2,7 +2,7 @@
 //! response shows a part of it.
 
 use crate::cli::Project;
-use crate::host::{PATIENCE, client};
+use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -131,7 +131,7 @@ async fn no_function_shows_a_part_of_a_secret_in_the_wrong_argument() {
     for (number, call) in all.iter().enumerate() {
         let body = json!({"model": format!("m{}", number / CALLS), "messages": [{"role": "user", "content": number.to_string()}]});
         let request = client.post(format!("{url}/v1/chat/completions")).body(body.to_string());
-        let answer = request.timeout(PATIENCE).send().await.unwrap();
+        let answer = request.timeout(TIMEOUT).send().await.unwrap();
         failed += usize::from(!answer.status().is_success());
         let id = answer.headers()["x-valvehouse-trace"].to_str().unwrap().to_owned();
         let shown = answer.text().await.unwrap();

@@ -1,5 +1,5 @@
 use super::CANARY;
-use crate::host::{PATIENCE, TestHost, streaming};
+use crate::host::{TIMEOUT, TestHost, streaming};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 use std::future::Future;
@@ -44,7 +44,7 @@ impl Feed {
 }
 
 async fn in_time<F: Future>(work: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, work).await.expect("what is waited for comes")
+    tokio::time::timeout(TIMEOUT, work).await.expect("what is waited for comes")
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
 /// The timeout for one part of the old messages.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout for all parts; the rest is summarized in a later turn.
 const ALL_PATIENCE: Duration = Duration::from_secs(120);
 /// The maximum number of bytes of one message that are sent to the model.
@@ -95,9 +95,9 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
     let body = Json::from([("model", writer.model.as_str().into()), ("messages", messages.into())]);
     let request = Request { body, stream: false, turn: Some(turn.clone()) };
     let answered = async { provider::whole(writer.provider.chat(request).await?).await };
-    let answer = tokio::time::timeout(PATIENCE, answered).await;
+    let answer = tokio::time::timeout(TIMEOUT, answered).await;
     let answer = answer
-        .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, PATIENCE.as_secs()))?;
+        .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, TIMEOUT.as_secs()))?;
     let text = message::text_of(&response::message_of(
         &answer.map_err(|error: valvehouse_core::error::Error| error.to_string())?,
     ));

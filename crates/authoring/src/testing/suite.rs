@@ -14,7 +14,7 @@ use valvehouse_script::diagnostic::{Code, Diagnostic};
 use valvehouse_script::{Coverage, Settings, SourceFile};
 
 /// The time limit of one test, including waiting.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A test file and its script. The tests are independent and may run concurrently.
 pub struct Suite {
@@ -137,7 +137,7 @@ impl Suite {
 
     async fn failed(&self, test: &str, environment: &Arc<TestEnvironment>) -> Option<TestFailure> {
         let (tests, on, name) = (self.tests.clone(), environment.clone(), test.to_owned());
-        let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
+        let budget = Budget { wall: TIMEOUT, hurries_people: true, ..self.settings.tool };
         let run = executor::run(Workload::Blocking, move || {
             let result = tests.call_test(&name, (&on.settings, on.clock.clone()), &on.turn(), budget);
             result.err().map(|error| {

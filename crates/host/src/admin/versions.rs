@@ -14,7 +14,7 @@ use valvehouse_script::declared_valves;
 use valvehouse_store::{Store, Version};
 
 /// The time limit for computing the shortest diff.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 /// The number of lines shown around a change.
 const CONTEXT: usize = 3;
 
@@ -224,6 +224,6 @@ fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
 
 /// Returns the unified diff of two texts, as `diff -u` writes it.
 pub fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
+    let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(before, after);
     diff.unified_diff().context_radius(CONTEXT).header(names[0], names[1]).to_string()
 }

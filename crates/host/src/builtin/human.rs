@@ -12,7 +12,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
 /// The time limit of a question.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// The time by which a question ends before its tool does, so that the model receives the reason.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) fn tools() -> Vec<Tool> {
     let confirm = Tool::from_fn_with_turn("human_confirm", |args: Confirmation, turn| async move {
         Ok(confirmation(&Ask::Confirm.ask(&args.question, &[], &turn).await?))
     });
-    [input, confirm].map(|tool| tool.tag("human").timeout(PATIENCE)).into()
+    [input, confirm].map(|tool| tool.tag("human").timeout(TIMEOUT)).into()
 }
 
 /// The kind of question to the user.
@@ -66,7 +66,7 @@ impl Ask {
         if question.is_empty() {
             return Err("missing `question`: write the question for the person".into());
         }
-        let answer = turn.ask(self.name(), self.event(question, choices), PATIENCE - MARGIN).await;
+        let answer = turn.ask(self.name(), self.event(question, choices), TIMEOUT - MARGIN).await;
         let answer = answer.map_err(|nobody| nobody.to_string())?;
         // Open WebUI answers with an error if the user has left.
         match answer.text("error") {
@@ -230,7 +230,7 @@ mod tests {
             assert!(alone.unwrap_err().message.contains("nobody can answer"));
             let empty = tool.invoke(json(r#"{"question": " "}"#), &Turn::default()).await;
             assert!(empty.unwrap_err().message.contains("missing `question`"));
-            assert!(tool.spec.timeout > PATIENCE - MARGIN);
+            assert!(tool.spec.timeout > TIMEOUT - MARGIN);
         }
     }
 }

@@ -18,7 +18,7 @@ use valvehouse_net::{Client, HttpCall};
 /// The interval at which traces are sent.
 const EVERY: Duration = Duration::from_secs(1);
 /// The time limit of a request to the collector.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of traces in a batch.
 const BATCH: usize = 128;
 /// The maximum number of traces that wait for an unreachable collector; the oldest are dropped first.
@@ -125,7 +125,7 @@ impl Exporter {
         };
         let call = HttpCall::post(self.url.clone(), bytes).header("content-type", "application/json");
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
-        let status = match self.client.send(call.within(PATIENCE)).await {
+        let status = match self.client.send(call.within(TIMEOUT)).await {
             Ok(response) => response.status,
             Err(Error::Provider { message, .. } | Error::Unanswered { message, .. }) => {
                 return Outcome::Later(message.to_string());

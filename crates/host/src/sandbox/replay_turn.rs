@@ -16,7 +16,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Sandbox;
 
 /// The time limit of a replay.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The result of a tool that a replay must not run and that has no recorded call.
 const NEVER_CALLED: &str =
     "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
@@ -52,9 +52,9 @@ pub async fn replay_turn(app: &App, trace: &Trace, sandbox: &Sandbox) -> Result<
     let facts = TurnFacts { trace: own, model: ready.facts, models: ready.models, ..facts };
     let turn = Turn::new(facts, context, Events::default());
     let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.request.stream)).answer();
-    let replied = tokio::time::timeout(PATIENCE, answer).await;
+    let replied = tokio::time::timeout(TIMEOUT, answer).await;
     let replied = replied
-        .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
+        .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", TIMEOUT.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
         Err(error) => recording.failed(error).status(),

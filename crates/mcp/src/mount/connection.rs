@@ -22,7 +22,7 @@ use valvehouse_config::{McpAuth, McpTransport};
 use valvehouse_json::Json;
 
 /// The time limit for a server's first response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The minimum size limit of a response in bytes, because lists are larger than results.
 const MIN_ANSWER: usize = 4 << 20;
 
@@ -191,9 +191,9 @@ impl Connection {
                 }
             }
         };
-        let opened = tokio::time::timeout(PATIENCE, opening).await;
+        let opened = tokio::time::timeout(TIMEOUT, opening).await;
         opened.unwrap_or_else(|_| {
-            let why = format!("it did not answer within {} s", PATIENCE.as_secs());
+            let why = format!("it did not answer within {} s", TIMEOUT.as_secs());
             Err(Unavailable { why, challenge: None, is_silent: true })
         })
     }

@@ -18,7 +18,7 @@ use valvehouse_core::error::BoxError;
 use valvehouse_store::Store;
 
 /// The time limit of a login.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// The time limit for the request of a browser.
 const REQUEST: Duration = Duration::from_secs(10);
 /// The maximum size of a browser's request, in bytes.
@@ -86,9 +86,9 @@ async fn logged_in(
     let address = manager.get_authorization_url(&scopes).await.map_err(|error| plain(&error))?;
     let state = query(&address, "state").ok_or("the login URL has no `state`")?;
     announce(&address);
-    let callback = tokio::time::timeout(PATIENCE, returned(&listener, &state)).await;
+    let callback = tokio::time::timeout(TIMEOUT, returned(&listener, &state)).await;
     let callback =
-        callback.map_err(|_| format!("no login within {} minutes; try again", PATIENCE.as_secs() / 60))??;
+        callback.map_err(|_| format!("no login within {} minutes; try again", TIMEOUT.as_secs() / 60))??;
     manager
         .exchange_code_for_token_with_issuer(&callback.code, &state, callback.issuer.as_deref())
         .await

@@ -19,7 +19,7 @@ use valvehouse_net::web::Ask;
 use valvehouse_script::{Kind, MAX_SOURCE};
 
 /// The timeout of a download.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The URL of a script, `https://…/NAME.rhai`.
 #[derive(Deserialize, JsonSchema)]
@@ -142,7 +142,7 @@ async fn downloaded(url: &str) -> Result<Vec<u8>, Error> {
     let failed = |why: String| Error::invalid(format!("cannot download {url}: {why}"), None);
     let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.to_string()))?;
     let ask = Ask::new("GET", url)
-        .and_then(|ask| ask.within(PATIENCE))
+        .and_then(|ask| ask.within(TIMEOUT))
         .map_err(|error| failed(error.to_string()))?;
     let answer = web.ask(ask).await.map_err(|error| failed(error.to_string()))?;
     match answer.status {

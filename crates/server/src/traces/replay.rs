@@ -17,7 +17,7 @@ use valvehouse_json::diff::diff;
 use valvehouse_script::Diagnostic;
 
 /// The timeout of a replay.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
 const NOTE: &str = "dry run: other hosts, models, files, programs and people are not reached, and changes of kv are discarded";
 
@@ -83,8 +83,8 @@ pub(super) async fn replay(
         return Err(Error::Host(format!("the plugin `{plugin}` no longer exists")).into());
     };
     let replay = replay_steps(own, records, source.as_deref(), &trace, snapshot.listed());
-    let steps = tokio::time::timeout(PATIENCE, replay).await.map_err(|_| {
-        let seconds = PATIENCE.as_secs();
+    let steps = tokio::time::timeout(TIMEOUT, replay).await.map_err(|_| {
+        let seconds = TIMEOUT.as_secs();
         refused(format!("the replay exceeded its limit of {seconds} s"), "replay_too_long")
     })?;
     let steps = steps.map_err(|problems| does_not_load(&problems))?;

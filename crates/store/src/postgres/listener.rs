@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// The time without notifications after which the connection is probed.
 const QUIET: Duration = Duration::from_secs(2);
 /// The time limit of a probe.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns a row while the session listens.
 const LISTENS: &str = "SELECT 1 FROM pg_listening_channels()";
 /// The delay before a lost connection is opened again.
@@ -51,7 +51,7 @@ async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
     let mut was_connected = true;
     loop {
         // Each attempt uses a new pool, because a dead connection keeps its place in the old one.
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(TIMEOUT);
         match follow(&pool.connect_lazy_with(options.clone()), &mut was_connected, &news).await {
             Ok(()) => {}
             Err(error) if was_connected => {
@@ -80,7 +80,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(error),
             Err(_quiet) => {
-                let answer = timeout(PATIENCE, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
+                let answer = timeout(TIMEOUT, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
                 let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
                 if answer.map_err(late)??.is_none() {
                     // A pooler between the two assigned another session to the connection.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// The time limit of the detection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of times that sessions are compared.
 const ROUNDS: usize = 2;
 
@@ -27,18 +27,18 @@ pub(super) async fn is_between(options: &PgConnectOptions) -> Result<bool, Error
             sqlx::raw_sql("BEGIN").execute(&mut other).await?;
             let is_shared = session(&mut other).await? == first
                 // The pooler may have no session for a second transaction.
-                || timeout(PATIENCE / 2, session(&mut one)).await.unwrap_or(Ok(0))? != first;
+                || timeout(TIMEOUT / 2, session(&mut one)).await.unwrap_or(Ok(0))? != first;
             if is_shared {
                 return Ok(true);
             }
             sqlx::raw_sql("ROLLBACK").execute(&mut other).await?;
         }
         // The result does not depend on how the connections close.
-        let _ = timeout(PATIENCE / 5, async { (one.close().await, other.close().await) }).await;
+        let _ = timeout(TIMEOUT / 5, async { (one.close().await, other.close().await) }).await;
         Ok(false)
     };
     let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer within 5 s");
-    timeout(PATIENCE, compared).await.unwrap_or_else(|_late| Err(Error::Io(late())))
+    timeout(TIMEOUT, compared).await.unwrap_or_else(|_late| Err(Error::Io(late())))
 }
 
 /// Returns the id of the server's process behind a connection.

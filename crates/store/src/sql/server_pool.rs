@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The maximum number of connections of a host, not counting the one that listens.
 const MAX_CONNECTIONS: u32 = 8;
 /// The time limit for getting a connection, so that waiting requests are answered within seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The connections to a server, or to a pooler in front of it.
 pub(crate) struct ServerPool {
@@ -53,5 +53,5 @@ impl ServerPool {
 }
 
 fn pool_options() -> PgPoolOptions {
-    PgPoolOptions::new().max_connections(MAX_CONNECTIONS).acquire_timeout(PATIENCE)
+    PgPoolOptions::new().max_connections(MAX_CONNECTIONS).acquire_timeout(TIMEOUT)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The number of pages that are overwritten in one transaction, during which other writers wait.
 const CHUNK: i64 = 256;
 /// The time for which other processes may read an older state of the file.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The time between two attempts to empty the log.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,7 +53,7 @@ async fn overwrite(session: &mut Session) -> Result<(), sqlx::Error> {
 
 /// Writes the log to the file and empties it as soon as no reader uses an older state.
 async fn empty_log(session: &mut Session) -> Result<(), sqlx::Error> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_scalar::<i64>(session).await? != 0 {
         if Instant::now() > deadline {
             let why = "the records are deleted, but their copies remain in the write-ahead log of the file, because \
