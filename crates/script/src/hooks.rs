@@ -2,7 +2,7 @@
 //!
 //! Both are read once, when a script is loaded. An unknown name is a load problem that names the nearest known one.
 
-use super::diagnostic::{Cause, Code, Diagnostic};
+use super::diagnostic::{Code, Diagnostic};
 use super::source::SourceFile;
 use rhai::AST;
 use std::path::Path;
@@ -162,11 +162,7 @@ impl UnknownParam {
         let Self { function, name, help, near } = self;
         let what = format!("unknown parameter `{name}` of `{function}`");
         let problem = Diagnostic::new(Code::UnknownParameter, id, path, what);
-        let problem = problem.at_parameter(source, &function, &name).help(help);
-        match near {
-            Some(near) => problem.because(Cause::Name(near.into())),
-            None => problem,
-        }
+        problem.at_parameter(source, &function, &name).meant_one_of(near, &help)
     }
 }
 
@@ -215,8 +211,7 @@ fn unknown_param(function: &str, subject: Option<&'static str>, name: &str) -> U
     let bare = name.trim_matches('_');
     let dressed = known.clone().find(|known| known.trim_matches('_') == bare);
     let near = dressed.or_else(|| nearest(name, known));
-    let meant = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-    unknown(format!("{meant}the parameters of `{function}` are {list}"), near)
+    unknown(format!("the parameters of `{function}` are {list}"), near)
 }
 
 /// Returns the hook that a misspelled function name probably means.

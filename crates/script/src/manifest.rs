@@ -12,7 +12,7 @@ use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::{FailurePolicy, Hook};
-use valvehouse_core::text::{nearest, optional, suggested};
+use valvehouse_core::text::{nearest, optional};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_json::Json;
 
@@ -135,7 +135,7 @@ pub(crate) fn read(
             None => problem,
         }
     };
-    let mut of_valves = Vec::new();
+    let (mut misnamed, mut of_valves) = (Vec::new(), Vec::new());
     let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
 
     for (key, allowed) in SWITCHES {
@@ -163,13 +163,11 @@ pub(crate) fn read(
             Some(capability) => manifest.requirements.push(capability),
             None => {
                 let known = Capability::ALL.map(Capability::name);
-                let near = suggested(nearest(word, known));
-                wrong(
-                    Code::UnknownRequirement,
-                    ("requirements", word),
-                    format!("unknown requirement `{word}`"),
-                    format!("{near}the capabilities are {}", known.join(", ")),
-                );
+                let what = format!("unknown requirement `{word}`");
+                let problem = Diagnostic::new(Code::UnknownRequirement, id, path, what);
+                let all = format!("the capabilities are {}", known.join(", "));
+                let problem = problem.at_frontmatter(source, "requirements", word);
+                misnamed.push(problem.meant_one_of(nearest(word, known), &all));
             }
         }
     }
@@ -274,15 +272,12 @@ pub(crate) fn read(
     let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
     for name in unknown.take(MAX_PROBLEMS) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
-        let near = suggested(manifest.valves.nearest(name));
-        wrong(
-            Code::BadSwitch,
-            ("needs", name),
-            format!("unknown valve `{name}` in `needs`"),
-            format!("{near}the valves are {}", known.join(", ")),
-        );
+        let what = format!("unknown valve `{name}` in `needs`");
+        let problem = Diagnostic::new(Code::BadSwitch, id, path, what).at_frontmatter(source, "needs", name);
+        let all = format!("the valves are {}", known.join(", "));
+        misnamed.push(problem.meant_one_of(manifest.valves.nearest(name), &all));
     }
-    problems.extend(of_valves);
+    problems.extend(misnamed.into_iter().chain(of_valves));
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 

@@ -1,6 +1,6 @@
 //! The names that a script uses, read from its syntax tree.
 
-use super::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::manifest::Manifest;
 use super::package;
 use super::source::SourceFile;
@@ -140,17 +140,14 @@ pub(super) fn misused(
         let problem = |message: String| Diagnostic::of(Code::NotDeclared, file, message).at(source, place);
         let is_undeclared = !manifest.requirements.contains(&Capability::Tools);
         if is_undeclared && call.name == "invoke" && path.iter().rev().nth(1).is_some_and(follows_kernel) {
-            let help = "add a line to the opening comment of the file: requirements: tools";
             let what = "`kernel.invoke` needs `tools`, which is not declared in `requirements`";
-            let cause = Cause::Capability("tools".into());
-            problems.push(problem(what.to_owned()).help(help).because(cause));
+            problems.push(problem(what.to_owned()).undeclared("tools"));
         }
         let Some(module) = module_of(call) else { return true };
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
-            let help = format!("add a line to the opening comment of the file: requirements: {module}");
             let what = format!("`{module}` is used but not declared in `requirements`");
-            problems.push(problem(what).help(help).because(Cause::Capability(module.to_string())));
+            problems.push(problem(what).undeclared(module));
         }
         if module == "regex"
             && began.elapsed() < CHECKING

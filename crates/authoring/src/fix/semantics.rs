@@ -75,7 +75,9 @@ fn unused_variable(spot: &Spot<'_>) -> Option<Fix> {
 
 /// Replaces a misspelled name such as `regex::find_al` or `.kep_last(…)`.
 fn misspelt(near: &str, spot: &Spot<'_>) -> Option<Fix> {
-    let mut first = spot.name_at(spot.at)?;
+    // The position of a quoted key is its quote.
+    let at = spot.at + usize::from(spot.rest().starts_with('"'));
+    let mut first = spot.name_at(at)?;
     let mut last = first.clone();
     while spot.source[last.end..].starts_with("::")
         && let Some(next) = spot.name_at(last.end + 2)

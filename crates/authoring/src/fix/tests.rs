@@ -153,6 +153,31 @@ fn applying_every_offered_fix_leaves_fewer_problems() {
     }
 }
 
+#[test]
+fn a_hint_that_names_one_change_offers_it() {
+    let more = [
+        "/*\nrequirements: htp\n*/\nfn inlet(body) { http::get(\"https://a.test\"); }",
+        "/*\nneeds: toekn\n*/\nconst Valves = #{ token: \"\" };\nfn inlet(body, valves) { print(valves.token); }",
+        "fn pipe(body, __tools__) { __tools__.len().to_string() }",
+    ];
+    let mut offered = 0;
+    for source in scripts().into_iter().chain(more.map(str::to_owned)) {
+        for problem in problems(&source).into_iter().filter(|problem| problem.line.is_some()) {
+            let hint = problem.help.as_deref().unwrap_or_default();
+            let is_capability =
+                hint.starts_with("add a line to the opening comment of the file: requirements: ");
+            if is_capability || hint.starts_with("did you mean `") {
+                assert!(fix(&problem, &source).is_some(), "no fix of {problem}");
+                offered += 1;
+            }
+        }
+    }
+    assert!(offered > 25, "{offered}");
+    for source in more {
+        assert!(problems(source).iter().any(|problem| fix(problem, source).is_some()), "{source}");
+    }
+}
+
 /// Compares a report with the file that contains it, or updates the file.
 fn expected(report: &str, expected: &str, file: &str) {
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {

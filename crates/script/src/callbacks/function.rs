@@ -68,8 +68,7 @@ pub(crate) fn read(
                 let Some(near) = meant(name) else { continue };
                 problems.push(
                     at(Code::DeadCallback, name, format!("unknown callback `{name}`: it is never called"))
-                        .meant(near)
-                        .help(format!("did you mean `{near}`? the callbacks are {}", known()))
+                        .meant_one_of(Some(near), &format!("the callbacks are {}", known()))
                         .warning(),
                 );
             }

@@ -3,6 +3,7 @@
 use super::cause::Cause;
 use super::codes::Code;
 use std::path::{Path, PathBuf};
+use valvehouse_core::text::suggested;
 
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,23 @@ impl Diagnostic {
     #[must_use]
     pub fn meant(self, name: &str) -> Self {
         self.help(format!("did you mean `{name}`?")).because(Cause::Name(name.into()))
+    }
+
+    /// Sets the name that may be meant, and the hint with what else is possible.
+    #[must_use]
+    pub(crate) fn meant_one_of(self, near: Option<&str>, known: &str) -> Self {
+        let problem = self.help(format!("{}{known}", suggested(near)));
+        match near {
+            Some(near) => problem.because(Cause::Name(near.into())),
+            None => problem,
+        }
+    }
+
+    /// Sets the capability that is not declared, and the hint.
+    #[must_use]
+    pub(crate) fn undeclared(self, capability: &str) -> Self {
+        self.help(format!("add a line to the opening comment of the file: requirements: {capability}"))
+            .because(Cause::Capability(capability.into()))
     }
 
     /// Sets the command that grants the missing capability.

@@ -61,8 +61,8 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Di
     if asks_for_tools && !script.manifest.requirements.contains(&Capability::Tools) {
         let what = "the parameter `__tools__` is used, but `tools` is not declared in `requirements`";
         let problem = Diagnostic::of(Code::NotDeclared, &script.file, what);
-        let help = "add a line to the opening comment of the file: requirements: tools";
-        return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
+        let problem = problem.at_parameter(source, "pipe", hooks::OF_PIPES.0);
+        return Err(vec![problem.undeclared("tools")]);
     }
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
         Some(given) => timeout(&given.into()).map_err(|why| problem(why.to_string(), "timeout"))?,
