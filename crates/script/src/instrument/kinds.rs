@@ -8,20 +8,8 @@ use std::sync::OnceLock;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// Functions that always return a number.
-const COUNTING: [&str; 11] = [
-    "len",
-    "count",
-    "parse_int",
-    "parse_float",
-    "int",
-    "float",
-    "to_int",
-    "to_float",
-    "floor",
-    "ceiling",
-    "round",
-];
+/// Functions that always return a finite number: Rhai compares infinite ones wrong, so a step compares them.
+const COUNTING: [&str; 8] = ["len", "count", "parse_int", "int", "to_int", "floor", "ceiling", "round"];
 /// Functions of the host's modules that always return a number.
 const COUNTING_OF_HOST: [(&str, &str); 4] =
     [("time", "unix"), ("time", "unix_ms"), ("time", "elapsed_ms"), ("tokens", "count")];
@@ -221,8 +209,6 @@ impl<'a> Kinds<'a> {
             };
         }
         match () {
-            // Rhai compares infinite numbers wrong, so a step compares numbers that a text may have named.
-            () if ["float", "parse_float", "to_float"].contains(&name) => Guess::Unknown,
             () if self.is_counting(call) => Guess::Is(ValueKind::Number),
             () if is_boolean_call(call) && !self.own.contains(name) => Guess::Is(ValueKind::Boolean),
             () => Guess::Unknown,

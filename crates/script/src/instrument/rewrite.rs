@@ -6,7 +6,7 @@ use super::literals::Literals;
 use super::{chains, loops, operators, places, slices, switches, truths, values, writes};
 use crate::coverage::Lines;
 use crate::tokens;
-use rhai::{AST, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
+use rhai::{AST, ASTFlags, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
 use std::collections::HashSet;
 
 /// Returns `true` if one of these functions needs a step even without coverage.
@@ -34,7 +34,7 @@ pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) => {
             !operators::is_comparison(call) && !is_call(call) && tokens::either(call).is_none()
         }
-        Some(ASTNode::Expr(chain @ (Expr::Dot(..) | Expr::Index(..)))) => !slices::has_range(chain),
+        Some(ASTNode::Expr(chain @ Expr::Index(..))) => !slices::is_slice(chain),
         Some(ASTNode::Expr(Expr::DynamicConstant(_, position))) => !literals.has(*position),
         Some(ASTNode::Expr(map @ Expr::Map(..))) => literals.tag(map).is_none(),
         _ => true,
@@ -237,7 +237,7 @@ impl Rewrite<'_> {
         if let Expr::Stmt(block) = expression {
             return self.block(block, has_value);
         }
-        while slices::has_range(expression) {
+        while slices::has_slice(expression) {
             let position = expression.start_position();
             slices::replace(expression, |inputs| custom_at(SLICE, inputs, Dynamic::UNIT, position));
             self.has_changed = true;
@@ -285,11 +285,11 @@ impl Rewrite<'_> {
             Expr::MethodCall(call, _) => {
                 call.args.iter_mut().for_each(|argument| self.expression(argument));
             }
-            Expr::Dot(pair, ..) | Expr::Index(pair, ..) => {
+            Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _) => {
                 self.expression(&mut pair.lhs);
-                // The rest of a chain is not an expression of its own.
+                // The rest of a chain is not an expression of its own, but a chain in brackets is.
                 match &mut pair.rhs {
-                    rest @ (Expr::Dot(..) | Expr::Index(..)) => {
+                    rest @ (Expr::Dot(..) | Expr::Index(..)) if !flags.contains(ASTFlags::BREAK) => {
                         self.has_changed |= chains::detach(rest);
                         self.inside(rest);
                     }

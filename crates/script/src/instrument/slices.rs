@@ -1,17 +1,23 @@
 //! Parts of lists and texts, `list[1..3]`, at any place of a chain: Rhai only knows them for texts and numbers.
 
-use rhai::{ASTFlags, BinaryExpr, Expr, INT, Position};
+use rhai::{ASTFlags, Expr, INT, Position};
 use std::ops::{Range, RangeInclusive};
 
-/// Returns `true` if a chain has an index that is a range.
-pub(super) fn has_range(chain: &Expr) -> bool {
-    let Some((pair, flags, is_index)) = link(chain) else { return false };
-    match is_chain(&pair.rhs) && !flags.contains(ASTFlags::BREAK) {
-        true => {
-            is_index && link(&pair.rhs).is_some_and(|(next, ..)| is_range(&next.lhs)) || has_range(&pair.rhs)
+/// Returns `true` if the first index of a chain is a range.
+pub(super) fn is_slice(chain: &Expr) -> bool {
+    let Expr::Index(pair, flags, _) = chain else { return false };
+    match &pair.rhs {
+        Expr::Dot(next, ..) | Expr::Index(next, ..) if !flags.contains(ASTFlags::BREAK) => {
+            is_range(&next.lhs)
         }
-        false => is_index && is_range(&pair.rhs),
+        index => is_range(index),
     }
+}
+
+/// Returns `true` if any index of a chain is a range.
+pub(super) fn has_slice(chain: &Expr) -> bool {
+    let (Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _)) = chain else { return false };
+    is_slice(chain) || !flags.contains(ASTFlags::BREAK) && has_slice(&pair.rhs)
 }
 
 /// Replaces the first such index of a chain, and everything before it, by a step made of the two.
@@ -51,14 +57,6 @@ fn split(chain: Expr) -> (Expr, Expr, Option<Expr>) {
     pair.rhs = before;
     let before = if is_index { Expr::Index(pair, flags, position) } else { Expr::Dot(pair, flags, position) };
     (before, range, rest)
-}
-
-fn link(chain: &Expr) -> Option<(&BinaryExpr, ASTFlags, bool)> {
-    match chain {
-        Expr::Dot(pair, flags, _) => Some((pair, *flags, false)),
-        Expr::Index(pair, flags, _) => Some((pair, *flags, true)),
-        _ => None,
-    }
 }
 
 fn is_chain(expression: &Expr) -> bool {
