@@ -1,6 +1,6 @@
 //! Reports valid Rhai code that is probably wrong, as warnings of `valvehouse check`.
 
-use super::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS, Syntax};
+use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::source::SourceFile;
 use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
@@ -10,8 +10,6 @@ use std::ops::Range;
 
 /// Methods that change their receiver and return `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];
-/// The help for a comment that looks like a divisor.
-pub(crate) const DIVIDE: &str = "divide with `/`; the quotient of two integers is an integer";
 /// The help for a loop that a single call for all messages replaces.
 const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
 
@@ -89,9 +87,8 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnosti
         warnings.len() < MAX_PROBLEMS
     });
     for at in divisors(source).into_iter().take(MAX_PROBLEMS) {
-        let problem = Diagnostic::of(Code::ForeignSyntax, file, Syntax::Divisor.message());
-        let problem = problem.because(Cause::Foreign(Syntax::Divisor)).help(DIVIDE).warning();
-        warnings.push(problem.at_byte(source, at));
+        let problem = Diagnostic::of(Code::ForeignSyntax, file, "").divided();
+        warnings.push(problem.at_byte(source, at).warning());
     }
     for (at, escape) in escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS) {
         let diagnostic = Diagnostic::of(

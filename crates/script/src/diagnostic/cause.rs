@@ -77,7 +77,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    pub(crate) const fn message(self) -> &'static str {
+    pub(super) const fn message(self) -> &'static str {
         match self {
             Self::Arrow => "invalid closure: `=>` is only for `switch`",
             Self::AssignedCondition => "`=` assigns and is not a condition",

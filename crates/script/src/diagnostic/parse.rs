@@ -27,16 +27,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     match kind {
         ParseErrorType::MissingToken(token, _) if token == ";" || token == "," => {
             let problem = missing_before(problem, source, token);
-            match divided(&problem) {
-                true => Diagnostic {
-                    code: Code::ForeignSyntax,
-                    message: Syntax::Divisor.message().into(),
-                    cause: Cause::Foreign(Syntax::Divisor).into(),
-                    ..problem
-                }
-                .help("divide with `/`; the quotient of two integers is an integer"),
-                false => problem,
-            }
+            if is_divided(&problem) { problem.divided() } else { problem }
         }
         ParseErrorType::FnMissingBody(_) => at_signature(problem, source),
         _ => problem,
@@ -44,7 +35,7 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
 }
 
 /// Returns `true` if the rest of the line after a problem is a comment that looks like a divisor: `a // 2;`.
-fn divided(problem: &Diagnostic) -> bool {
+fn is_divided(problem: &Diagnostic) -> bool {
     let Some(column) = problem.column else { return false };
     let rest: String = problem.excerpt.chars().skip(column - 1).collect();
     let Some(divisor) = rest.trim_start().strip_prefix("//") else { return false };
@@ -56,6 +47,19 @@ fn divided(problem: &Diagnostic) -> bool {
     let is_number = operand.parse::<f64>().is_ok();
     let is_operand = operand.chars().all(|letter| letter.is_alphanumeric() || "_.()[]".contains(letter));
     !operand.is_empty() && (is_number || is_operand && is_ended)
+}
+
+impl Diagnostic {
+    /// Explains a problem by a comment that is meant as a divisor.
+    pub(crate) fn divided(self) -> Self {
+        let problem = Diagnostic {
+            code: Code::ForeignSyntax,
+            message: Syntax::Divisor.message().into(),
+            cause: Cause::Foreign(Syntax::Divisor).into(),
+            ..self
+        };
+        problem.help("divide with `/`; the quotient of two integers is an integer")
+    }
 }
 
 /// Moves the problem of a function without a body to the end of its parameters.

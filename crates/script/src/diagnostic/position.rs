@@ -108,14 +108,7 @@ impl Diagnostic {
 /// Moves a problem to the nearest place of a word or sign in its line: the parser notices many only at the next one.
 pub(super) fn at_word_nearby(problem: Diagnostic, source: &str, word: &str) -> Diagnostic {
     let Some(column) = problem.column else { return problem };
-    let text = &problem.excerpt;
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let is_whole = |at: &usize| {
-        !word.starts_with(is_part)
-            || !text[..*at].ends_with(is_part) && !text[*at + word.len()..].starts_with(is_part)
-    };
-    let places = text.match_indices(word).map(|(at, _)| at).filter(is_whole);
-    let columns = places.map(|at| text[..at].chars().count() + 1);
+    let columns = places_of(&problem.excerpt, word).map(|at| problem.excerpt[..at].chars().count() + 1);
     let nearest = columns.min_by_key(|at| at.abs_diff(column));
     at_column(problem, source, nearest)
 }
@@ -156,10 +149,17 @@ fn find_key(code: &str, source: &str, from: usize, word: &str) -> Option<usize> 
 }
 
 fn find_word(line: &str, word: &str) -> Option<usize> {
+    places_of(line, word).next()
+}
+
+/// Returns the byte positions of a sign, or of a word that is not a part of another one.
+fn places_of(line: &str, word: &str) -> impl Iterator<Item = usize> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    line.match_indices(word)
-        .map(|(at, _)| at)
-        .find(|&at| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+    let is_whole = move |at: &usize| {
+        !word.starts_with(is_part)
+            || !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
+    };
+    line.match_indices(word).map(|(at, _)| at).filter(is_whole)
 }
 
 /// Returns the line and column of a byte; `None` beyond the limits of Rhai's positions.

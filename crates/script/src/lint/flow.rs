@@ -110,24 +110,14 @@ pub(super) fn comparison(statement: &Stmt) -> Option<(&str, Position)> {
 
 /// Reports variables that are assigned but never read.
 fn unread(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
-    let mut read: HashSet<String> = HashSet::new();
     let mut declared: Vec<(String, Position)> = Vec::new();
-    tree::each(&function.statements, &mut |node, above| match node {
-        Node::Stmt(Stmt::Var(variable, ..)) => {
+    tree::each(&function.statements, &mut |node, _| {
+        if let Node::Stmt(Stmt::Var(variable, ..)) = node {
             declared.push((variable.0.name.to_string(), variable.0.pos));
         }
-        Node::Expr(expression @ Expr::Variable(..)) => {
-            let is_target = matches!(above.last(), Some(Node::Stmt(Stmt::Assignment(assignment)))
-                if std::ptr::eq(&assignment.1.lhs, expression));
-            if let Some(name) = tree::variable(expression).filter(|_| !is_target) {
-                read.insert(name.to_owned());
-            }
-        }
-        // A placeholder in double quotes counts as read, because it is reported separately.
-        Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
-        Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
-        _ => {}
     });
+    let mut read = HashSet::new();
+    add_read(&function.statements, &mut read);
     let unread = declared.into_iter().filter(|(name, _)| !name.starts_with('_') && !read.contains(name));
     unread
         .map(|(name, position)| {
@@ -161,7 +151,7 @@ fn find_redeclared<'a>(
             let problem = problem.help(format!("write `{name} = …` to change the variable above"));
             problems.push(problem.because(Cause::Needless("let ")));
         }
-        add_read(statement, &mut read);
+        add_read(std::slice::from_ref(statement), &mut read);
     }
     let mut own = Vec::new();
     for statement in block {
@@ -178,12 +168,17 @@ fn find_redeclared<'a>(
     }
 }
 
-/// Adds the variables that a statement uses.
-fn add_read(statement: &Stmt, read: &mut HashSet<String>) {
-    tree::each(std::slice::from_ref(statement), &mut |node, _| match node {
+/// Adds the variables that statements read. One that is only assigned is not read.
+fn add_read(statements: &[Stmt], read: &mut HashSet<String>) {
+    tree::each(statements, &mut |node, above| match node {
         Node::Expr(expression @ Expr::Variable(..)) => {
-            read.extend(tree::variable(expression).map(str::to_owned));
+            let is_target = matches!(above.last(), Some(Node::Stmt(Stmt::Assignment(assignment)))
+                if std::ptr::eq(&assignment.1.lhs, expression));
+            if let Some(name) = tree::variable(expression).filter(|_| !is_target) {
+                read.insert(name.to_owned());
+            }
         }
+        // A placeholder in double quotes counts as read, because it is reported separately.
         Node::Expr(Expr::StringConstant(text, _)) => read.extend(quotes::placeholders(text)),
         Node::Stmt(Stmt::Share(names)) => read.extend(names.iter().map(|(name, _)| name.name.to_string())),
         _ => {}

@@ -118,7 +118,7 @@ pub(super) fn register(module: &mut Module) {
             Ok(list.array.remove(position).map_or(Dynamic::UNIT, |item| list.element(&item)))
         });
     }
-    // Like `remove` of native arrays, it returns `()` if there is no such element.
+    // An element that is not there is `()`, as with `remove` of native arrays.
     pure("pop").set_into_module(module, |own: &mut rhai::Array, index: INT| {
         let end = if index == -1 { INT::MAX } else { index.saturating_add(1) };
         own.splice(places(index, end, own.len()), []).next().unwrap_or(Dynamic::UNIT)
