@@ -20,8 +20,7 @@ fn texts_are_cut_after_their_redaction() {
 
 /// Returns the number of `.chars().take(…)`, `{text:.40}` and the like in a file before its tests.
 fn count(text: &str) -> usize {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    let code: String = code.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let code = silences::code_of(text);
     let takes =
         ["chars()", "escape_debug()"].iter().map(|letters| code.matches(&format!("{letters}.take(")).count());
     takes.sum::<usize>() + code.match_indices(":.").filter(|(at, _)| is_precision(&code[at + 2..])).count()

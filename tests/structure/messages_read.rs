@@ -33,8 +33,7 @@ fn no_code_reads_a_message() {
 
 /// Returns the number of places in a file before its tests.
 fn count(text: &str) -> usize {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    let code: String = code.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let code = silences::code_of(text);
     let forms = TEXTS.iter().flat_map(|text| ENDS.iter().map(move |end| format!("{text}{end}.")));
     forms
         .flat_map(|form| READS.iter().map(move |read| format!("{form}{read}(")))

@@ -86,6 +86,12 @@ pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
     assert!(wrong.is_empty(), "{help}:\n{}", wrong.join("\n"));
 }
 
+/// Returns the code of a file before its tests, without blanks.
+pub(crate) fn code_of(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    code.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
 /// Returns the counts by package folder; those of the root package are under `src`, those of the translator under `port`.
 pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
     let mut paths = Vec::new();
