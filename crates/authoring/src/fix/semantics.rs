@@ -8,8 +8,7 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     match &*problem.cause {
         Cause::Name(near) => misspelt(near, spot),
         Cause::Written { found, instead } => {
-            let is_word = found.starts_with(is_part);
-            let at = if is_word { spot.word(found) } else { spot.sign(found) };
+            let at = if found.starts_with(is_part) { spot.word(found) } else { spot.sign(found) };
             Some(Fix::replace(at?, instead))
         }
         Cause::Path(path) => of_module(path, spot),
