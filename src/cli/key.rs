@@ -1,17 +1,23 @@
-//! `valvehouse key`: creates keys, and the hashes by which they are configured.
+//! `valvehouse key`: the keys in the store, and keys with their hashes for the configuration.
 
-use super::args;
-use valvehouse_host::access::Digest;
+use super::args::{CreateKey, KeyAction, KeyRole};
+use super::history::refused;
+use super::project::{self, author};
+use valvehouse_config::Config;
+use valvehouse_host::access::{Digest, KeyRights, OperatorRole};
+use valvehouse_host::admin::{self, KeyEntry, NewKey};
 use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
+use valvehouse_store::{self as store, Kv, Store};
 use valvehouse_terminal::files::read_stdin;
-use valvehouse_terminal::{CommandError, Console, Exit};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
 /// The maximum size of a key, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError> {
-    let made = (!args.hash).then(|| format!("vh-{}", random_word()));
+/// Creates a key that is not stored, or prints the hash of the one on stdin.
+pub(super) fn generate(is_given: bool, out: &Console) -> Result<Exit, CommandError> {
+    let made = (!is_given).then(|| format!("vh-{}", random_word()));
     let key = match &made {
         Some(key) => key.clone(),
         None => given()?,
@@ -25,7 +31,7 @@ pub(super) fn run(args: &args::Key, out: &Console) -> Result<Exit, CommandError>
         out.line(&format!("key   {key}"))?;
         out.line(&format!("hash  {hash}"))?;
         out.note(
-            "hand the key to the client, and write the hash to valvehouse.toml ([server] keys or [admin] key)",
+            "hand the key to the client, and write the hash to valvehouse.toml ([server] keys or [admin] key); `valvehouse key create --name NAME` stores a key with limits instead",
         );
     } else {
         out.line(&hash)?;
@@ -39,4 +45,149 @@ fn given() -> Result<String, CommandError> {
         "" => Err(CommandError::usage("missing key on stdin: valvehouse key --hash < key.txt")),
         key => Ok(key.to_owned()),
     }
+}
+
+/// Changes or lists the keys in the store.
+pub(super) async fn run(action: KeyAction, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let only_reads = matches!(action, KeyAction::List | KeyAction::Show { .. });
+    let store = match only_reads {
+        true => store::open_to_read(&config.store).await?,
+        false => store::open(&config.store).await?.into(),
+    };
+    let exit = match action {
+        KeyAction::Create(new) => {
+            let rights = rights(&new);
+            let created = admin::create_key(&store, &new.name, rights, &author()).await.map_err(refused)?;
+            hand_out(&store, &created, out).await
+        }
+        KeyAction::Rotate { name } => {
+            let rotated = admin::rotate_key(&store, &name).await.map_err(refused)?;
+            hand_out(&store, &rotated, out).await
+        }
+        KeyAction::Revoke { name } => revoke(&store, &name, out).await,
+        KeyAction::List => {
+            let kv = Kv::load(store.kv_all().await?);
+            list(&admin::key_entries(&store, &kv).await.map_err(refused)?, out)
+        }
+        KeyAction::Show { name } => {
+            let kv = Kv::load(store.kv_all().await?);
+            show(&admin::key_entry(&store, &kv, &name).await.map_err(refused)?, out)
+        }
+    };
+    store.close().await;
+    exit
+}
+
+fn rights(new: &CreateKey) -> KeyRights {
+    let role = new.role.map(|role| match role {
+        KeyRole::Read => OperatorRole::Read,
+        KeyRole::Tune => OperatorRole::Tune,
+        KeyRole::Write => OperatorRole::Write,
+        KeyRole::Admin => OperatorRole::Admin,
+    });
+    KeyRights {
+        user: new.user.clone(),
+        group: new.group.clone(),
+        role,
+        models: new.models.clone(),
+        requests_per_minute: new.requests_per_minute,
+        tokens_per_day: new.tokens_per_day,
+        tokens_per_month: new.tokens_per_month,
+        cost_per_day: new.cost_per_day,
+        cost_per_month: new.cost_per_month,
+        expires_at: new.expires,
+    }
+}
+
+async fn hand_out(store: &Store, key: &NewKey, out: &Console) -> Result<Exit, CommandError> {
+    let reach = project::reach(store, key.generation).await?;
+    if out.is_json() {
+        let (name, word) = (key.name.as_str().into(), key.key.as_str().into());
+        out.json(&Json::from([("name", name), ("key", word), ("reach", reach.as_json())]))?;
+    } else {
+        out.line(&key.key)?;
+        out.note(&format!("the key of `{}`, which is shown only now — {}", key.name, reach.in_words()));
+    }
+    Ok(reach.exit())
+}
+
+async fn revoke(store: &Store, name: &str, out: &Console) -> Result<Exit, CommandError> {
+    let generation = admin::revoke_key(store, name).await.map_err(refused)?;
+    let reach = project::reach(store, generation).await?;
+    if out.is_json() {
+        out.json(&Json::from([("name", name.into()), ("reach", reach.as_json())]))?;
+    } else {
+        out.line(&format!("revoked the key `{name}` — {}", reach.in_words()))?;
+    }
+    Ok(reach.exit())
+}
+
+fn list(keys: &[KeyEntry], out: &Console) -> Result<Exit, CommandError> {
+    if out.is_json() {
+        let keys: Vec<Json> = keys.iter().map(KeyEntry::to_json).collect();
+        out.json(&Json::from([("keys", keys.into())]))?;
+        return Ok(Exit::Done);
+    }
+    if keys.is_empty() {
+        out.note("no keys are stored; create one with `valvehouse key create --name NAME`");
+        return Ok(Exit::Done);
+    }
+    let paint = out.results();
+    let titles =
+        ["NAME", "STATE", "USER", "MODELS", "LIMITS", "USED TODAY", "USED THIS MONTH", "LAST USE", "EXPIRES"];
+    let mut rows = vec![titles.map(|word| paint.dim(word)).to_vec()];
+    rows.extend(keys.iter().map(|key| {
+        let (rights, used) = (&key.record().rights, key.spent);
+        let state = match key.state() {
+            "valid" => rights.role.map_or("valid".to_owned(), |role| format!("valid, {role}")),
+            state => paint.red(state),
+        };
+        let models = if rights.models.is_empty() { "all".to_owned() } else { rights.models.join(", ") };
+        vec![
+            paint.bold(&key.name),
+            state,
+            clean(rights.user.as_deref().or(rights.group.as_deref()).unwrap_or("")),
+            clean(&models),
+            limits(rights).join(", "),
+            spent(used.tokens_today, used.cost_today),
+            spent(used.tokens_this_month, used.cost_this_month),
+            key.used_at.map_or("never".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string()),
+            rights.expires_at.map_or(String::new(), |at| at.strftime("%Y-%m-%d").to_string()),
+        ]
+    }));
+    out.line(&table(&rows))?;
+    Ok(Exit::Done)
+}
+
+fn show(key: &KeyEntry, out: &Console) -> Result<Exit, CommandError> {
+    if out.is_json() {
+        out.json(&key.to_json())?;
+        return Ok(Exit::Done);
+    }
+    list(std::slice::from_ref(key), out)?;
+    let record = key.record();
+    let created = record.created_at.strftime("%Y-%m-%d %H:%M");
+    out.note(&format!("created on {created} UTC by {}", clean(&record.created_by)));
+    Ok(Exit::Done)
+}
+
+fn spent(tokens: u64, cost: f64) -> String {
+    match cost == 0.0 {
+        true => format!("{tokens} tokens"),
+        false => format!("{tokens} tokens, {cost:.3}"),
+    }
+}
+
+/// Returns the limits of a key in words.
+fn limits(rights: &KeyRights) -> Vec<String> {
+    let count = |count: Option<u64>, unit: &str| count.map(|count| format!("{count} {unit}"));
+    let cost = |cost: Option<f64>, unit: &str| cost.map(|cost| format!("{cost} {unit}"));
+    let all = [
+        count(rights.requests_per_minute.map(u64::from), "requests/min"),
+        count(rights.tokens_per_day, "tokens/day"),
+        count(rights.tokens_per_month, "tokens/month"),
+        cost(rights.cost_per_day, "cost/day"),
+        cost(rights.cost_per_month, "cost/month"),
+    ];
+    all.into_iter().flatten().collect()
 }

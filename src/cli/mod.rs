@@ -51,6 +51,7 @@ mod settings;
 mod stats;
 mod store;
 mod trace;
+mod usage;
 mod user;
 mod valves;
 

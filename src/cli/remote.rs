@@ -9,6 +9,9 @@ use valvehouse_json::Json;
 use valvehouse_net::{Client, HttpCall, Response};
 use valvehouse_terminal::{CommandError, Exit};
 
+/// The environment variable with an operator's own key, which takes precedence over the key of [admin].
+const KEY: &str = "VALVEHOUSE_KEY";
+
 /// A running host and its key.
 pub(super) struct Remote {
     client: Client,
@@ -28,7 +31,9 @@ impl Remote {
                 "invalid address of a host: expected a URL such as http://127.0.0.1:9099; pass it with --at",
             )
         })?;
-        let key = config.admin.key.as_ref().map(|key| key.read()).transpose().map_err(|error| {
+        let own = std::env::var(KEY).ok().filter(|key| !key.is_empty()).map(|key| Secret::new(&key));
+        let configured = || config.admin.key.as_ref().map(|key| key.read()).transpose();
+        let key = own.map_or_else(configured, |own| Ok(Some(own))).map_err(|error| {
             CommandError::new(Exit::Configuration, format!("cannot read the key of [admin]: {error}"))
         })?;
         Ok(Self { client: Client::new()?, base, key })

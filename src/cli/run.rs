@@ -7,7 +7,7 @@ use super::settings::Reading;
 use super::{
     apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
     log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, services, store, trace,
-    user, valves,
+    usage, user, valves,
 };
 #[cfg(feature = "workbench")]
 use super::{completions, port};
@@ -55,9 +55,9 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
             "--format sarif works only with valvehouse check; use human or json",
         ));
     }
-    if let Command::Key(args) = &line.command {
+    if let Command::Key(args::Key { action: None, hash }) = &line.command {
         // The command works without a valid project.
-        return key::run(args, out);
+        return key::generate(*hash, out);
     }
     if let Command::Explain(args::Explain { code, codes, .. }) = &line.command
         && (code.is_some() || *codes)
@@ -155,7 +155,9 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Mcp(args) => mcp::run(&args, config, &reading, out).await,
         Command::Store(args) => store::run(&args, &config, out).await,
         Command::User(args) => user::run(&args, &config, out).await,
-        Command::Key(args) => key::run(&args, out),
+        Command::Usage(args) => usage::run(&args, &config, out).await,
+        Command::Key(args::Key { action: Some(action), .. }) => key::run(action, &config, out).await,
+        Command::Key(args::Key { action: None, hash }) => key::generate(hash, out),
         #[cfg(feature = "workbench")]
         Command::Completions(args) => completions::run(&args, out),
         #[cfg(feature = "workbench")]

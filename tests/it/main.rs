@@ -98,6 +98,7 @@ mod tool_results;
 mod tools;
 mod traces;
 mod turn_extras;
+mod usage;
 mod waiting;
 mod windows;
 

@@ -263,12 +263,12 @@ fn check(config: &Config, log: &mut Log) {
 /// Without keys anybody who can connect may ask; then only this machine may connect.
 fn check_reach(config: &Config, log: &mut Log) {
     let listen = &config.server.listen;
-    if config.server.keys.is_empty() && !listen.is_loopback() {
+    if config.server.keys.is_empty() && !config.server.require_key && !listen.is_loopback() {
         let origin = config.origin("server.listen");
         log.problem(
             &origin,
             format!(
-                "server.listen {listen} accepts other machines, but server.keys is empty, so anyone could send requests: set server.keys = [\"…\"], or listen on 127.0.0.1:{}",
+                "server.listen {listen} accepts other machines, but server.keys is empty, so anyone could send requests: set server.keys = [\"…\"] or server.require_key = true, or listen on 127.0.0.1:{}",
                 listen.port
             ),
         );

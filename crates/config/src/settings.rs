@@ -98,9 +98,13 @@ pub struct Server {
     /// The listen address; port 0 selects a free port. Other machines are rejected unless keys are configured.
     #[schemars(extend("x-form" = "an address and a port", "default" = "127.0.0.1:9099", "examples" = ["0.0.0.0:9099"]))]
     pub listen: Listen,
-    /// The keys of clients; without any, only this machine is served. A key is a text, or a table with its user.
-    #[schemars(extend("x-form" = "list of keys", "default" = [], "examples" = [["env:CHAT_KEY", {"key": "file:ann.key", "user": {"id": "ann", "role": "user"}}]]))]
+    /// The keys of clients, beside those of `valvehouse key create`; without any, only this machine is served. A key is
+    /// a text, or a table with its user.
+    #[schemars(extend("x-form" = "list of keys", "x-restart" = false, "default" = [], "examples" = [["env:CHAT_KEY", {"key": "file:ann.key", "user": {"id": "ann", "role": "user"}}]]))]
     pub keys: Vec<InferenceKey>,
+    /// Require a key even while there is none, so that other machines are served before the first key is created.
+    #[schemars(extend("default" = false, "examples" = [true]))]
+    pub require_key: bool,
     /// The tools, prompts and resources that MCP clients see at `/mcp`; `*` is all except the host's own restricted
     /// tools (`file_…`, `shell_exec`), which must be named. An empty list closes the endpoint.
     #[schemars(extend("x-form" = "names, scripts and `tag:x`", "default" = ["*"], "examples" = [["calculator", "tag:reading"]]))]
@@ -124,7 +128,8 @@ pub struct Server {
     /// address.
     #[schemars(extend("x-form" = "list of addresses and networks", "default" = [], "examples" = [["127.0.0.1", "10.0.0.0/8"]]))]
     pub trusted_proxies: Vec<Network>,
-    /// Include filters in lists of models, so that Open WebUI treats this host as a pipelines server.
+    /// Include filters in lists of models, so that Open WebUI treats this host as a pipelines server. If it is not set,
+    /// `/v1/models` includes them only for Open WebUI.
     #[schemars(extend("default" = true, "examples" = [false]))]
     pub pipelines: bool,
     /// The variables that requests can set with `metadata.variables`. Their other variables are under

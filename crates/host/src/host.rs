@@ -1,5 +1,6 @@
 //! The host: the current snapshot, and the one writer that replaces it.
 
+use crate::access::IssuedKeys;
 use crate::background::AfterAnswers;
 use crate::plan::{MountedOffers, Plan};
 use crate::reload::clock::{Due, Until, Wait};
@@ -49,6 +50,7 @@ pub struct Host {
     kv: Arc<Kv>,
     vectors: VectorIndex,
     secrets: SecretGroup,
+    issued_keys: Arc<IssuedKeys>,
     /// The generation of the store at the last exchange of kv entries.
     exchanged: watch::Sender<u64>,
     /// The generation of the store that the current snapshot is based on.
@@ -89,6 +91,7 @@ impl Host {
         let (reports, _) = broadcast::channel(64);
         let (asking, after) = (writer.compiler.asking.clone(), writer.compiler.after.clone());
         let (vectors, secrets) = (writer.compiler.vectors.clone(), writer.compiler.secrets.clone());
+        let issued_keys = writer.issued_keys.clone();
         let refused = parking_lot::Mutex::new(writer.refused.clone());
         let host = Self {
             id,
@@ -98,6 +101,7 @@ impl Host {
             kv,
             vectors,
             secrets,
+            issued_keys,
             exchanged,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             applied_at: AtomicI64::new(now()),
@@ -141,6 +145,11 @@ impl Host {
     /// Returns the secrets of all running plugins and of their users, for redaction.
     pub(crate) fn secrets(&self) -> &SecretGroup {
         &self.secrets
+    }
+
+    /// Returns the keys that operators handed out, which follow the store.
+    pub fn issued_keys(&self) -> &Arc<IssuedKeys> {
+        &self.issued_keys
     }
 
     /// Returns the vectors of scripts and the memories of users.

@@ -109,6 +109,13 @@ impl Selections {
 }
 
 impl Snapshot {
+    /// Returns the models that fields known for it select beside `model`; `None` for a selection that only the service
+    /// knows.
+    pub fn models_beside(body: &Json) -> Vec<Option<String>> {
+        let selected = Selections::of(body).0.into_iter();
+        selected.filter(|(field, _)| field.is_some()).map(|(_, name)| name).collect()
+    }
+
     /// Returns the ids of the guards of the models that a request selects beside `model`, at the providers of the model
     /// `name`. A selection that only the service knows may mean any model of the provider.
     ///

@@ -7,7 +7,7 @@ use crate::headers::CSRF;
 use crate::reply::ErrorForm;
 use crate::session::cookie;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_host::access::{Digest, Holder};
+use valvehouse_host::access::{Digest, Holder, OperatorRole};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -26,23 +26,36 @@ use valvehouse_json::Json;
 /// Returns a request error for a missing or wrong key. A wrong key counts as an attempt of the client's
 /// address.
 pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
-    if app.config.server.keys.is_empty() {
+    let keys = &app.access.keys;
+    if !keys.are_required() {
         return Ok(Json::Null);
     }
     let Some(given) = given_key(&parts.headers) else {
         return Err(unauthenticated(
-            "missing API key: send `Authorization: Bearer KEY` with a key of [server] keys",
+            "missing API key: send `Authorization: Bearer KEY` with a key of [server] keys or of `valvehouse key create`",
         ));
     };
-    match app.access.keys.holder(given) {
-        Some(Holder::User(user)) => Ok(user.clone()),
+    match keys.holder(given) {
+        Some(Holder::User(user)) => Ok(user),
         Some(Holder::Admin) => Ok(Json::Null),
-        None => Err(wrong_key(
-            app,
-            address::client(parts),
-            given,
-            "invalid API key: expected one of [server] keys",
-        )),
+        Some(Holder::Issued(key)) => match key.record.rights.role {
+            None => Ok(key.user.clone()),
+            Some(OperatorRole::Admin) => Ok(Json::Null),
+            Some(role) => {
+                let message = format!(
+                    "the key `{}` is for operators with the role `{role}`: use a key for models",
+                    key.name
+                );
+                Err(forbidden(message, "wrong_key_role"))
+            }
+        },
+        None => {
+            let why = keys
+                .refusal(given)
+                .map(|why| format!("invalid API key: {why}; ask the operator for a new one"));
+            let usual = "invalid API key: expected one of [server] keys or of `valvehouse key create`";
+            Err(wrong_key(app, address::client(parts), given, why.as_deref().unwrap_or(usual)))
+        }
     }
 }
 
@@ -86,7 +99,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
         return Ok(session.unwrap_or_else(|| named("local", headers)));
     }
     match given_key(headers) {
-        Some(given) => with_key(app, parts, given).map(|()| named("admin", headers)),
+        Some(given) => with_key(app, parts, given, needed(app, parts)),
         None => signed_in(app, parts),
     }
 }
@@ -95,7 +108,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
 /// key does not count as an attempt, because nothing is rejected.
 pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     match app.access.keys.has_admin() {
-        true => given_key(&parts.headers).is_some_and(|given| app.access.keys.is_admin(given)),
+        true => given_key(&parts.headers).is_some_and(|given| app.access.keys.role(given).is_some()),
         false => at_this_machine(parts).is_ok(),
     }
 }
@@ -103,7 +116,7 @@ pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
 /// Returns the operator of a request that contains no key of this host; `None` if the request may use its key
 /// at another endpoint.
 pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Operator, Error>> {
-    let is_open = app.config.server.keys.is_empty() && !app.access.keys.has_admin();
+    let is_open = !app.access.keys.are_required() && !app.access.keys.has_admin();
     (is_open || given_key(&parts.headers).is_none()).then(|| operator(app, parts))
 }
 
@@ -112,23 +125,67 @@ pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     is_operators_key(app, &parts.headers)
 }
 
-/// Rejects a key other than the operators' key.
-pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Error> {
-    if app.access.keys.is_admin(given) {
+/// Returns the operator with this key, whose role must be sufficient.
+pub(crate) fn with_key(
+    app: &App,
+    parts: &Parts,
+    given: &str,
+    needed: OperatorRole,
+) -> Result<Operator, Error> {
+    match app.access.keys.operator(&Digest::of(given)) {
+        Some((_, None)) => Ok(named("admin", &parts.headers)),
+        Some((role, Some(name))) => sufficient(role, needed, &name).map(|()| Operator(name)),
+        None => {
+            let message = "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin] or an operator's own";
+            Err(wrong_key(app, address::client(parts), given, message))
+        }
+    }
+}
+
+/// Rejects an operator whose role does not allow a change.
+fn sufficient(role: OperatorRole, needed: OperatorRole, name: &str) -> Result<(), Error> {
+    if role >= needed {
         return Ok(());
     }
-    let message = "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
-    Err(wrong_key(app, address::client(parts), given, message))
+    let message = format!(
+        "the key `{name}` has the role `{role}`, and this needs `{needed}`: ask an operator with that role"
+    );
+    Err(forbidden(message, "role_not_sufficient"))
+}
+
+/// Returns the role that a request of an operator needs. The template of its route decides, in which no word is the id
+/// of a plugin.
+fn needed(app: &App, parts: &Parts) -> OperatorRole {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return OperatorRole::Read;
+    }
+    let Some(route) = parts.extensions.get::<MatchedPath>() else { return OperatorRole::Admin };
+    let words = || route.as_str().split('/');
+    let has = |word: &str| words().any(|own| own == word);
+    let is_guard = || {
+        let id =
+            words().position(|word| word == "{id}").and_then(|place| parts.uri.path().split('/').nth(place));
+        id.and_then(|id| app.host.snapshot().plugins.get(id).cloned()).is_none_or(|plugin| plugin.security)
+    };
+    match () {
+        () if ["keys", "users", "confirm", "mcp"].into_iter().any(has) => OperatorRole::Admin,
+        () if has("toggle") && is_guard() => OperatorRole::Admin,
+        () if ["toggle", "valves", "try", "replay"].into_iter().any(has) => OperatorRole::Tune,
+        () => OperatorRole::Write,
+    }
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {
     let session = cookie::session(app, parts).ok_or_else(|| {
         unauthenticated(
-            "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
+            "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin] or an operator's own, or sign in at the page",
         )
     })?;
     if changes(&parts.method) {
         from_our_page(app, parts)?;
+    }
+    if let Some((role, Some(name))) = session.key.and_then(|key| app.access.keys.operator(&key)) {
+        sufficient(role, needed(app, parts), &name)?;
     }
     Ok(Operator(session.by))
 }
@@ -142,14 +199,9 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Error> {
     if has_token && is_of_our_page(parts) {
         return Ok(());
     }
-    Err(Error::Request {
-        message:
-            "missing header `x-valvehouse-csrf` with the token of GET /api/v1/session: load the page again"
-                .into(),
-        param: None,
-        code: Some("csrf_token_needed"),
-        kind: RequestErrorKind::Forbidden,
-    })
+    let message =
+        "missing header `x-valvehouse-csrf` with the token of GET /api/v1/session: load the page again";
+    Err(forbidden(message, "csrf_token_needed"))
 }
 
 /// Returns `true` if no header says that anything but the host's own page sent a request. Browsers send
@@ -224,14 +276,20 @@ pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Error
 pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
     let key = given_key(headers);
     let holder = key.and_then(|key| app.access.keys.holder(key));
-    let is_known = app.config.server.keys.is_empty() || holder.is_some();
-    let of_key = match holder {
+    let is_known = !app.access.keys.are_required() || holder.is_some();
+    let of_key = match &holder {
         Some(Holder::User(user)) => user.clone(),
+        Some(Holder::Issued(issued)) => issued.user.clone(),
         _ => Json::Null,
     };
     match (is_known.then(|| id_of(app, headers, &of_key)).flatten(), key) {
         (Some(user), _) => format!("user {user}"),
-        (None, Some(key)) if holder.is_some() => format!("key {}", Digest::of(key)),
+        (None, Some(key)) => match holder {
+            // A new key under the same name has the records of the old one.
+            Some(Holder::Issued(issued)) => format!("key of {}", issued.name),
+            Some(_) => format!("key {}", Digest::of(key)),
+            None => String::new(),
+        },
         _ => String::new(),
     }
 }
@@ -247,6 +305,15 @@ fn id_of(app: &App, headers: &HeaderMap, of_key: &Json) -> Option<String> {
         return Some(id.to_string());
     }
     facts::trusted_user(app, headers)?.text("id").filter(|id| !id.is_empty()).map(String::from)
+}
+
+pub(crate) fn forbidden(message: impl Into<String>, code: &'static str) -> Error {
+    Error::Request {
+        message: message.into(),
+        param: None,
+        code: Some(code),
+        kind: RequestErrorKind::Forbidden,
+    }
 }
 
 fn unauthenticated(message: &str) -> Error {

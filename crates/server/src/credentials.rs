@@ -1,7 +1,8 @@
 //! The credentials in a request: a key of this host, and others that may be for a provider.
 
 use axum::http::{HeaderMap, HeaderName, header};
-use valvehouse_host::access::Holder;
+use std::sync::Arc;
+use valvehouse_host::access::{Holder, IssuedKey, OperatorRole};
 use valvehouse_host::app::App;
 
 /// The header for a key of this host if the usual headers contain a credential for a provider.
@@ -19,8 +20,20 @@ pub(crate) fn given_key(headers: &HeaderMap) -> Option<&str> {
 
 /// Returns `true` if a request contains the operators' key.
 pub(crate) fn is_operators_key(app: &App, headers: &HeaderMap) -> bool {
-    let holder = given_key(headers).and_then(|given| app.access.keys.holder(given));
-    matches!(holder, Some(Holder::Admin))
+    let keys = &app.access.keys;
+    given_key(headers).is_some_and(|given| match keys.holder(given) {
+        Some(Holder::Issued(issued)) => issued.record.rights.role == Some(OperatorRole::Admin),
+        holder => matches!(holder, Some(Holder::Admin)),
+    })
+}
+
+/// Returns the key of a request if an operator handed it out for models.
+pub(crate) fn issued(app: &App, headers: &HeaderMap) -> Option<Arc<IssuedKey>> {
+    if !app.access.keys.are_required() {
+        return None;
+    }
+    let key = app.access.keys.issued(given_key(headers)?)?;
+    key.record.rights.role.is_none().then_some(key)
 }
 
 /// Returns the credentials in the usual headers, each with `true` if it was sent as `Bearer`.

@@ -1,7 +1,7 @@
 //! The headers and the credential of a request that are forwarded to a provider, and the headers of the
 //! provider's response that are returned to the client.
 
-use crate::credentials::credentials;
+use crate::credentials::{credentials, issued};
 use crate::headers::MODEL;
 use crate::reply::SHOULD_RETRY;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -35,6 +35,9 @@ pub(crate) fn of(app: &App, headers: &HeaderMap, memory: Arc<HeldMemory>) -> Exc
     if let Some(number) = headers.get(CLIENT_RETRY).and_then(|value| value.to_str().ok()?.parse().ok()) {
         exchange.set_client_retry(number);
     }
+    if issued(app, headers).is_some_and(|key| key.is_metered()) {
+        exchange.meter();
+    }
     if let Some((token, is_bearer)) = own_credential(app, headers) {
         exchange.set_credential(Credential { token: token.into(), is_bearer });
     }
@@ -47,7 +50,10 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
     if !app.host.snapshot().plan().has_callers_keys() {
         return None;
     }
-    credentials(headers).find(|(token, _)| !token.is_empty() && app.access.keys.holder(token).is_none())
+    // A revoked key is not a key of the service either.
+    let keys = &app.access.keys;
+    let is_ours = |token: &str| keys.holder(token).is_some() || keys.refusal(token).is_some();
+    credentials(headers).find(|(token, _)| !token.is_empty() && !is_ours(token))
 }
 
 /// Adds the provider's headers to a response unless the host has set them, and the headers with the model

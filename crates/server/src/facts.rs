@@ -84,7 +84,7 @@ fn of_request(
         user,
         verified_user: verified_user(app, headers, key_user),
         // Without keys, a client could send any.
-        key_digest: given_key(headers).filter(|_| !app.config.server.keys.is_empty()).map(digest),
+        key_digest: given_key(headers).filter(|_| app.access.keys.are_required()).map(digest),
         models,
         request: request(parts).freeze(),
         chat_id,
@@ -213,7 +213,7 @@ fn user(app: &App, parts: &Parts, body: &Json, key_user: &Json) -> Json {
 /// keys or the request contains the operators' key.
 pub(crate) fn named_user(app: &App, parts: &Parts, user: &Json) -> Json {
     let user = user.deep_clone();
-    if !app.config.server.keys.is_empty() && !is_operators_key(app, &parts.headers) {
+    if app.access.keys.are_required() && !is_operators_key(app, &parts.headers) {
         user.remove("role");
     }
     user

@@ -17,6 +17,7 @@ mod functions;
 mod middleware;
 mod handler;
 mod headers;
+mod keys;
 mod listen;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -37,9 +38,11 @@ mod recording;
 mod reply;
 mod responses;
 mod router;
+mod scope;
 mod session;
 mod traces;
 mod turn;
+mod usage;
 mod users;
 
 pub use router::{router, serve};

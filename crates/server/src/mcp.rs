@@ -24,8 +24,7 @@ use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let server = &app.config.server;
     let serves = |tools: &Vec<String>| !tools.is_empty();
-    if !serves(&server.mcp_tools) && !server.keys.iter().filter_map(|key| key.mcp_tools.as_ref()).any(serves)
-    {
+    if !serves(&server.mcp_tools) && !app.access.keys.any_mcp_tools(serves) {
         return Router::new();
     }
     let endpoint = Arc::new(Endpoint::new(app.clone()));
@@ -210,7 +209,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, rejection: Option<T
 fn caller(app: &App, parts: &Parts) -> Result<Caller, Error> {
     let key_user = auth::user_of_key(app, parts)?;
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
-    let tools = own.unwrap_or(&app.config.server.mcp_tools).to_vec();
+    let tools = own.unwrap_or_else(|| app.config.server.mcp_tools.clone());
     Ok(caller_of(app, parts, &key_user, auth::asker(app, &parts.headers), tools))
 }
 

@@ -2,6 +2,7 @@
 //! of responses.
 
 use crate::body::counted;
+use crate::credentials::issued;
 use crate::headers::{TRACE, TRACEPARENT};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue};
@@ -14,6 +15,7 @@ use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
+use valvehouse_json::Json;
 
 /// Starts the trace of a request at an endpoint.
 pub(super) fn begin(
@@ -24,7 +26,8 @@ pub(super) fn begin(
     headers: &HeaderMap,
     facts: &mut TurnFacts,
 ) -> TraceGuard {
-    let recording = recorded(app, endpoint, stream, generation, wants_contents(headers), facts);
+    let mut recording = recorded(app, endpoint, stream, generation, wants_contents(headers), facts);
+    counted_at_end(app, headers, &mut recording);
     if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
     }
@@ -50,9 +53,35 @@ pub(super) fn recorded(
         generation,
     };
     let mut recording = app.traces.begin(trace_facts, everything);
+    if let Some(exchange) = &facts.exchange {
+        exchange.count_in(recording.trace());
+    }
     facts.trace = Some(recording.trace().clone());
     facts.afterwards = Some(recording.afterwards());
     recording
+}
+
+/// Counts the request at its end: in the usage, and in the sums of its key.
+fn counted_at_end(app: &Arc<App>, headers: &HeaderMap, recording: &mut TraceGuard) {
+    let key = issued(app, headers);
+    if let Some((key, at)) = key.as_ref().and_then(|key| Some((key, key.use_to_record()?))) {
+        let (app, name) = (app.clone(), key.name.clone());
+        tokio::spawn(async move {
+            if let Err(error) = app.host.store().record_key_use(&name, at).await {
+                tracing::debug!("cannot record the use of the key {name}: {error}");
+            }
+        });
+    }
+    let app = app.clone();
+    recording.at_end(move |trace| {
+        let snapshot = app.host.snapshot();
+        let model = snapshot.plan().models.iter().find(|model| model.name == trace.request.model);
+        let prices = model.map(|model| model.facts.field("price"));
+        app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
+        if let Some(key) = key {
+            key.charge(trace.tokens(), &prices.unwrap_or(Json::Null), app.host.kv());
+        }
+    });
 }
 
 fn wants_contents(headers: &HeaderMap) -> bool {

@@ -13,6 +13,9 @@ use valvehouse_store::StoreError;
 /// The header that tells a client to retry or not.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// The code of the error for a key whose budget is used up: retrying soon has no use.
+pub(crate) const OVER_BUDGET: &str = "insufficient_quota";
+
 /// An error in OpenAI's format: `{"error": {message, type, param, code}}`. A response logs it.
 pub(crate) struct OpenAiError(pub(crate) Error);
 
@@ -91,7 +94,8 @@ pub(crate) fn refusal(error: &Error, body: &Json) -> Response {
     if let Some(after) = retry_after(error) {
         response.headers_mut().insert(header::RETRY_AFTER, after);
     }
-    if error.code() == Some(ErrorCode::UpstreamAuth) {
+    let is_over_budget = matches!(error, Error::TooOften { code: OVER_BUDGET, .. });
+    if is_over_budget || error.code() == Some(ErrorCode::UpstreamAuth) {
         response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     response

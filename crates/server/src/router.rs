@@ -11,8 +11,8 @@ use crate::ollama::rejection::OllamaError;
 use crate::recording::followed;
 use crate::reply::{self, unlogged};
 use crate::{
-    actions, agents, functions, listen, messages, metrics, middleware, ollama, openai, openapi, operations,
-    page, passthrough, pipelines, responses, session, traces, users,
+    actions, agents, functions, keys, listen, messages, metrics, middleware, ollama, openai, openapi,
+    operations, page, passthrough, pipelines, responses, session, traces, usage, users,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -81,6 +81,8 @@ fn typed_routes(app: &Arc<App>) -> Routes {
         .merge(session::routes())
         .merge(operations::routes())
         .merge(users::routes(app))
+        .merge(keys::routes(app))
+        .merge(usage::routes(app))
         .merge(metrics::routes(app))
         .merge(openapi::routes())
 }

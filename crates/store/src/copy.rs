@@ -47,7 +47,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
 }
 
 /// All tables whose rows outlive hosts; referenced tables come first.
-const TABLES: [Table; 24] = [
+const TABLES: [Table; 26] = [
     table(
         "valves",
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
@@ -191,6 +191,40 @@ const TABLES: [Table; 24] = [
     ),
     table("script_texts", &[("hash", Text), ("text", Text)], 1),
     table("script_set_files", &[("generation", Integer), ("path", Text), ("hash", Text)], 2),
+    table("keys", &[("name", Text), ("digest", Text), ("rights", Text), ("used_at", Integer)], 1),
+    table(
+        "usage",
+        &[
+            ("step", Integer),
+            ("at", Integer),
+            ("api_key", Text),
+            ("user_id", Text),
+            ("model", Text),
+            ("provider", Text),
+            ("endpoint", Text),
+            ("requests", Integer),
+            ("client_errors", Integer),
+            ("server_errors", Integer),
+            ("refusals", Integer),
+            ("prompt_tokens", Integer),
+            ("completion_tokens", Integer),
+            ("cost", Integer),
+            ("took_ms", Integer),
+            ("first_ms", Integer),
+            ("first_count", Integer),
+            ("le_100", Integer),
+            ("le_250", Integer),
+            ("le_500", Integer),
+            ("le_1000", Integer),
+            ("le_2500", Integer),
+            ("le_5000", Integer),
+            ("le_10000", Integer),
+            ("le_30000", Integer),
+            ("le_60000", Integer),
+            ("le_more", Integer),
+        ],
+        7,
+    ),
     table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
     table(
         "vector_spaces",

@@ -28,6 +28,7 @@ mod sql;
 mod sqlite;
 mod store;
 mod temporary;
+mod usage;
 mod vectors;
 
 pub use clock::now;
@@ -44,8 +45,8 @@ pub use open::{forget_valves, migrate, missing_steps, open, open_file, open_or_s
 pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, SentAnswer, StoredQuestion};
 pub use record::{
-    Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves,
-    Switch, UserRecords, scope_of_chat,
+    Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredKey,
+    StoredValves, Switch, UserRecords, scope_of_chat,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem,
@@ -56,6 +57,7 @@ pub use scripts::{
 };
 pub use settings::StoredSettings;
 pub use store::Store;
+pub use usage::{COUNT_NAMES, Counts, Dimension, LATENCIES_MS, UsageQuery, UsageRow};
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,
     NewVector, StoredVector, VectorChange, VectorIndex, VectorOwner, VectorSelection, VectorSpace, Vectors,

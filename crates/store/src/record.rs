@@ -28,6 +28,19 @@ pub struct Switch {
     pub global: Option<bool>,
 }
 
+/// A key that operators handed out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredKey {
+    /// The name, by which operators select it.
+    pub name: String,
+    /// The digest of the key, `sha256:` and hexadecimal digits.
+    pub digest: String,
+    /// The rights of the key, not validated.
+    pub rights: Json,
+    /// The time of its last use, in milliseconds since 1970; `None` if it was not used.
+    pub used_at: Option<i64>,
+}
+
 /// The last version of a script that loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LastGood {

@@ -1,6 +1,6 @@
 //! All stored settings of a host, read in one transaction.
 
-use crate::record::{Aside, GuardChange, LastGood, StoredValves, Switch};
+use crate::record::{Aside, GuardChange, LastGood, StoredKey, StoredValves, Switch};
 use crate::scripts::ScriptSet;
 use valvehouse_json::Json;
 
@@ -23,6 +23,8 @@ pub struct StoredSettings {
     pub aside: Vec<Aside>,
     /// The models that list a guard, as pairs of guard and model.
     pub guarded_models: Vec<(String, String)>,
+    /// The keys that operators handed out.
+    pub keys: Vec<StoredKey>,
     /// The latest set of scripts.
     pub scripts: Option<ScriptSet>,
 }

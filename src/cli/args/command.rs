@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+use super::key::{Key, Usage};
 #[cfg(feature = "workbench")]
 use super::port::Port;
 use super::runs::{Resume, Runs};
@@ -184,7 +185,9 @@ pub(in crate::cli) enum Command {
     /// Show or delete the stored records of a user
     #[command(subcommand)]
     User(User),
-    /// Generate a key for clients or operators
+    /// Show what clients used: requests, errors, tokens, cost and times
+    Usage(Usage),
+    /// Create, list and revoke keys for clients and operators
     Key(Key),
     /// Write the functions of scripts as definition files for editors, or as a page
     Definitions(Definitions),
@@ -689,23 +692,6 @@ pub(in crate::cli) struct History {
     /// Compare the version with the current one instead of the previous one
     #[arg(long, requires = "version")]
     pub(in crate::cli) current: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  valvehouse key                              a new key, and its hash for valvehouse.toml
-  valvehouse key --hash < key.txt             the hash of an existing key
-
-Clients send the key; valvehouse.toml needs only the hash:
-  [server]
-  keys = [\"sha256:…\", { key = \"sha256:…\", user = { id = \"ann\" } }]
-  [admin]
-  key = \"sha256:…\"
-A new key is shown once and not stored.")]
-pub(in crate::cli) struct Key {
-    /// Print the hash of a key from stdin instead of generating one
-    #[arg(long)]
-    pub(in crate::cli) hash: bool,
 }
 
 #[derive(Debug, Args)]

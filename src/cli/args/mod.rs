@@ -1,6 +1,7 @@
 //! The arguments of the command line.
 
 mod command;
+mod key;
 #[cfg(feature = "workbench")]
 mod port;
 mod runs;
@@ -8,13 +9,14 @@ mod tooling;
 mod trace;
 
 pub(super) use command::{
-    Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,
-    Line, List, Migrate, Pull, Release, Rollback, Store, User, Valves,
+    Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Line,
+    List, Migrate, Pull, Release, Rollback, Store, User, Valves,
 };
 #[cfg(feature = "workbench")]
 pub(super) use command::{Format, Global};
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};
+pub(super) use key::{CreateKey, Key, KeyAction, KeyRole, Usage};
 #[cfg(feature = "workbench")]
 pub(super) use port::Port;
 pub(super) use runs::{Resume, Runs, RunsDo};

@@ -60,8 +60,12 @@ async fn filters_are_listed_beside_the_models_with_and_without_v1() {
             "pipeline": {"type": "filter", "pipelines": pipelines, "priority": priority, "valves": valves},
         })
     };
+    let plain = host.get("/v1/models").await.json();
+    assert!(plain["data"].as_array().unwrap().iter().all(|model| model.get("pipeline").is_none()), "{plain}");
     for path in ["/models", "/v1/models"] {
-        let list = host.get(path).await.json();
+        let list = Answer::of(host.request("GET", path).header("user-agent", "Python/3.12 aiohttp/3.12"))
+            .await
+            .json();
         assert_eq!((&list["object"], &list["pipelines"]), (&json!("list"), &json!(true)), "{path}");
         let data = list["data"].as_array().unwrap();
         let filters: Vec<&Value> =

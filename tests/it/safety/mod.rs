@@ -7,6 +7,7 @@ mod wrong_arguments;
 mod canary;
 mod clients;
 mod guards;
+mod issued_keys;
 mod mutations;
 mod named_models;
 mod rights;

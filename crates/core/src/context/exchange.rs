@@ -2,11 +2,12 @@
 //! retries made by all layers.
 
 use super::held_memory::HeldMemory;
+use crate::trace::Trace;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The header with which a provider detects a repeated request.
 const IDEMPOTENCY: &str = "idempotency-key";
@@ -138,6 +139,10 @@ pub struct Exchange {
     is_spent: AtomicBool,
     /// The memory that the request and its answers hold, also those of its scripts' model calls.
     memory: Option<Arc<HeldMemory>>,
+    /// The trace that counts the tokens of the request, also those of its scripts' model calls.
+    trace: OnceLock<Arc<Trace>>,
+    /// Set if the key of the request pays for its tokens, so that services have to report them.
+    is_metered: bool,
     /// Set if provider headers with texts are not collected, because guards judge the texts of the answer.
     is_judged: AtomicBool,
 }
@@ -166,6 +171,27 @@ impl Exchange {
     /// Returns the memory that the request holds, if it is counted.
     pub fn memory(&self) -> Option<&Arc<HeldMemory>> {
         self.memory.as_ref()
+    }
+
+    /// Requests the number of tokens from services, because the key of the request pays for them.
+    pub fn meter(&mut self) {
+        self.is_metered = true;
+    }
+
+    /// Returns `true` if services have to report the number of tokens.
+    pub fn is_metered(&self) -> bool {
+        self.is_metered
+    }
+
+    /// Sets the trace that counts the tokens of the request. Only the first one counts.
+    pub fn count_in(&self, trace: &Arc<Trace>) {
+        // A second trace would be that of a part of the request.
+        let _ = self.trace.set(trace.clone());
+    }
+
+    /// Returns the trace that counts the tokens of the request.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.get()
     }
 
     /// Records that the client retries by itself, and the number of its retry; 0 is its first attempt.
@@ -214,10 +240,11 @@ impl Exchange {
     }
 
     /// Creates the HTTP side of a request nested in this one, such as a script's model call, with the same
-    /// credential and memory.
+    /// credential, memory and count of tokens.
     pub fn beside(&self) -> Self {
-        let Self { credential, memory, .. } = self;
-        Self { credential: credential.clone(), memory: memory.clone(), ..Self::default() }
+        let Self { credential, memory, trace, is_metered, .. } = self;
+        let (credential, memory, trace) = (credential.clone(), memory.clone(), trace.clone());
+        Self { credential, memory, trace, is_metered: *is_metered, ..Self::default() }
     }
 
     /// Returns the client headers to send to a provider. The idempotency key is sent with the first model call

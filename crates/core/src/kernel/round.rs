@@ -157,7 +157,9 @@ async fn ask(
     let wants_stream = outgoing.wants_chunks();
     if !wants_stream {
         request_body.remove("stream_options");
-    } else if kernel.chain().reads_usage() && !request::wants_usage(request_body) {
+    } else if (kernel.chain().reads_usage() || turn.exchange().is_metered())
+        && !request::wants_usage(request_body)
+    {
         let options = request_body.field("stream_options").deep_clone();
         let options = if options.is_object() { options } else { Json::object() };
         // The object is new, so the write cannot fail.

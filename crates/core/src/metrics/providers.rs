@@ -2,6 +2,7 @@
 
 use super::histogram::{Histogram, HistogramSnapshot, counted};
 use crate::error::Error;
+use crate::trace::Trace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -101,8 +102,8 @@ impl Default for Service {
 }
 
 impl Service {
-    /// Starts a call.
-    pub fn ask(self: &Arc<Self>) -> ProviderCallGuard {
+    /// Starts a call, whose tokens count in this trace too.
+    pub fn ask(self: &Arc<Self>, trace: Option<&Arc<Trace>>) -> ProviderCallGuard {
         self.running.fetch_add(1, Relaxed);
         ProviderCallGuard {
             service: self.clone(),
@@ -110,6 +111,8 @@ impl Service {
             has_begun: false,
             is_over: false,
             tokens: None,
+            trace: trace.cloned(),
+            estimate: [0, 0],
         }
     }
 
@@ -168,20 +171,31 @@ pub struct ProviderCallGuard {
     has_begun: bool,
     is_over: bool,
     tokens: Option<[u64; 2]>,
+    trace: Option<Arc<Trace>>,
+    /// The estimated prompt tokens and the received parts, for an answer without a usage.
+    estimate: [u64; 2],
 }
 
 impl ProviderCallGuard {
+    /// Sets the length of the request in bytes, from which its tokens are estimated if the answer has no usage.
+    pub fn sends(&mut self, bytes: usize) {
+        const BYTES_PER_TOKEN: usize = 4;
+        self.estimate[0] = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+    }
+
     /// Records that a part of the response arrived.
     pub fn receives(&mut self) {
+        self.estimate[1] += 1;
         if !std::mem::replace(&mut self.has_begun, true) {
             self.service.first.add(self.began.elapsed());
         }
     }
 
-    /// Records the token counts of a `usage` in OpenAI's format. The last one counts.
+    /// Records the token counts of a `usage` in a format of OpenAI. The last one counts.
     pub fn record_usage(&mut self, usage: &Json) {
         let count = |name: &str| Some(usage.get(name)?.as_i64()?.max(0).unsigned_abs());
-        let (read, written) = (count("prompt_tokens"), count("completion_tokens"));
+        let read = count("prompt_tokens").or_else(|| count("input_tokens"));
+        let written = count("completion_tokens").or_else(|| count("output_tokens"));
         if read.or(written).is_some() {
             self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
         }
@@ -207,6 +221,12 @@ impl ProviderCallGuard {
         if ending == ProviderOutcome::Whole {
             service.times.add(self.began.elapsed());
         }
+        if let Some(trace) = &self.trace {
+            // A client that leaves before the usage is sent pays for what was read and written until then.
+            if let Some(tokens) = self.tokens.or(self.has_begun.then_some(self.estimate)) {
+                trace.use_tokens(tokens);
+            }
+        }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
             sum.fetch_add(tokens, Relaxed);
         }
@@ -230,7 +250,7 @@ mod tests {
     #[test]
     fn a_call_ends_once_and_its_last_usage_counts() {
         let service = Arc::new(Service::default());
-        let mut asking = service.ask();
+        let mut asking = service.ask(None);
         assert_eq!(service.running(), 1);
         for usage in [
             r#"{"prompt_tokens":3,"completion_tokens":1}"#,
@@ -250,11 +270,11 @@ mod tests {
     fn failures_are_counted_by_time_and_cause() {
         let service = Arc::new(Service::default());
         let broken = Error::Provider { message: "broke off".into(), timeout: false };
-        service.ask().fails(&broken);
-        let mut begun = service.ask();
+        service.ask(None).fails(&broken);
+        let mut begun = service.ask(None);
         begun.receives();
         begun.fails(&broken);
-        drop(service.ask());
+        drop(service.ask(None));
         for word in ["failed", "interrupted", "canceled"] {
             assert_eq!(of(&service, word), 1, "{word}");
         }

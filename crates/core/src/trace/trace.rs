@@ -7,6 +7,7 @@ use crate::metrics::CallCost;
 use crate::valve::Redactor;
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
@@ -29,6 +30,8 @@ pub struct Trace {
     pub(super) ended: OnceLock<RequestEnd>,
     pub(super) news: broadcast::Sender<News>,
     pub(super) prompt_caches: Arc<PromptCaches>,
+    /// The prompt and completion tokens of all model calls of the request.
+    pub(super) tokens: [AtomicU64; 2],
     /// Redacts the secrets of plugins in the names of models, which scripts may set.
     pub(super) redactor: Redactor,
 }
@@ -37,6 +40,18 @@ impl Trace {
     /// Returns the end of the request; `None` while it runs.
     pub fn ended(&self) -> Option<&RequestEnd> {
         self.ended.get()
+    }
+
+    /// Adds the tokens of a model call, also of one by a script.
+    pub(crate) fn use_tokens(&self, tokens: [u64; 2]) {
+        for (sum, count) in self.tokens.iter().zip(tokens) {
+            sum.fetch_add(count, Relaxed);
+        }
+    }
+
+    /// Returns the prompt and completion tokens of all model calls so far, as their services reported them.
+    pub fn tokens(&self) -> [u64; 2] {
+        self.tokens.each_ref().map(|sum| sum.load(Relaxed))
     }
 
     /// Returns the name of a model without the secrets of plugins.
@@ -215,6 +230,23 @@ impl Trace {
     /// Returns the events so far.
     pub fn events(&self) -> Vec<EventRecord> {
         self.taken.lock().events.clone()
+    }
+
+    /// Calls a function with the provider of the last model call, and the time from the start of the request to the
+    /// first part of its answer.
+    pub fn with_last_call<R>(&self, look: impl FnOnce(Option<(&str, Option<Duration>)>) -> R) -> R {
+        self.with_records(|records| {
+            let call = records.iter().rev().find(|record| record.hook == "model");
+            look(call.map(|record| {
+                let provider = record.name.split_once('/').map_or(&*record.name, |(provider, _)| provider);
+                (provider, record.details().first.map(|first| record.at + first))
+            }))
+        })
+    }
+
+    /// Returns `true` if a filter has refused the request.
+    pub fn is_refused(&self) -> bool {
+        self.with_records(|records| records.iter().any(|record| record.word == "refused"))
     }
 
     /// Borrows the steps without copying them.

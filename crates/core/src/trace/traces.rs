@@ -91,11 +91,12 @@ impl Traces {
             ended: OnceLock::new(),
             news: self.news.clone(),
             prompt_caches: self.prompt_caches.clone(),
+            tokens: Default::default(),
             redactor: self.redactor.clone(),
         });
         self.live.lock().insert(number, trace.clone());
         publish(&self.news, || News::Begun(trace.clone()));
-        TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None }
+        TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None, at_end: None }
     }
 
     /// Returns the running requests, the oldest first.
@@ -194,9 +195,16 @@ pub struct TraceGuard {
     status: u16,
     /// The scheduled tasks, which start with the end of the request.
     afterwards: Option<Afterwards>,
+    /// Receives the trace at the end of the request.
+    at_end: Option<Box<dyn FnOnce(&Trace) + Send + Sync>>,
 }
 
 impl TraceGuard {
+    /// Sets a function that receives the trace at the end of the request.
+    pub fn at_end(&mut self, at_end: impl FnOnce(&Trace) + Send + Sync + 'static) {
+        self.at_end = Some(Box::new(at_end));
+    }
+
     /// Returns the trace.
     pub fn trace(&self) -> &Arc<Trace> {
         &self.trace
@@ -242,6 +250,9 @@ impl TraceGuard {
         let (took, error) = (self.trace.elapsed(), self.trace.error());
         let ended = RequestEnd { status: self.status, error, whole, took };
         if self.trace.ended.set(ended).is_ok() {
+            if let Some(at_end) = self.at_end.take() {
+                at_end(&self.trace);
+            }
             self.traces.end(self.number, &self.trace);
         }
     }

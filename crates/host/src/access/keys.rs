@@ -1,52 +1,76 @@
-//! The configured keys, compared by their digests.
+//! The keys of operators and users, compared by their digests.
 
 use super::digest::Digest;
-use parking_lot::Mutex;
+use super::issued::{IssuedKey, IssuedKeys};
+use super::rights::OperatorRole;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::{InferenceKey, SecretSource};
+use valvehouse_config::{InferenceKey, SecretSource, Server};
 use valvehouse_json::Json;
 
 /// The time after which a key from a file or a variable is read again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The keys of operators and users.
+/// The keys of operators and users: those of the configuration, and those that operators handed out.
 pub struct Keys {
     admin: Option<KeyFile>,
-    users: Vec<UserKey>,
+    users: RwLock<Vec<Arc<UserKey>>>,
+    issued: Arc<IssuedKeys>,
+    /// Set if requests need a key even while there is none.
+    is_required: bool,
 }
 
-/// The key of a user.
+/// The key of a user in the configuration.
 struct UserKey {
+    configured: InferenceKey,
     held: KeyFile,
     user: Json,
-    /// The tools that this key sees at `/mcp`; `None` for the default ones.
-    mcp_tools: Option<Vec<String>>,
 }
 
 /// The holder of a key.
-#[derive(Debug)]
-pub enum Holder<'a> {
+#[derive(Clone)]
+pub enum Holder {
     /// The operators.
     Admin,
     /// A user, as a JSON object; null if the key has none.
-    User(&'a Json),
+    User(Json),
+    /// The holder of a key that operators handed out, for models or, with a role, for operators.
+    Issued(Arc<IssuedKey>),
 }
 
 impl Keys {
     /// Creates the keys of a configuration.
-    pub fn new(users: &[InferenceKey], admin: Option<SecretSource>) -> Self {
-        let user = |key: &InferenceKey| UserKey {
-            held: KeyFile::new(key.key.clone()),
-            user: key.user.clone().into(),
-            mcp_tools: key.mcp_tools.clone(),
+    pub fn new(server: &Server, admin: Option<SecretSource>, issued: Arc<IssuedKeys>) -> Self {
+        let admin = admin.map(KeyFile::new);
+        // A host that other machines reach stays closed when its last key goes.
+        let is_required = server.require_key || !server.listen.is_loopback();
+        let keys = Self { admin, users: RwLock::default(), issued, is_required };
+        keys.configure(&server.keys);
+        keys
+    }
+
+    /// Replaces the keys of the configuration.
+    pub fn configure(&self, users: &[InferenceKey]) {
+        let mut known = self.users.write();
+        let user = |configured: &InferenceKey| {
+            let same = known.iter().find(|key| key.configured == *configured);
+            same.cloned().unwrap_or_else(|| {
+                let (held, user) = (KeyFile::new(configured.key.clone()), configured.user.clone().into());
+                Arc::new(UserKey { configured: configured.clone(), held, user })
+            })
         };
-        let users = users.iter().map(user);
-        Self { admin: admin.map(KeyFile::new), users: users.collect() }
+        *known = users.iter().map(user).collect();
+    }
+
+    /// Returns `true` if requests for models need a key.
+    pub fn are_required(&self) -> bool {
+        self.is_required || !self.users.read().is_empty() || self.issued.has_users()
     }
 
     /// Returns `true` if operators have a key; without one, every local user is an operator.
     pub fn has_admin(&self) -> bool {
-        self.admin.is_some()
+        self.admin.is_some() || self.issued.has_operators()
     }
 
     /// Returns the digest of the operators' current key; `None` if there is none or it cannot be read.
@@ -54,27 +78,57 @@ impl Keys {
         self.admin.as_ref()?.digest()
     }
 
-    /// Returns `true` if this is the operators' key.
-    pub fn is_admin(&self, key: &str) -> bool {
-        self.admin().is_some_and(|admin| admin.is(&Digest::of(key)))
+    /// Returns the role of an operator's key; `None` for other keys.
+    pub fn role(&self, key: &str) -> Option<OperatorRole> {
+        self.operator(&Digest::of(key)).map(|(role, _)| role)
+    }
+
+    /// Returns the role of an operator's key, and the name of a key that operators handed out.
+    pub fn operator(&self, digest: &Digest) -> Option<(OperatorRole, Option<String>)> {
+        if self.admin().is_some_and(|admin| admin.is(digest)) {
+            return Some((OperatorRole::Admin, None));
+        }
+        let key = self.issued.find(digest).filter(|key| key.refusal().is_none())?;
+        Some((key.record.rights.role?, Some(key.name.clone())))
     }
 
     /// Returns the holder of a key. A key of both a user and the operators belongs to the user.
-    pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
+    pub fn holder(&self, key: &str) -> Option<Holder> {
         let given = Digest::of(key);
-        match self.user_key(&given) {
-            Some(user_key) => Some(Holder::User(&user_key.user)),
-            None => self.admin.as_ref().is_some_and(|held| held.is(&given)).then_some(Holder::Admin),
+        if let Some(user_key) = self.user_key(&given) {
+            return Some(Holder::User(user_key.user.clone()));
+        }
+        if self.admin.as_ref().is_some_and(|held| held.is(&given)) {
+            return Some(Holder::Admin);
+        }
+        self.issued.find(&given).filter(|key| key.refusal().is_none()).map(Holder::Issued)
+    }
+
+    /// Returns the key that operators handed out, if it is valid.
+    pub fn issued(&self, key: &str) -> Option<Arc<IssuedKey>> {
+        match self.holder(key)? {
+            Holder::Issued(issued) => Some(issued),
+            _ => None,
         }
     }
 
-    /// Returns the tools that a user's key sees at `/mcp`; `None` for the default ones.
-    pub fn mcp_tools(&self, key: &str) -> Option<&[String]> {
-        self.user_key(&Digest::of(key))?.mcp_tools.as_deref()
+    /// Returns the reason why a key is no longer valid; `None` for an unknown one.
+    pub fn refusal(&self, key: &str) -> Option<String> {
+        self.issued.find(&Digest::of(key))?.refusal()
     }
 
-    fn user_key(&self, given: &Digest) -> Option<&UserKey> {
-        self.users.iter().find(|user_key| user_key.held.is(given))
+    /// Returns the tools that a user's key sees at `/mcp`; `None` for the default ones.
+    pub fn mcp_tools(&self, key: &str) -> Option<Vec<String>> {
+        self.user_key(&Digest::of(key))?.configured.mcp_tools.clone()
+    }
+
+    /// Returns `true` if a key of the configuration selects tools of its own at `/mcp` of which one passes the test.
+    pub fn any_mcp_tools(&self, test: impl Fn(&Vec<String>) -> bool) -> bool {
+        self.users.read().iter().filter_map(|key| key.configured.mcp_tools.as_ref()).any(test)
+    }
+
+    fn user_key(&self, given: &Digest) -> Option<Arc<UserKey>> {
+        self.users.read().iter().find(|user_key| user_key.held.is(given)).cloned()
     }
 
     /// Returns `true` if a user's key is also the operators' key, which allows everything.
@@ -133,23 +187,33 @@ impl KeyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use valvehouse_config::Secret;
+    use valvehouse_config::{Config, Secret};
 
     fn literal(text: &str) -> SecretSource {
         SecretSource::Literal(Secret::new(text))
+    }
+
+    fn keys(users: Vec<InferenceKey>, admin: Option<SecretSource>) -> Keys {
+        let server = Server { keys: users, ..Config::defaults(std::path::Path::new(".")).server };
+        Keys::new(&server, admin, Arc::default())
     }
 
     #[test]
     fn a_user_key_is_an_operator_key_only_if_both_are_equal() {
         let ann = Json::from([("id", "ann".into())]);
         let key = |text: &str, user: Option<Json>| InferenceKey { key: literal(text), user, mcp_tools: None };
-        let users = [key("sk-ann", Some(ann)), key("sk-two", None)];
-        let keys = Keys::new(&users, Some(literal(&Digest::of("sk-admin").to_string())));
+        let users = vec![key("sk-ann", Some(ann)), key("sk-two", None)];
+        let other = keys(users.clone(), Some(literal("sk-two")));
+        let keys = keys(users, Some(literal(&Digest::of("sk-admin").to_string())));
         assert!(matches!(keys.holder("sk-ann"), Some(Holder::User(user)) if user.text("id").is_some()));
         assert!(matches!(keys.holder("sk-admin"), Some(Holder::Admin)));
         assert!(keys.holder("sk-other").is_none());
-        assert!(keys.is_admin("sk-admin") && !keys.is_admin("sk-ann") && !keys.are_shared());
-        assert!(Keys::new(&users, Some(literal("sk-two"))).are_shared());
+        assert!(
+            keys.role("sk-admin") == Some(OperatorRole::Admin)
+                && keys.role("sk-ann").is_none()
+                && !keys.are_shared()
+        );
+        assert!(other.are_shared());
     }
 
     #[test]
@@ -158,12 +222,15 @@ mod tests {
         let file = folder.path().join("key");
         let keys = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            Keys::new(&[], Some(SecretSource::File(file.clone())))
+            keys(Vec::new(), Some(SecretSource::File(file.clone())))
         };
-        assert!(keys("sk-1\n").is_admin("sk-1"));
+        assert!(keys("sk-1\n").role("sk-1").is_some());
         for nothing in ["", "\n", "sha256:12"] {
             let keys = keys(nothing);
-            assert!(!keys.is_admin("") && !keys.is_admin("sha256:12") && keys.has_admin(), "{nothing:?}");
+            assert!(
+                keys.role("").is_none() && keys.role("sha256:12").is_none() && keys.has_admin(),
+                "{nothing:?}"
+            );
         }
     }
 }

@@ -72,6 +72,15 @@ impl Rate {
         self.take_at(Instant::now(), asker, shared)
     }
 
+    /// Returns the number of requests that a client may send at once on this host, and the time until it is the limit
+    /// again.
+    pub fn left(&self, asker: Asker) -> (u32, Duration) {
+        let paid = self.paid.lock().get(&asker.identified()).copied();
+        let used = paid.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        let left = MINUTE.saturating_sub(used).as_nanos() / self.share.as_nanos().max(1);
+        (u32::try_from(left).unwrap_or(self.requests).min(self.requests), used)
+    }
+
     fn take_at(&self, now: Instant, asker: Asker, shared: &Kv) -> Result<(), Duration> {
         let asker = asker.identified();
         if shared.hosts() > 1 {

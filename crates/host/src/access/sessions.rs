@@ -15,6 +15,8 @@ use valvehouse_store::{Kv, KvMap, Store, now};
 pub const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The owner of the entries; a script cannot have this id.
 const OWNER: &str = "page:sessions";
+/// The purpose that tokens of operators with keys of their own are sealed for.
+const ISSUED: &str = "page session of an operator";
 
 /// The sessions of the page, valid on all hosts of a store.
 pub struct Sessions {
@@ -31,6 +33,8 @@ pub struct Session {
     csrf: String,
     /// The id under which the end of the session is stored.
     id: String,
+    /// The digest of the operator's own key; `None` for the key of the settings, and without keys.
+    pub key: Option<Digest>,
 }
 
 /// A new session and its token, which is returned only here.
@@ -70,31 +74,43 @@ impl Sessions {
 
     /// Signs a user in with the operators' key or, if there is none, without a key.
     pub fn begin(&self, by: String, key: Option<Digest>) -> NewSession {
-        self.begin_at(now(), by, key)
+        self.begin_at(now(), by, &about(key), None)
     }
 
-    fn begin_at(&self, now: i64, by: String, key: Option<Digest>) -> NewSession {
-        let session = Session { by, csrf: random_word(), id: random_word() };
+    /// Signs an operator in with a key of its own.
+    pub fn begin_issued(&self, by: String, key: Digest) -> NewSession {
+        self.begin_at(now(), by, ISSUED, Some(key))
+    }
+
+    fn begin_at(&self, now: i64, by: String, about: &str, key: Option<Digest>) -> NewSession {
+        let session = Session { by, csrf: random_word(), id: random_word(), key };
         let content = Json::from([
             ("by", session.by.as_str().into()),
             ("csrf", session.csrf.as_str().into()),
             ("id", session.id.as_str().into()),
             ("ends", now.saturating_add(millis(LIFE)).into()),
+            ("key", key.map(|key| key.to_string()).into()),
         ]);
-        NewSession { token: self.store.seal(&content.to_string(), &about(key)), session }
+        NewSession { token: self.store.seal(&content.to_string(), about), session }
     }
 
     /// Returns the session of a token; `None` if it is invalid, expired or ended, or the operators' key has
     /// changed.
     pub fn of(&self, token: &str, key: Option<Digest>) -> Option<Session> {
-        self.of_at(now(), token, key)
+        self.of_at(now(), token, &about(key))
     }
 
-    fn of_at(&self, now: i64, token: &str, key: Option<Digest>) -> Option<Session> {
-        let content = Json::parse(self.store.unseal(token, &about(key))?.as_bytes()).ok()?;
+    /// Returns the session of a token for an operator's own key, which may have become invalid.
+    pub fn of_issued(&self, token: &str) -> Option<Session> {
+        self.of_at(now(), token, ISSUED).filter(|session| session.key.is_some())
+    }
+
+    fn of_at(&self, now: i64, token: &str, about: &str) -> Option<Session> {
+        let content = Json::parse(self.store.unseal(token, about)?.as_bytes()).ok()?;
         let ends = content.get("ends").and_then(|ends| ends.as_i64())?;
         let text = |name: &str| content.text(name).map(String::from);
-        let session = Session { by: text("by")?, csrf: text("csrf")?, id: text("id")? };
+        let key = text("key").and_then(|key| Digest::configured(&key));
+        let session = Session { by: text("by")?, csrf: text("csrf")?, id: text("id")?, key };
         (ends > now && self.ended().get(&session.id).is_none()).then_some(session)
     }
 
@@ -133,10 +149,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sessions = sessions(folder.path()).await;
         let (then, key) = (now(), Some(Digest::of("sk-operator")));
-        let begun = sessions.begin_at(then, "ann".into(), key);
-        let known = sessions.of_at(then + millis(LIFE) - 1, &begun.token, key).unwrap();
+        let begun = sessions.begin_at(then, "ann".into(), &about(key), None);
+        let known = sessions.of_at(then + millis(LIFE) - 1, &begun.token, &about(key)).unwrap();
         assert_eq!((&known.by, known.csrf()), (&"ann".to_owned(), begun.session.csrf()));
-        assert!(sessions.of_at(then + millis(LIFE), &begun.token, key).is_none());
+        assert!(sessions.of_at(then + millis(LIFE), &begun.token, &about(key)).is_none());
         for other in [None, Some(Digest::of("sk-other"))] {
             assert!(sessions.of(&begun.token, other).is_none(), "{other:?}");
         }

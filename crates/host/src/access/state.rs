@@ -1,16 +1,17 @@
 //! The state of access: keys, wrong attempts and rates.
 
 use super::attempts::Attempts;
+use super::issued::IssuedKeys;
 use super::keys::Keys;
 use super::rate::Rate;
 use super::sockets::Sockets;
 use parking_lot::RwLock;
 use std::sync::Arc;
-use valvehouse_config::Config;
+use valvehouse_config::{Config, Server};
 
 /// The keys and limits of clients.
 pub struct Access {
-    /// The configured keys.
+    /// The keys.
     pub keys: Keys,
     /// The recent wrong keys.
     pub attempts: Attempts,
@@ -22,9 +23,9 @@ pub struct Access {
 
 impl Access {
     /// Creates the state of a configuration.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, issued: Arc<IssuedKeys>) -> Self {
         Self {
-            keys: Keys::new(&config.server.keys, config.admin.key.clone()),
+            keys: Keys::new(&config.server, config.admin.key.clone(), issued),
             attempts: Attempts::default(),
             sockets: Sockets::new(config.server.max_sockets, config.server.max_sockets_each),
             rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
@@ -36,8 +37,10 @@ impl Access {
         self.rate.read().clone()
     }
 
-    /// Sets the limit of requests per minute; 0 disables it.
-    pub fn limit_rate(&self, requests: u32) {
+    /// Applies the keys and the limit of requests per minute of new settings; 0 disables the limit.
+    pub fn configure(&self, server: &Server) {
+        self.keys.configure(&server.keys);
+        let requests = server.requests_per_minute;
         let mut rate = self.rate.write();
         if rate.as_ref().map_or(0, |rate| rate.requests) != requests {
             *rate = Rate::per_minute(requests).map(Arc::new);

@@ -6,6 +6,7 @@
 
 mod change;
 mod files;
+mod keys;
 mod plugins;
 mod rejection;
 mod rollback;
@@ -13,6 +14,7 @@ mod scripts;
 mod valves;
 mod versions;
 
+pub use keys::{KeyEntry, NewKey, create_key, key_entries, key_entry, revoke_key, rotate_key};
 pub use plugins::{Admin, known};
 pub use rejection::AdminError;
 pub use rollback::rollback;

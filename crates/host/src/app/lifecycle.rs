@@ -16,6 +16,7 @@ use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::subscriptions::ResourceSubscriptions;
+use crate::usage::Usage;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +61,8 @@ pub struct App {
     pub started: Instant,
     /// The keys and limits of clients.
     pub access: Access,
+    /// The usage of clients.
+    pub usage: Arc<Usage>,
     /// The sessions of the page.
     pub sessions: Sessions,
     /// The headers that are passed from a client to a provider.
@@ -180,7 +183,7 @@ impl App {
         let admin = Admin::new(host.clone());
         let questions = Questions::default();
         let shared_questions = Arc::new(SharedQuestions::new(host.clone(), questions.clone()));
-        let access = Access::new(&config);
+        let access = Access::new(&config, host.issued_keys().clone());
         let sessions = Sessions::new(host.store().clone(), host.shared_kv());
         if access.keys.are_shared() {
             tracing::warn!(
@@ -214,6 +217,7 @@ impl App {
             traces,
             started: Instant::now(),
             access,
+            usage: Arc::default(),
             sessions,
             endpoints: EndpointMetricsMap::default(),
             parted: PartedTurns::default(),
@@ -244,7 +248,7 @@ impl App {
             plan.problems.push(problem.help("all other changes are in force").warning());
         }
         self.host.replan(plan).await;
-        self.access.limit_rate(config.server.requests_per_minute);
+        self.access.configure(&config.server);
         self.mcp.send_if_modified(|servers| {
             let differs = *servers != config.mcp;
             servers.clone_from(&config.mcp);
@@ -271,6 +275,7 @@ impl App {
         self.tasks.lock().spawn(self.schedule.clone().follow());
         let questions = self.shared_questions.clone();
         self.tasks.lock().spawn(async move { questions.follow().await });
+        self.tasks.lock().spawn(self.usage.clone().follow(self.host.store().clone()));
         #[cfg(feature = "otlp")]
         self.export();
     }
@@ -375,6 +380,7 @@ impl App {
             let _ = tokio::time::timeout(LAST_WORK, self.host.after_answers().idle()).await;
         }
         self.host.after_answers().close().await;
+        self.usage.write(self.host.store()).await;
         self.host.close().await;
         self.host.store().close().await;
     }

@@ -6,6 +6,7 @@ use super::last_good::restored;
 use super::rows::StoreRows;
 use super::scheduled::ScheduledResults;
 use super::scripts::RefusedGeneration;
+use crate::access::IssuedKeys;
 use crate::builtin;
 use crate::plan::Plan;
 use crate::plugin::{OperatorSettings, ScriptSettings};
@@ -34,6 +35,7 @@ pub(crate) struct Reload {
     pub(crate) removed: RemovedPlugins,
     pub(super) scheduled: ScheduledResults,
     pub(super) unrecorded: RecordQueue,
+    pub(crate) issued_keys: Arc<IssuedKeys>,
 }
 
 /// The last scan, which the next one is compared with.
@@ -105,6 +107,7 @@ impl Reload {
             removed: RemovedPlugins::default(),
             scheduled: ScheduledResults::default(),
             unrecorded: RecordQueue::default(),
+            issued_keys: Arc::default(),
         })
     }
 

@@ -53,6 +53,7 @@ impl Reload {
         last_good: HashMap<String, LastGood>,
         restored: HashSet<String>,
     ) -> StoreRows {
+        self.issued_keys.apply(&settings.keys);
         let (grants, aside) = (take(&mut settings.grants), take(&mut settings.aside));
         let rows = StoreRows::new(settings, self.read_grants(grants));
         let mut next = StoreRows { last_good, restored, ..rows };

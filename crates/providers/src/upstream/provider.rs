@@ -242,8 +242,11 @@ impl Upstream {
         let exchange = turn.map_or(&none, |turn| turn.exchange());
         let model = request.body.text_or_empty("model");
         let question = Question { model: &model, exchange, turn, deadline, is_repeatable: true };
-        let mut asking = self.metrics.ask();
+        let mut asking = self.metrics.ask(exchange.trace());
         let body = || request.body.to_string().into_bytes();
+        if exchange.is_metered() {
+            asking.sends(body().len());
+        }
         let attempt = self.call(question, body, |service| {
             let request = request.clone();
             async move { begin(service.chat(request).await?).await }
@@ -273,7 +276,8 @@ impl Upstream {
         let deadline = self.deadline();
         let (model, exchange) = (request.model, request.exchange);
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
-        let mut asking = self.metrics.ask();
+        let mut asking = self.metrics.ask(exchange.trace());
+        asking.sends(request.body.len());
         let attempt = self.call(
             question,
             || request.body.to_vec(),
@@ -316,7 +320,8 @@ impl Upstream {
         };
         // A streamed body can be sent only once.
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
-        let mut asking = self.metrics.ask();
+        let mut asking = self.metrics.ask(exchange.trace());
+        asking.sends(whole.as_ref().map_or(0, Bytes::len));
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
         let attempt = self.call(question, bytes, |service| {
             let body = match (&whole, streamed.take()) {

@@ -145,7 +145,7 @@ data: [DONE]
 "#;
         for size in [1, 7, 4096] {
             let (service, mut looks) = (Arc::new(Service::default()), LastBytes::default());
-            let mut asking = service.ask();
+            let mut asking = service.ask(None);
             let padding = vec![b' '; 3 * TAIL];
             for chunk in padding.chunks(size).chain(body.chunks(size)) {
                 looks.looks(&Bytes::copy_from_slice(chunk), &mut asking);

@@ -6,6 +6,7 @@ use crate::body::parsed;
 use crate::handler::post;
 use crate::headers::{EVENTS, events_header, named};
 use crate::reply::{self, Detail, json_response};
+use crate::scope;
 use crate::turn::serve::received;
 use crate::{auth, recording};
 use axum::Router;
@@ -42,7 +43,12 @@ async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result
     let (parts, body) = request.into_parts();
     let (key_user, bytes) = received(app, &parts, body).await?;
     let id = parts.uri.path().rsplit('/').next().unwrap_or("").to_owned();
-    let press = Press::read(snapshot, &id, parsed(&bytes)?)?;
+    let body = parsed(&bytes)?;
+    let model = body.text_or_empty("model");
+    if !model.is_empty() {
+        scope::check_model(app, &parts.headers, snapshot, &model, &body)?;
+    }
+    let press = Press::read(snapshot, &id, body)?;
     let (events, emitted) = match press.streams {
         true => {
             let asker = auth::asker(app, &parts.headers);

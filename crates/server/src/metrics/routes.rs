@@ -27,6 +27,7 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
     host::collect(&app, &mut families).await;
     endpoints::collect(&app.endpoints, &mut families);
     services::collect(&app.host.snapshot(), &mut families);
+    services::collect_models(&app.usage, &mut families);
     plugins::collect(&app.host.snapshot(), &mut families);
     process::collect(&mut families);
     ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], families.into_text()).into_response()

@@ -3,6 +3,7 @@
 use super::families::Families;
 use valvehouse_core::metrics::Service;
 use valvehouse_host::Snapshot;
+use valvehouse_host::usage::Usage;
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
@@ -46,4 +47,33 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
         "Time from a request to the first chunk of its response, in seconds.",
     );
     services.iter().for_each(|(name, own)| first.spread(&[("provider", name)], &own.first()));
+}
+
+/// Collects what clients used of each configured model.
+pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
+    let models = usage.of_models();
+    let mut requests = families.counter(
+        "requests_total",
+        "Requests for a configured model by outcome: answered, or with a status from 400 or 500.",
+    );
+    for (model, counts) in &models {
+        let failed = [("client_error", "client_errors"), ("server_error", "server_errors")];
+        let failed = failed.map(|(outcome, count)| (outcome, counts[count]));
+        let answered = counts["requests"] - counts["client_errors"] - counts["server_errors"];
+        for (outcome, count) in [("answered", answered)].into_iter().chain(failed) {
+            requests.add(&[("model", model), ("outcome", outcome)], count as f64);
+        }
+    }
+    let mut refusals =
+        families.counter("request_refusals_total", "Requests for a configured model that a filter refused.");
+    models.iter().for_each(|(model, counts)| refusals.add(&[("model", model)], counts["refusals"] as f64));
+    let mut tokens = families.counter("tokens_total", "Tokens of requests for a configured model.");
+    for (model, counts) in &models {
+        for (direction, count) in [("input", "prompt_tokens"), ("output", "completion_tokens")] {
+            tokens.add(&[("model", model), ("direction", direction)], counts[count] as f64);
+        }
+    }
+    let mut cost = families
+        .counter("cost_total", "Cost of requests for a configured model, in the currency of its price.");
+    models.iter().for_each(|(model, counts)| cost.add(&[("model", model)], counts["cost"] as f64 / 1e6));
 }

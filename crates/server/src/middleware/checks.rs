@@ -3,9 +3,9 @@
 use super::endpoint::EndpointGroup;
 use super::{origin, proxies};
 use crate::body::{drain, too_large};
-use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key};
+use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key, issued};
 use crate::headers::CSRF;
-use crate::{address, auth};
+use crate::{address, auth, scope};
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -47,6 +47,8 @@ pub(crate) async fn run<F: Future<Output = Response>>(
     }
     let endpoint = EndpointGroup::of(&parts);
     let passed = pass(app, &parts, endpoint);
+    let key = endpoint.runs_turn(&parts.method).then(|| issued(app, &parts.headers)).flatten();
+    let is_anthropic = parts.uri.path().starts_with("/v1/messages");
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
             (origin::preflight(&parts.headers), allowed)
@@ -67,6 +69,9 @@ pub(crate) async fn run<F: Future<Output = Response>>(
         }
     };
     let headers = response.headers_mut();
+    if let Some(key) = key {
+        scope::name_limits(app, &key, is_anthropic, headers);
+    }
     if let Some(origin) = allowed {
         origin::allow(headers, origin);
     }
@@ -88,6 +93,7 @@ fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<Head
     fits(app, &parts.headers)?;
     if endpoint.runs_turn(&parts.method) {
         in_time(app, parts)?;
+        scope::admit(app, &parts.headers)?;
     }
     Ok(allowed)
 }

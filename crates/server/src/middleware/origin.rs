@@ -21,7 +21,7 @@ const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse
 pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
     let server = &app.config.server;
     // A liveness probe may not know the name, and receives no information.
-    let is_any = parts.uri.path() == "/livez" || !server.keys.is_empty() && server.hosts.is_empty();
+    let is_any = parts.uri.path() == "/livez" || app.access.keys.are_required() && server.hosts.is_empty();
     let given = [host_of(parts), parts.uri.authority().map(|authority| authority.as_str())];
     let is_ours = |host: &str| {
         name_of(host).is_some_and(|name| {

@@ -4,6 +4,7 @@ use super::rejection::OllamaError;
 use crate::body::{BodyLimits, parsed_within, read};
 use crate::passthrough;
 use crate::reply::json_response;
+use crate::scope;
 use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -50,7 +51,9 @@ async fn answer(app: Arc<App>, request: Request, form: Form) -> Result<Response,
     let sent = embeddings_request(&parsed_within(&bytes, &memory)?, form)?;
     let model = sent.field("model");
     if sent.field("input").is_empty() {
-        app.host.snapshot().ready(model.str_or_empty(), &[])?;
+        let snapshot = app.host.snapshot();
+        scope::check_model(&app, &parts.headers, &snapshot, model.str_or_empty(), &Json::Null)?;
+        snapshot.ready(model.str_or_empty(), &[])?;
         let nothing = Json::from([("data", Json::array())]);
         return Ok(json_response(StatusCode::OK, &embedded(&nothing, &model, form, began)?));
     }

@@ -3,6 +3,7 @@
 use super::relay;
 use crate::headers::named;
 use crate::reply::{refused, unlogged};
+use crate::scope;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::serve::{received, serve_turn};
 use crate::{exchange, pipelines, recording};
@@ -42,11 +43,13 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
         && let Some(provider) = ready.kernel.provider()
     {
         let exchange = exchange::of(&app, &parts.headers, Arc::new(app.memory.share()));
+        scope::check_model(&app, &parts.headers, snapshot, &ready.facts.text_or_empty("id"), &Json::Null)?;
         let body = bytes.clone();
         let request = ForwardRequest { body, outline: &outline, stream, model, exchange: &exchange };
-        if let Some(forwarded) = provider.forward(request) {
+        if let Some(forwarded) = (!exchange.is_metered()).then(|| provider.forward(request)).flatten() {
             let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
             let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
+            exchange.count_in(watch.trace());
             let keep_alive_ms = app.config.server.keep_alive_ms;
             let (trace, model) = (facts.trace, facts.model.text_or_empty("id"));
             let sent_body = || Json::parse(&bytes).ok().into();

@@ -7,9 +7,10 @@ use crate::messages::models as anthropic;
 use crate::messages::rejection::AnthropicError;
 use crate::pipelines;
 use crate::reply::{json_response, unlogged};
+use crate::scope;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
@@ -25,7 +26,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
         Err(error) => return unlogged(&error),
         Ok(_) => {}
     }
-    let list = catalog::list(&app.host.snapshot()).await;
+    let list = scope::visible(&app, &parts.headers, catalog::list(&app.host.snapshot()).await);
     let query = parts.uri.query();
     if is_anthropic_client {
         return match anthropic::page(&list, query) {
@@ -33,12 +34,22 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
             Err(error) => AnthropicError(error).into_response(),
         };
     }
-    let list = pipelines::list::list_of(&app, list);
+    let list = match app.config.is_pipelines_server() || is_open_webui(&parts.headers) {
+        true => pipelines::list::list_of(&app, list),
+        false => Json::from([("object", "list".into()), ("data", list.into())]),
+    };
     if is_codex(query) {
         // This object is not shared, so it accepts any value.
         list.edit("models", Json::array());
     }
     json_response(StatusCode::OK, &list)
+}
+
+/// Returns `true` for a request of Open WebUI, which sends its library's name, or the user if it is configured so.
+/// Other clients would show filters as models.
+fn is_open_webui(headers: &HeaderMap) -> bool {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+    agent.contains("aiohttp") || headers.keys().any(|name| name.as_str().starts_with("x-openwebui-"))
 }
 
 /// Returns `true` for a request of Codex, which sends its version. It reads `models`, with prompts and abilities
@@ -51,7 +62,13 @@ fn is_codex(query: Option<&str>) -> bool {
 pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, parts: Parts) -> Response {
     let is_anthropic_client = anthropic::is_anthropic_client(&parts.headers);
     let found = match auth::user_of_key(&app, &parts) {
-        Ok(_) => find(&app.host.snapshot(), &id).await,
+        Ok(_) => {
+            let snapshot = app.host.snapshot();
+            match scope::check_model(&app, &parts.headers, &snapshot, &id, &Json::Null) {
+                Ok(()) => find(&snapshot, &id).await,
+                Err(error) => Err(error),
+            }
+        }
         Err(error) => Err(error),
     };
     match found {

@@ -9,6 +9,7 @@ use crate::headers::{named, sandbox};
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::reply;
+use crate::scope;
 use crate::{auth, exchange, facts, recording};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
@@ -90,13 +91,22 @@ async fn answer(
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
-    let reading = match has_guards {
+    let limits_models = scope::limits_models(&app, &parts.headers);
+    let reading = match has_guards || limits_models {
         true => Reading::Whole,
         false if path.split('/').next() == Some("files") => Reading::Nothing,
         false => Reading::UntilModel,
     };
     let mut sent = RequestBody::read(&parts.headers, body, &BodyLimits::of(&app), reading).await?;
     let model = model.or_else(|| sent.model());
+    match &model {
+        Some(model) if limits_models => {
+            let fields = sent.fields_with(parts.uri.query().unwrap_or(""))?;
+            scope::check_model(&app, &parts.headers, snapshot, model, &fields)?;
+        }
+        Some(model) => scope::check_model(&app, &parts.headers, snapshot, model, &Json::Null)?,
+        None => scope::check_unmodelled(&app, &parts.headers, &path)?,
+    }
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
     let more = match &model {
         Some(model) if snapshot.checks_fields() => {

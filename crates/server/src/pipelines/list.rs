@@ -1,8 +1,9 @@
 //! The list of models and filters for Open WebUI, and the list of filters on its page.
 
 use crate::api::{AnyObject, JsonOf, Reply};
-use crate::openai;
+use crate::{openai, scope};
 use axum::extract;
+use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,8 +23,11 @@ pub(super) struct ModelsAndFilters {
 }
 
 /// Handles `GET /models`.
-pub(super) async fn models(extract::State(app): extract::State<Arc<App>>) -> Reply<JsonOf<ModelsAndFilters>> {
-    let models = openai::catalog::list(&app.host.snapshot()).await;
+pub(super) async fn models(
+    extract::State(app): extract::State<Arc<App>>,
+    parts: Parts,
+) -> Reply<JsonOf<ModelsAndFilters>> {
+    let models = scope::visible(&app, &parts.headers, openai::catalog::list(&app.host.snapshot()).await);
     Reply(list_of(&app, models).into())
 }
 

@@ -7,6 +7,7 @@ use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
 use crate::body::{ReceivedBytes, parsed};
 use crate::reply::json_response;
+use crate::scope;
 use crate::turn::endpoint::{Call, Endpoint as _};
 use crate::turn::events::as_events;
 use crate::turn::keep_alive::KeepAlive;
@@ -70,6 +71,7 @@ pub(super) async fn create(
     let endpoint = Responses { begun: None, in_background: true };
     let call = Call::new(app, snapshot, &parts);
     let (chat, mut answer) = endpoint.decode(&call, bytes).await?;
+    scope::check_model(app, &parts.headers, snapshot, &chat.model(), chat.body())?;
     endpoint.ready(&call, &chat)?;
     let sent = parsed(bytes)?;
     let is_streamed = chat.is_streamed();

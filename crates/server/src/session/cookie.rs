@@ -11,11 +11,13 @@ use valvehouse_host::app::App;
 pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
     let token = token(parts)?;
     // A changed, new or removed key ends earlier sessions. An unreadable key allows none.
-    let key = match app.access.keys.has_admin() {
-        true => Some(app.access.keys.admin()?),
-        false => None,
-    };
-    app.sessions.of(token, key)
+    let (keys, sessions) = (&app.access.keys, &app.sessions);
+    if !keys.has_admin() {
+        return sessions.of(token, None);
+    }
+    let of_admin = keys.admin().and_then(|admin| sessions.of(token, Some(admin)));
+    let is_valid = |session: &Session| session.key.is_some_and(|key| keys.operator(&key).is_some());
+    of_admin.or_else(|| sessions.of_issued(token).filter(is_valid))
 }
 
 /// Returns the session token in a request's cookies.

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_host::access::{NewSession, Session};
+use valvehouse_host::access::{Digest, NewSession, OperatorRole, Session};
 use valvehouse_host::app::App;
 
 /// Returns the routes.
@@ -73,22 +73,29 @@ async fn sign_in(
     parts: Parts,
     Body(SignIn { key, by }): Body<SignIn>,
 ) -> Result<Response, OpenAiError> {
-    let role = if app.access.keys.has_admin() {
-        auth::with_key(&app, &parts, key.as_deref().unwrap_or("").trim())?;
-        "admin"
+    let (mut role, mut own_key) = ("local".to_owned(), None);
+    if app.access.keys.has_admin() {
+        let key = key.as_deref().unwrap_or("").trim();
+        auth::with_key(&app, &parts, key, OperatorRole::Read)?;
+        own_key = Some(Digest::of(key));
+        let name = own_key.and_then(|key| app.access.keys.operator(&key)?.1);
+        own_key = own_key.filter(|_| name.is_some());
+        role = name.unwrap_or_else(|| "admin".to_owned());
     } else {
         at_this_machine(&parts)?;
-        "local"
-    };
+    }
     // A new sign-in ends the earlier session.
     if let Some(session) = cookie::session(&app, &parts) {
         app.sessions.end(&session);
     }
     let by = match by.filter(|name| !name.trim().is_empty()) {
-        None => auth::named(role, &parts.headers).0,
-        Some(name) => auth::with_name(role, &name),
+        None => auth::named(&role, &parts.headers).0,
+        Some(name) => auth::with_name(&role, &name),
     };
-    let begun = app.sessions.begin(by, app.access.keys.admin());
+    let begun = match own_key {
+        Some(key) => app.sessions.begin_issued(by, key),
+        None => app.sessions.begin(by, app.access.keys.admin()),
+    };
     Ok(begins(&app, &parts, &begun))
 }
 

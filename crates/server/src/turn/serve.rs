@@ -9,6 +9,7 @@ use crate::body::{BodyLimits, read_plain};
 use crate::headers::{EVENTS, events_header, named, wants_events};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
+use crate::scope;
 use crate::{auth, exchange, facts, recording};
 use axum::body::Body;
 use axum::extract::Request;
@@ -73,6 +74,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 ) -> Result<Response, Error> {
     let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
+    scope::check_model(app, &parts.headers, snapshot, &chat.model(), chat.body())?;
     let mut ready = endpoint.ready(call, &chat)?;
     let guards = snapshot.guards_in(ready.kernel.chain());
     // The messages of a chat are parsed only if they can have items; a key can be written with escapes.
@@ -103,7 +105,9 @@ pub(crate) async fn serve_turn<E: Endpoint>(
         EventForm::Text(_) if stream => EventReceiver::Shows,
         _ => EventReceiver::Collects,
     };
-    let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
+    let is_metered = facts.exchange.as_ref().is_some_and(|exchange| exchange.is_metered());
+    let raw =
+        E::Encoder::TAKES_RAW && !is_metered && !app.traces.keeps_everything() && !takes_events && !is_text;
     // If the answer is held back until it is complete, keep-alives are sent meanwhile.
     let is_held = ready.kernel.settings().hold;
     let options =

@@ -11,7 +11,7 @@ const DOING: &str = "migrate the store";
 /// The number, title and SQL of each migration. An older version of the host can work with a newer schema,
 /// unless the title of a migration begins with [`BREAKING`]: migrations add tables and columns, and replaced
 /// ones are dropped two versions later.
-const STEPS: [(i64, &str, &str); 9] = [
+const STEPS: [(i64, &str, &str); 11] = [
     (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
     (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
     (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
@@ -21,6 +21,8 @@ const STEPS: [(i64, &str, &str); 9] = [
     (21, "questions and sessions", include_str!("../migrations/postgres/0021_questions_and_sessions.sql")),
     (30, "vectors", include_str!("../migrations/postgres/0030_vectors.sql")),
     (31, "response sizes", include_str!("../migrations/postgres/0031_response_sizes.sql")),
+    (40, "keys", include_str!("../migrations/postgres/0040_keys.sql")),
+    (41, "usage", include_str!("../migrations/postgres/0041_usage.sql")),
 ];
 /// The prefix of the titles of migrations that older versions cannot work with.
 const BREAKING: &str = "breaking: ";

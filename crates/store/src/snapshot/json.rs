@@ -3,7 +3,7 @@
 
 use super::content::Content;
 use crate::history::Span;
-use crate::record::{Aside, Fate, GuardChange, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{Aside, Fate, GuardChange, KvChange, KvRow, LastGood, StoredKey, StoredValves, Switch};
 use crate::rows::json::encode;
 use crate::scripts::{ScriptFile, ScriptSet};
 use crate::settings::StoredSettings;
@@ -39,6 +39,13 @@ impl Content {
                 ("imports", encode(&row.imports)?.into()),
                 ("security", row.security.into()),
                 ("saved_at", row.saved_at.into()),
+            ]))
+        });
+        let keys = settings.keys.iter().map(|key| {
+            Ok(Json::from([
+                ("name", key.name.as_str().into()),
+                ("digest", key.digest.as_str().into()),
+                ("rights", encode(&key.rights)?.into()),
             ]))
         });
         let aside = settings.aside.iter().map(|one| {
@@ -82,6 +89,7 @@ impl Content {
             ("last_good", last_good.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
             ("aside", aside.collect::<Vec<_>>().into()),
             ("guarded_models", models.collect::<Vec<_>>().into()),
+            ("keys", keys.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
             ("scripts", scripts.into()),
             ("files", files.collect::<Vec<_>>().into()),
             ("doubted", doubted.collect::<Vec<_>>().into()),
@@ -134,6 +142,15 @@ impl Content {
                 let [id, model] = of_texts(row)?;
                 Some((id, model))
             })?,
+            // A host before there were keys wrote none.
+            keys: match json.get("keys") {
+                None => Vec::new(),
+                Some(_) => list(json, "keys", |row| {
+                    let (name, digest, rights) =
+                        (text(row, "name")?, text(row, "digest")?, value(row, "rights")?);
+                    Some(StoredKey { name, digest, rights, used_at: None })
+                })?,
+            },
             scripts: match json.get("scripts")? {
                 Json::Null => None,
                 set => Some(ScriptSet {
@@ -281,6 +298,12 @@ mod tests {
                 }],
                 aside: vec![Aside { plugin: "a".into(), number: 3, fate: Fate::Dropped, has_rows: true }],
                 guarded_models: vec![("g".into(), "m".into())],
+                keys: vec![StoredKey {
+                    name: "ci".into(),
+                    digest: "sha256:00".into(),
+                    rights: Json::from([("revoked_at", Json::Null)]),
+                    used_at: None,
+                }],
                 scripts: Some(ScriptSet {
                     generation: 5,
                     at: 9,

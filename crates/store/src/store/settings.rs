@@ -3,7 +3,7 @@
 use super::database::Store;
 #[cfg(feature = "postgres")]
 use super::history;
-use super::{grants, guards, removed_plugin, script_sets, switches};
+use super::{grants, guards, keys, removed_plugin, script_sets, switches};
 use crate::error::StoreResult;
 use crate::rows::generation;
 #[cfg(feature = "postgres")]
@@ -52,6 +52,7 @@ impl Store {
             last_good: guards::last_good(session).await?,
             aside: removed_plugin::all(session).await?,
             guarded_models: guards::models(session).await?,
+            keys: keys::all(session).await?,
             scripts: script_sets::latest(session).await?,
         })
     }

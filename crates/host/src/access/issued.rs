@@ -1,0 +1,299 @@
+//! The keys that operators handed out, with their limits and what they have used.
+//!
+//! Hosts of a store count tokens and costs together: each adds to shared sums, which it sees at the next exchange
+//! (`Kv`). A request is rejected once a sum has reached its limit, so a sum exceeds it by at most the requests in
+//! progress and those of one exchange.
+
+use super::digest::Digest;
+use super::rate::{Asker, Rate};
+use super::rights::{KeyRecord, KeyRights};
+use crate::usage::{COST_UNITS, cost};
+use arc_swap::ArcSwap;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+use valvehouse_json::Json;
+use valvehouse_store::{Kv, StoredKey, now};
+
+/// The owner of the sums; a script cannot have this id.
+const OWNER: &str = "builtin:keys";
+/// The minimum time between two records of the last use of a key, in milliseconds.
+const USE_PAUSE: i64 = 60_000;
+
+/// The keys that operators handed out, replaced whenever the store changes.
+#[derive(Default)]
+pub struct IssuedKeys(ArcSwap<Ring>);
+
+#[derive(Default)]
+struct Ring {
+    keys: HashMap<Digest, Arc<IssuedKey>>,
+    has_users: bool,
+    has_operators: bool,
+}
+
+impl IssuedKeys {
+    /// Applies the keys of the store. A key whose row is unchanged keeps the state of its limits.
+    pub(crate) fn apply(&self, rows: &[StoredKey]) {
+        let before = self.0.load();
+        let key = |row: &StoredKey| {
+            let digest = Digest::configured(&row.digest)?;
+            let record = KeyRecord::read(&row.name, &row.rights)?;
+            let same = before.keys.values().find(|key| key.name == row.name && key.record == record);
+            Some((digest, same.cloned().unwrap_or_else(|| Arc::new(IssuedKey::new(row, record)))))
+        };
+        let keys: HashMap<_, _> = rows.iter().filter_map(key).collect();
+        let has = |test: fn(&KeyRights) -> bool| keys.values().any(|key| test(&key.record.rights));
+        let (has_users, has_operators) =
+            (has(|rights| rights.role.is_none()), has(|rights| rights.role.is_some()));
+        self.0.store(Arc::new(Ring { keys, has_users, has_operators }));
+    }
+
+    /// Returns the key with a digest, also if it is revoked or has expired.
+    pub(super) fn find(&self, digest: &Digest) -> Option<Arc<IssuedKey>> {
+        self.0.load().keys.get(digest).cloned()
+    }
+
+    /// Returns `true` if there is a key for models, or has been one: revoking the last key opens nothing.
+    pub(super) fn has_users(&self) -> bool {
+        self.0.load().has_users
+    }
+
+    /// Returns `true` if there is a key of an operator, or has been one.
+    pub(super) fn has_operators(&self) -> bool {
+        self.0.load().has_operators
+    }
+}
+
+/// A key that an operator handed out.
+pub struct IssuedKey {
+    /// The name.
+    pub name: String,
+    /// The rights and the history of the key.
+    pub record: KeyRecord,
+    /// The user that it identifies, as a JSON object; null if there is none.
+    pub user: Json,
+    rate: Option<Rate>,
+    used_at: AtomicI64,
+}
+
+/// A limit of a key that is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReachedLimit {
+    /// The limit in words: `1000 tokens per day`.
+    pub limit: String,
+    /// The time until the next request is allowed.
+    pub wait: Duration,
+    /// `true` for a sum of a day or a month, for which retrying soon has no use.
+    pub is_budget: bool,
+}
+
+/// A limit and what is left of it, as clients are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOver {
+    /// The limit.
+    pub limit: u64,
+    /// The rest of it.
+    pub remaining: u64,
+    /// The time until all of it is available again.
+    pub reset: Duration,
+}
+
+/// A measure whose sums are limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Tokens,
+    /// In millionths.
+    Cost,
+}
+
+/// A day or a month in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Period {
+    Day,
+    Month,
+}
+
+impl Period {
+    const ALL: [Self; 2] = [Self::Day, Self::Month];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+
+    /// Returns the name of the period that contains a time, and the time until its end.
+    fn of(self, at: Timestamp) -> (String, Duration) {
+        let date = at.to_zoned(TimeZone::UTC).date();
+        let (name, next): (_, Option<Date>) = match self {
+            Self::Day => (date.to_string(), date.tomorrow().ok()),
+            Self::Month => {
+                (date.strftime("%Y-%m").to_string(), date.first_of_month().checked_add(1.month()).ok())
+            }
+        };
+        let end = next.and_then(|next| next.to_zoned(TimeZone::UTC).ok()).map(|next| next.timestamp());
+        let left = end.map_or(0, |end| end.as_millisecond().saturating_sub(at.as_millisecond()));
+        (name, Duration::from_millis(u64::try_from(left).unwrap_or(0)))
+    }
+}
+
+/// The use of a key in the current day and month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct KeyUse {
+    /// The tokens of today.
+    pub tokens_today: u64,
+    /// The tokens of this month.
+    pub tokens_this_month: u64,
+    /// The cost of today.
+    pub cost_today: f64,
+    /// The cost of this month.
+    pub cost_this_month: f64,
+}
+
+impl KeyUse {
+    /// Reads the sums of a key.
+    pub fn of(name: &str, kv: &Kv) -> Self {
+        let sum = |measure, period: Period| sum(name, measure, &period.of(Timestamp::now()).0, kv);
+        Self {
+            tokens_today: sum(Measure::Tokens, Period::Day),
+            tokens_this_month: sum(Measure::Tokens, Period::Month),
+            cost_today: sum(Measure::Cost, Period::Day) as f64 / COST_UNITS,
+            cost_this_month: sum(Measure::Cost, Period::Month) as f64 / COST_UNITS,
+        }
+    }
+}
+
+fn place(name: &str, measure: Measure, period: &str) -> String {
+    let measure = if measure == Measure::Tokens { "tokens" } else { "cost" };
+    format!("{name} {measure} {period}")
+}
+
+fn sum(name: &str, measure: Measure, period: &str, kv: &Kv) -> u64 {
+    let sum = kv.map(OWNER, "sums").get(&place(name, measure, period));
+    sum.and_then(|sum| sum.as_i64()).and_then(|sum| u64::try_from(sum).ok()).unwrap_or(0)
+}
+
+impl IssuedKey {
+    fn new(row: &StoredKey, record: KeyRecord) -> Self {
+        let user = record.rights.user.as_deref().map_or(Json::Null, |id| Json::from([("id", id.into())]));
+        let rate = record.rights.requests_per_minute.and_then(Rate::per_minute);
+        Self { name: row.name.clone(), record, user, rate, used_at: AtomicI64::new(row.used_at.unwrap_or(0)) }
+    }
+
+    /// Returns the reason why the key is rejected now; `None` if it is valid.
+    pub fn refusal(&self) -> Option<String> {
+        if let Some(at) = self.record.revoked_at {
+            return Some(format!("the key `{}` was revoked on {}", self.name, at.strftime("%Y-%m-%d")));
+        }
+        let expired = self.record.rights.expires_at.filter(|at| *at <= Timestamp::now())?;
+        Some(format!("the key `{}` expired on {}", self.name, expired.strftime("%Y-%m-%d")))
+    }
+
+    /// Identifies the key in the limits of requests; a new key under the same name is the same client.
+    fn asker(&self) -> Asker {
+        Asker::Key(Digest::of(&format!("issued\n{}", self.name)))
+    }
+
+    /// Returns the limits of tokens and costs with their periods.
+    fn budgets(&self) -> impl Iterator<Item = (Measure, Period, u64)> {
+        let rights = &self.record.rights;
+        let units = |cost: Option<f64>| cost.map(|cost| (cost * COST_UNITS) as u64);
+        let limits = [
+            (Measure::Tokens, Period::Day, rights.tokens_per_day),
+            (Measure::Tokens, Period::Month, rights.tokens_per_month),
+            (Measure::Cost, Period::Day, units(rights.cost_per_day)),
+            (Measure::Cost, Period::Month, units(rights.cost_per_month)),
+        ];
+        limits.into_iter().filter_map(|(measure, period, limit)| Some((measure, period, limit?)))
+    }
+
+    /// Returns `true` if the key limits tokens or costs.
+    pub fn is_metered(&self) -> bool {
+        self.budgets().next().is_some()
+    }
+
+    /// Returns `true` if the key limits costs, so that models without a price cannot be used with it.
+    pub fn limits_costs(&self) -> bool {
+        self.budgets().any(|(measure, ..)| measure == Measure::Cost)
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// Returns the limit that is reached.
+    pub fn admit(&self, kv: &Kv) -> Result<(), ReachedLimit> {
+        let now = Timestamp::now();
+        for (measure, period, limit) in self.budgets() {
+            let (name, left) = period.of(now);
+            if sum(&self.name, measure, &name, kv) >= limit {
+                let amount = match measure {
+                    Measure::Tokens => format!("{limit} tokens"),
+                    Measure::Cost => format!("a cost of {}", limit as f64 / COST_UNITS),
+                };
+                let limit = format!("{amount} per {}", period.word());
+                return Err(ReachedLimit { limit, wait: left, is_budget: true });
+            }
+        }
+        let Some(rate) = &self.rate else { return Ok(()) };
+        rate.take(self.asker(), kv).map_err(|wait| ReachedLimit {
+            limit: format!("{} requests per minute", rate.requests),
+            wait,
+            is_budget: false,
+        })
+    }
+
+    /// Adds the tokens and the cost of a request to the sums. The prices are those of a million tokens by their kind;
+    /// null if the model has none.
+    pub fn charge(&self, [prompt, completion]: [u64; 2], prices: &Json, kv: &Kv) {
+        let cost = cost([prompt, completion], prices);
+        let now = Timestamp::now();
+        let sums = kv.map(OWNER, "sums");
+        for (measure, by) in [(Measure::Tokens, prompt.saturating_add(completion)), (Measure::Cost, cost)] {
+            for period in Period::ALL.into_iter().filter(|_| by > 0) {
+                let (name, left) = period.of(now);
+                let ttl = left + Duration::from_secs(24 * 60 * 60);
+                if let Err(error) = sums.incr(&place(&self.name, measure, &name), &by.into(), Some(ttl)) {
+                    tracing::error!(key = self.name, "cannot count the use of a key: {error}");
+                }
+            }
+        }
+        // Written at once: a host that dies must not forget what it has counted.
+        kv.want_flush();
+    }
+
+    /// Returns what is left of the limit of requests per minute.
+    pub fn requests_left(&self) -> Option<LeftOver> {
+        let rate = self.rate.as_ref()?;
+        let (remaining, reset) = rate.left(self.asker());
+        Some(LeftOver { limit: rate.requests.into(), remaining: remaining.into(), reset })
+    }
+
+    /// Returns what is left of the limit of tokens that is nearest.
+    pub fn tokens_left(&self, kv: &Kv) -> Option<LeftOver> {
+        let left = self.budgets().filter(|(measure, ..)| *measure == Measure::Tokens).map(
+            |(measure, period, limit)| {
+                let (name, reset) = period.of(Timestamp::now());
+                LeftOver {
+                    limit,
+                    remaining: limit.saturating_sub(sum(&self.name, measure, &name, kv)),
+                    reset,
+                }
+            },
+        );
+        left.min_by_key(|left| left.remaining)
+    }
+
+    /// Returns the time of a use that is due to be recorded.
+    pub fn use_to_record(&self) -> Option<i64> {
+        let (now, last) = (now(), self.used_at.load(Relaxed));
+        let is_due = now.saturating_sub(last) >= USE_PAUSE;
+        (is_due && self.used_at.compare_exchange(last, now, Relaxed, Relaxed).is_ok()).then_some(now)
+    }
+}

@@ -1,0 +1,196 @@
+//! Keys that operators hand out. Commands change the store directly; running hosts follow.
+
+use super::rejection::AdminError;
+use crate::access::{Digest, KeyRecord, KeyRights, KeyUse, check_key_name};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use valvehouse_core::text::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_store::seal::random_word;
+use valvehouse_store::{Kv, Store, StoredKey};
+
+/// The maximum number of keys that are valid, so that there is room for the sums of all of them.
+const MAX_KEYS: usize = 1_000;
+
+/// A key that operators handed out, without the key itself.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct KeyEntry {
+    /// The name.
+    pub name: String,
+    #[serde(flatten)]
+    record: KeyRecord,
+    /// The time of its last use, up to a minute late.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub used_at: Option<Timestamp>,
+    /// The use of the key in the current day and month.
+    #[serde(rename = "use")]
+    pub spent: KeyUse,
+}
+
+/// A new key.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct NewKey {
+    /// The name.
+    pub name: String,
+    /// The key, which is not stored and shown only now.
+    pub key: String,
+    /// The generation of the store that contains it.
+    #[serde(skip)]
+    pub generation: u64,
+}
+
+impl KeyEntry {
+    fn of(row: &StoredKey, kv: &Kv) -> Option<Self> {
+        let record = KeyRecord::read(&row.name, &row.rights)?;
+        let used_at = row.used_at.and_then(|at| Timestamp::from_millisecond(at).ok());
+        Some(Self { name: row.name.clone(), record, used_at, spent: KeyUse::of(&row.name, kv) })
+    }
+
+    /// Returns what the key allows, and its history.
+    pub fn record(&self) -> &KeyRecord {
+        &self.record
+    }
+
+    /// Converts it to JSON.
+    pub fn to_json(&self) -> Json {
+        as_json(self)
+    }
+
+    /// Returns `valid`, `revoked` or `expired`.
+    pub fn state(&self) -> &'static str {
+        let is_expired = self.record.rights.expires_at.is_some_and(|at| at <= Timestamp::now());
+        match self.record.revoked_at {
+            Some(_) => "revoked",
+            None if is_expired => "expired",
+            None => "valid",
+        }
+    }
+}
+
+/// Lists the keys by name, revoked ones included.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub async fn key_entries(store: &Store, kv: &Kv) -> Result<Vec<KeyEntry>, AdminError> {
+    Ok(store.keys().await?.iter().filter_map(|row| KeyEntry::of(row, kv)).collect())
+}
+
+/// Returns one key.
+///
+/// # Errors
+/// Returns a refusal for an unknown name, and an error if the store cannot be read.
+pub async fn key_entry(store: &Store, kv: &Kv, name: &str) -> Result<KeyEntry, AdminError> {
+    let (row, _) = existing(store, name).await?;
+    KeyEntry::of(&row, kv).ok_or_else(|| unreadable(name))
+}
+
+/// Creates a key.
+///
+/// # Errors
+/// Returns a refusal for invalid rights, a name in use, or too many keys, and an error if the store cannot be written.
+pub async fn create_key(
+    store: &Store,
+    name: &str,
+    rights: KeyRights,
+    by: &str,
+) -> Result<NewKey, AdminError> {
+    check_key_name(name).map_err(|why| AdminError::invalid(why.to_string(), "name"))?;
+    rights.check().map_err(|why| AdminError::invalid(why.to_string(), "rights"))?;
+    if rights.expires_at.is_some_and(|at| at <= Timestamp::now()) {
+        return Err(AdminError::invalid("invalid expires_at: the time is past", "rights"));
+    }
+    let rows = store.keys().await?;
+    let valid = rows.iter().filter_map(|row| KeyRecord::read(&row.name, &row.rights));
+    if valid.filter(|record| record.revoked_at.is_none()).count() >= MAX_KEYS {
+        let message =
+            format!("cannot create another key: there are {MAX_KEYS} valid ones; revoke some first");
+        return Err(AdminError::conflict(message, "too_many_keys"));
+    }
+    let record =
+        KeyRecord { rights, created_at: Timestamp::now(), created_by: by.to_owned(), revoked_at: None };
+    let replaced = rows.iter().find(|row| row.name == name);
+    let is_revoked =
+        |row: &StoredKey| KeyRecord::read(name, &row.rights).is_none_or(|record| record.revoked_at.is_some());
+    if replaced.is_some_and(|row| !is_revoked(row)) {
+        return Err(taken(name));
+    }
+    put(store, name, &record, replaced.map(|row| &*row.digest)).await?.ok_or_else(|| taken(name))
+}
+
+fn taken(name: &str) -> AdminError {
+    let message = format!(
+        "the key `{name}` exists: choose another name, or replace it with `valvehouse key rotate {name}`"
+    );
+    AdminError::conflict(message, "key_exists")
+}
+
+/// Replaces a key by a new one with the same rights; the old one is rejected from now on.
+///
+/// # Errors
+/// Returns a refusal for an unknown or revoked key, and an error if the store cannot be written.
+pub async fn rotate_key(store: &Store, name: &str) -> Result<NewKey, AdminError> {
+    let (row, record) = existing(store, name).await?;
+    let record = record.ok_or_else(|| unreadable(name))?;
+    if record.revoked_at.is_some() {
+        let message = format!("the key `{name}` is revoked: create it again");
+        return Err(AdminError::conflict(message, "key_revoked"));
+    }
+    put(store, name, &record, Some(&row.digest)).await?.ok_or_else(|| changed(name))
+}
+
+/// Revokes a key and returns the generation of the store that contains the change. A revoked key stays in the list.
+///
+/// # Errors
+/// Returns a refusal for an unknown key, and an error if the store cannot be written.
+pub async fn revoke_key(store: &Store, name: &str) -> Result<u64, AdminError> {
+    let (row, record) = existing(store, name).await?;
+    let now = Timestamp::now();
+    // A key whose record cannot be read is rejected already.
+    let Some(record) = record else { return Ok(store.generation().await?) };
+    let record = KeyRecord { revoked_at: record.revoked_at.or(Some(now)), ..record };
+    let revoked = StoredKey { rights: as_json(&record), ..row.clone() };
+    store.put_key(&revoked, Some(&row.digest)).await?.ok_or_else(|| changed(name))
+}
+
+async fn put(
+    store: &Store,
+    name: &str,
+    record: &KeyRecord,
+    expected: Option<&str>,
+) -> Result<Option<NewKey>, AdminError> {
+    let key = format!("vh-{}", random_word());
+    let digest = Digest::of(&key).to_string();
+    let row = StoredKey { name: name.to_owned(), digest, rights: as_json(record), used_at: None };
+    let generation = store.put_key(&row, expected).await?;
+    Ok(generation.map(|generation| NewKey { name: name.to_owned(), key, generation }))
+}
+
+async fn existing(store: &Store, name: &str) -> Result<(StoredKey, Option<KeyRecord>), AdminError> {
+    let rows = store.keys().await?;
+    match rows.iter().find(|row| row.name == name) {
+        Some(row) => Ok((row.clone(), KeyRecord::read(name, &row.rights))),
+        None => {
+            let hint = did_you_mean(name, rows.iter().map(|row| &*row.name));
+            let message = format!("unknown key `{name}`{hint}; `valvehouse key list` lists them");
+            Err(AdminError::missing(message, "key_not_found"))
+        }
+    }
+}
+
+fn changed(name: &str) -> AdminError {
+    let message =
+        format!("another operator has changed the key `{name}` meanwhile; nothing was changed: try again");
+    AdminError::conflict(message, "key_changed")
+}
+
+fn unreadable(name: &str) -> AdminError {
+    let message =
+        format!("the stored rights of the key `{name}` cannot be read: revoke it and create it again");
+    AdminError::conflict(message, "key_unreadable")
+}
+
+fn as_json(value: &impl Serialize) -> Json {
+    let text = serde_json::to_vec(value).expect("keys have only texts, numbers and lists");
+    Json::parse(&text).expect("serde writes JSON")
+}

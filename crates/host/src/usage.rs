@@ -1,0 +1,314 @@
+//! The usage of clients: sums of each minute by key, user, model, provider and endpoint, which all hosts of a store add to it.
+
+use indexmap::IndexMap;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::text::did_you_mean;
+use valvehouse_core::trace::Trace;
+use valvehouse_json::Json;
+use valvehouse_store::{Counts, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
+
+/// The interval at which sums are written to the store.
+const WRITE: Duration = Duration::from_secs(5);
+/// The interval at which old sums are added to those of longer periods.
+const COMPACT: Duration = Duration::from_secs(60 * 60);
+/// The maximum number of sums in memory. Requests of further keys, users and models count for `…`.
+const MAX: usize = 10_000;
+/// The number of units of a stored cost that make one unit of the currency.
+pub(crate) const COST_UNITS: f64 = 1e6;
+/// The name of the sum of all that exceed [`MAX`].
+const OTHERS: &str = "…";
+
+/// The sums that are not written yet.
+#[derive(Default)]
+pub struct Usage {
+    rows: Mutex<HashMap<u64, UsageRow>>,
+    hasher: RandomState,
+    /// The sums of each configured model since the start.
+    models: Mutex<BTreeMap<String, Counts>>,
+}
+
+impl Usage {
+    /// Returns the sums of each configured model since the start of this host.
+    pub fn of_models(&self) -> BTreeMap<String, Counts> {
+        self.models.lock().clone()
+    }
+
+    /// Counts a request of a key at its end. A configured model has its prices, those of a million tokens by their kind.
+    pub fn count(&self, trace: &Trace, key: &str, configured: Option<&Json>) {
+        let Some(ended) = trace.ended() else { return };
+        let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let mut counts = Counts::default();
+        counts["requests"] = 1;
+        counts["client_errors"] = i64::from((400..500).contains(&ended.status));
+        counts["server_errors"] = i64::from(ended.status >= 500);
+        counts["refusals"] = i64::from(trace.is_refused());
+        (counts["prompt_tokens"], counts["completion_tokens"]) = (prompt, completion);
+        counts["cost"] =
+            i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
+        counts["took_ms"] = ms(ended.took);
+        counts.add_latency(ms(ended.took));
+        let (at, request) = (now() / 60_000 * 60, &trace.request);
+        trace.with_last_call(|call| {
+            let (provider, first) = call.unwrap_or(("", None));
+            if let Some(first) = first {
+                (counts["first_ms"], counts["first_count"]) = (ms(first), 1);
+            }
+            if configured.is_some() {
+                let mut models = self.models.lock();
+                match models.get_mut(&request.model) {
+                    Some(sums) => sums.add(&counts),
+                    None => drop(models.insert(request.model.clone(), counts)),
+                }
+            }
+            self.add(at, [key, &request.user, &request.model, provider, request.endpoint], &counts);
+        });
+    }
+
+    fn add(&self, at: i64, by: [&str; 5], counts: &Counts) {
+        let mut rows = self.rows.lock();
+        let is_full = rows.len() >= MAX;
+        match rows.entry(self.hasher.hash_one((at, by))) {
+            Entry::Occupied(mut row) => row.get_mut().counts.add(counts),
+            Entry::Vacant(place) if !is_full => {
+                let by = by.map(str::to_owned).to_vec();
+                place.insert(UsageRow { at, by, counts: *counts });
+            }
+            Entry::Vacant(_) => {
+                let by = [OTHERS, OTHERS, OTHERS, by[3], by[4]];
+                let new = || UsageRow { at, by: by.map(str::to_owned).to_vec(), counts: Counts::default() };
+                rows.entry(self.hasher.hash_one((at, by))).or_insert_with(new).counts.add(counts);
+            }
+        }
+    }
+
+    /// Writes the sums to the store. What cannot be written is kept for the next time.
+    pub async fn write(&self, store: &Store) {
+        let rows: Vec<UsageRow> = self.rows.lock().drain().map(|(_, row)| row).collect();
+        if rows.is_empty() {
+            return;
+        }
+        if let Err(error) = store.add_usage(&rows).await {
+            tracing::debug!("cannot write the usage, retrying: {error}");
+            for row in rows {
+                let mut by = row.by.iter().map(String::as_str);
+                let by = std::array::from_fn(|_| by.next().unwrap_or(""));
+                self.add(row.at, by, &row.counts);
+            }
+        }
+    }
+
+    /// Writes the sums periodically until the future is dropped.
+    pub async fn follow(self: Arc<Self>, store: Arc<Store>) {
+        let mut compacted = tokio::time::Instant::now();
+        loop {
+            tokio::time::sleep(WRITE).await;
+            self.write(&store).await;
+            if compacted.elapsed() >= COMPACT {
+                compacted = tokio::time::Instant::now();
+                if let Err(error) = store.compact_usage().await {
+                    tracing::debug!("cannot compact the usage: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// The sums of one period and one group of requests, as operators read them.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct UsageEntry {
+    /// The beginning of the period.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Timestamp,
+    /// The group: the dimensions that were asked for, with their values. Empty texts stand for requests without one.
+    #[schemars(with = "std::collections::BTreeMap<String, String>")]
+    pub by: IndexMap<&'static str, String>,
+    /// The number of requests.
+    pub requests: i64,
+    /// The number of answers with status 400 to 499.
+    pub client_errors: i64,
+    /// The number of answers with status 500 and above.
+    pub server_errors: i64,
+    /// The number of requests that a filter refused.
+    pub refusals: i64,
+    /// The number of prompt tokens.
+    pub prompt_tokens: i64,
+    /// The number of completion tokens.
+    pub completion_tokens: i64,
+    /// The cost in the currency of the prices of models.
+    pub cost: f64,
+    /// The mean time of a request in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// The time in milliseconds within which half of the requests ended, interpolated.
+    pub p50_ms: Option<f64>,
+    /// The same for 95 of a hundred.
+    pub p95_ms: Option<f64>,
+    /// The same for 99 of a hundred.
+    pub p99_ms: Option<f64>,
+    /// The mean time to the first part of a streamed answer in milliseconds.
+    pub first_ms: Option<f64>,
+}
+
+impl UsageEntry {
+    /// Converts a stored row.
+    pub fn of(row: &UsageRow, by: &[Dimension]) -> Self {
+        let counts = &row.counts;
+        let mean =
+            |sum: &str, count: &str| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
+        Self {
+            at: Timestamp::from_second(row.at).unwrap_or(Timestamp::UNIX_EPOCH),
+            by: by.iter().map(|dimension| dimension.as_str()).zip(row.by.iter().cloned()).collect(),
+            requests: counts["requests"],
+            client_errors: counts["client_errors"],
+            server_errors: counts["server_errors"],
+            refusals: counts["refusals"],
+            prompt_tokens: counts["prompt_tokens"],
+            completion_tokens: counts["completion_tokens"],
+            cost: counts["cost"] as f64 / COST_UNITS,
+            mean_ms: mean("took_ms", "requests"),
+            p50_ms: counts.quantile(0.5),
+            p95_ms: counts.quantile(0.95),
+            p99_ms: counts.quantile(0.99),
+            first_ms: mean("first_ms", "first_count"),
+        }
+    }
+
+    /// Converts it to JSON.
+    pub fn to_json(&self) -> Json {
+        let text = serde_json::to_vec(self).expect("usage has only texts and numbers");
+        Json::parse(&text).expect("serde writes JSON")
+    }
+}
+
+/// An invalid part of a question about usage, with the accepted form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidUsageQuery(String);
+
+/// Parses a time: a moment in RFC 3339, a day in UTC, or a length before now, such as `7d` or `90m`.
+///
+/// # Errors
+/// Returns the accepted forms.
+pub fn parse_time(text: &str) -> Result<i64, InvalidUsageQuery> {
+    let day = || Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let moment = text.parse::<Timestamp>().ok().or_else(day).map(Timestamp::as_second);
+    let before = || Some(Timestamp::now().as_second() - parse_length(text).ok()?);
+    moment.or_else(before).ok_or_else(|| {
+        InvalidUsageQuery(format!("invalid time {text:?}: expected a length such as 7d, a day such as 2027-01-31, or a moment such as 2027-01-31T12:00:00Z"))
+    })
+}
+
+/// Parses a length in seconds: `90m`, `24h`, `7d`.
+///
+/// # Errors
+/// Returns the accepted form.
+pub fn parse_length(text: &str) -> Result<i64, InvalidUsageQuery> {
+    let length = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[length.len()..] {
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(60 * 60),
+        "d" => Some(24 * 60 * 60),
+        _ => None,
+    };
+    let seconds = unit.and_then(|unit| length.parse::<u32>().ok().map(|length| i64::from(length) * unit));
+    seconds.ok_or_else(|| {
+        InvalidUsageQuery(format!("invalid length {text:?}: expected a number and s, m, h or d, such as 7d"))
+    })
+}
+
+/// Parses the names of dimensions, separated by commas.
+///
+/// # Errors
+/// Returns the unknown name and the known ones.
+pub fn parse_dimensions(text: &str) -> Result<Vec<Dimension>, InvalidUsageQuery> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let find = |name: &str| {
+        let known = Dimension::ALL.map(Dimension::as_str);
+        Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == name).ok_or_else(|| {
+            InvalidUsageQuery(format!(
+                "unknown dimension `{name}`{}; known are {}",
+                did_you_mean(name, known),
+                known.join(", ")
+            ))
+        })
+    };
+    names.map(find).collect()
+}
+
+/// Returns the stored usage that was asked for.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry>, StoreError> {
+    let rows = store.usage(asked).await?;
+    Ok(rows.iter().map(|row| UsageEntry::of(row, &asked.by)).collect())
+}
+
+/// Returns the cost of tokens in millionths, rounded up. The prices are those of a million tokens by their kind.
+pub(crate) fn cost([prompt, completion]: [u64; 2], prices: &Json) -> u64 {
+    let price = |kind: &str| prices.get(kind).and_then(|price| price.as_f64()).unwrap_or(0.0);
+    // A price of a million tokens is the number of millionths of one token.
+    (prompt as f64 * price("input") + completion as f64 * price("output")).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn hosts_add_to_the_same_sums_and_a_full_table_keeps_the_total() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
+        let one = Counts({
+            let mut counts = [0; 20];
+            counts[0] = 1;
+            counts
+        });
+        let (here, there) = (Usage::default(), Usage::default());
+        for usage in [&here, &there] {
+            (0..MAX + 50).for_each(|user| usage.add(120, ["ci", &user.to_string(), "m", "p", "chat"], &one));
+            assert!(usage.rows.lock().len() <= MAX + 1);
+            usage.write(&store).await;
+            usage.write(&store).await;
+        }
+        let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
+        let all = store.usage(&asked(Vec::new())).await.unwrap();
+        assert_eq!((all.len(), all[0].at, all[0].counts["requests"]), (1, 120, 2 * (MAX as i64 + 50)));
+        let by_key = store.usage(&asked(vec![Dimension::Key])).await.unwrap();
+        let keys: Vec<(&str, i64)> = by_key.iter().map(|row| (&*row.by[0], row.counts["requests"])).collect();
+        assert_eq!(keys, [("ci", 2 * MAX as i64), (OTHERS, 100)]);
+        // All of it is old, and becomes one day of each group.
+        store.compact_usage().await.unwrap();
+        assert!(store.usage(&asked(Vec::new())).await.unwrap().is_empty(), "older than three years");
+    }
+
+    #[test]
+    fn times_lengths_and_dimensions_are_read_or_refused_with_their_form() {
+        assert_eq!(parse_length("90m"), Ok(5_400));
+        assert_eq!(parse_time("1970-01-02"), Ok(86_400));
+        assert_eq!(parse_time("1970-01-01T00:01:00Z"), Ok(60));
+        assert!((parse_time("1h").unwrap() - now() / 1000 + 3_600).abs() < 60);
+        for wrong in ["", "7", "d", "7w", "-7d", "7.5d", "ä"] {
+            assert!(parse_length(wrong).is_err() && parse_time(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_dimensions("key, model"), Ok(vec![Dimension::Key, Dimension::Model]));
+        assert!(parse_dimensions("keys").is_err_and(|why| why.to_string().contains("did you mean `key`?")));
+    }
+
+    #[test]
+    fn a_cost_is_the_price_of_both_kinds_of_tokens_rounded_up() {
+        let prices = Json::from([("input", 0.5.into()), ("output", 1.5.into())]);
+        assert_eq!((cost([3, 2], &prices), cost([3, 2], &Json::Null)), (5, 0));
+    }
+}

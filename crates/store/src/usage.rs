@@ -1,0 +1,170 @@
+//! The types of stored usage.
+
+use std::ops::{Index, IndexMut};
+
+/// The upper ends of the latency classes in milliseconds; the last class has none.
+pub const LATENCIES_MS: [i64; 9] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
+
+/// The names of the counts, which are the columns of the table.
+pub const COUNT_NAMES: [&str; 20] = [
+    "requests",
+    "client_errors",
+    "server_errors",
+    "refusals",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost",
+    "took_ms",
+    "first_ms",
+    "first_count",
+    "le_100",
+    "le_250",
+    "le_500",
+    "le_1000",
+    "le_2500",
+    "le_5000",
+    "le_10000",
+    "le_30000",
+    "le_60000",
+    "le_more",
+];
+
+/// The sums of a period: requests, errors, tokens, costs in millionths, times, and requests in each latency class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts(pub [i64; COUNT_NAMES.len()]);
+
+impl Counts {
+    /// Adds other sums.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Counts a request of this length in its latency class.
+    pub fn add_latency(&mut self, ms: i64) {
+        let class = LATENCIES_MS.iter().position(|end| ms <= *end).unwrap_or(LATENCIES_MS.len());
+        self.0[COUNT_NAMES.len() - LATENCIES_MS.len() - 1 + class] += 1;
+    }
+
+    /// Returns the numbers of requests in each latency class.
+    pub fn latencies(&self) -> &[i64] {
+        &self.0[COUNT_NAMES.len() - LATENCIES_MS.len() - 1..]
+    }
+
+    /// Returns the time in milliseconds within which this share of the requests ended, interpolated in its latency
+    /// class; `None` without requests.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let all: i64 = self.latencies().iter().sum();
+        let mut left = (all > 0).then_some(all as f64 * share)?;
+        let mut begin = 0.0;
+        for (count, end) in self.latencies().iter().zip(LATENCIES_MS) {
+            if *count > 0 && left <= *count as f64 {
+                return Some(begin + (end as f64 - begin) * left / *count as f64);
+            }
+            left -= *count as f64;
+            begin = end as f64;
+        }
+        Some(begin)
+    }
+}
+
+fn place(name: &str) -> usize {
+    COUNT_NAMES.iter().position(|own| *own == name).expect("a name of a count")
+}
+
+impl Index<&str> for Counts {
+    type Output = i64;
+
+    fn index(&self, name: &str) -> &i64 {
+        &self.0[place(name)]
+    }
+}
+
+impl IndexMut<&str> for Counts {
+    fn index_mut(&mut self, name: &str) -> &mut i64 {
+        &mut self.0[place(name)]
+    }
+}
+
+/// A property of requests by which usage is grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// The name of the key.
+    Key,
+    /// The id of the user.
+    User,
+    /// The requested model.
+    Model,
+    /// The provider that answered last.
+    Provider,
+    /// The endpoint.
+    Endpoint,
+}
+
+impl Dimension {
+    /// All, in the order of [`UsageRow::by`].
+    pub const ALL: [Self; 5] = [Self::Key, Self::User, Self::Model, Self::Provider, Self::Endpoint];
+
+    /// Returns the name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::User => "user",
+            Self::Model => "model",
+            Self::Provider => "provider",
+            Self::Endpoint => "endpoint",
+        }
+    }
+
+    /// Returns the column.
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Key => "api_key",
+            Self::User => "user_id",
+            other => other.as_str(),
+        }
+    }
+}
+
+/// The sums of one period and one group of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The beginning of the period in seconds since 1970.
+    pub at: i64,
+    /// The properties of the group, in the order of the dimensions that were asked for.
+    pub by: Vec<String>,
+    /// The sums.
+    pub counts: Counts,
+}
+
+/// A question about usage.
+#[derive(Debug, Clone, Default)]
+pub struct UsageQuery {
+    /// The beginning in seconds since 1970.
+    pub from: i64,
+    /// The end, which is not included.
+    pub to: i64,
+    /// The length of a period in seconds; 0 for one period.
+    pub step: i64,
+    /// The properties by which the sums are grouped.
+    pub by: Vec<Dimension>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_interpolated_in_the_latency_classes() {
+        let mut counts = Counts::default();
+        assert_eq!(counts.quantile(0.5), None);
+        (0..90).for_each(|_| counts.add_latency(80));
+        (0..10).for_each(|_| counts.add_latency(2_000));
+        assert_eq!((counts.quantile(0.45), counts.quantile(0.95)), (Some(50.0), Some(1750.0)));
+        counts.add_latency(1_000_000);
+        assert_eq!(counts.quantile(1.0), Some(60_000.0));
+        counts["cost"] += 5;
+        assert_eq!((counts["cost"], counts.latencies().iter().sum::<i64>()), (5, 101));
+    }
+}

@@ -1,0 +1,365 @@
+//! Keys that operators hand out: their models on every route, their limits, their roles, and their end.
+
+use super::with;
+use crate::cli::Project;
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"
+[admin]
+key = "sk-operator"
+[[models]]
+name = "fast"
+provider = "mock"
+model = "mock-1"
+price = { input = 1_000_000, output = 2_000_000 }
+[[models]]
+name = "smart"
+provider = "mock"
+model = "mock-2"
+"#;
+
+async fn host() -> TestHost {
+    TestHost::new().config(CONFIG).start().await
+}
+
+async fn operate(host: &TestHost, method: &str, path: &str, body: Value) -> Answer {
+    let request = host.request(method, path).bearer_auth("sk-operator");
+    Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
+}
+
+/// Creates a key with these rights.
+async fn key(host: &TestHost, name: &str, rights: Value) -> String {
+    let made = operate(host, "POST", "/api/v1/keys", json!({"name": name, "rights": rights})).await;
+    made.ok()["key"].as_str().unwrap().to_owned()
+}
+
+async fn ask(host: &TestHost, key: &str, body: &Value) -> Answer {
+    Answer::of(host.posting(body.to_string()).bearer_auth(key)).await
+}
+
+async fn used(host: &TestHost, name: &str) -> (u64, f64) {
+    let key = operate(host, "GET", &format!("/api/v1/keys/{name}"), Value::Null).await.ok();
+    (key["use"]["tokens_today"].as_u64().unwrap(), key["use"]["cost_today"].as_f64().unwrap())
+}
+
+/// The bodies of every route that names a model.
+fn routes(model: &str) -> Vec<(String, Value)> {
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let chat = json!({"model": model, "messages": messages, "max_tokens": 9});
+    let with = |key: &str, value: Value| {
+        let mut body = chat.clone();
+        body[key] = value;
+        body
+    };
+    let input = json!({"model": model, "input": "hi"});
+    let mut background = input.clone();
+    background["background"] = true.into();
+    let all = [
+        ("/v1/chat/completions", chat.clone()),
+        ("/v1/chat/completions", with("stream", true.into())),
+        ("/chat/completions", chat.clone()),
+        ("/v1/messages", chat.clone()),
+        ("/v1/messages/count_tokens", chat.clone()),
+        ("/v1/responses", input.clone()),
+        ("/v1/responses", background),
+        ("/v1/responses/compact", json!({"model": model, "input": [{"role": "user", "content": "hi"}]})),
+        ("/api/chat", chat.clone()),
+        ("/api/generate", json!({"model": model, "prompt": "hi"})),
+        ("/api/show", json!({"model": model})),
+        ("/api/embed", input.clone()),
+        ("/api/embed", json!({"model": model, "input": []})),
+        ("/api/embeddings", json!({"model": model, "prompt": "hi"})),
+        ("/v1/embeddings", input.clone()),
+        ("/v1/completions", json!({"model": model, "prompt": "hi"})),
+        ("/v1/moderations", input.clone()),
+        ("/v1/rerank", json!({"model": model, "query": "hi", "documents": ["hi"]})),
+        ("/v1/images/generations", json!({"model": model, "prompt": "hi"})),
+        ("/v1/audio/speech", json!({"model": model, "input": "hi", "voice": "a"})),
+        ("/v1/batches", json!({"input_file_id": "f", "endpoint": "/v1/chat/completions"})),
+        ("/v1/embeddings", json!({"input": "hi"})),
+    ];
+    let mut all: Vec<(String, Value)> = all.into_iter().map(|(path, body)| (path.to_owned(), body)).collect();
+    all.push((format!("/openai/deployments/{model}/chat/completions"), json!({"messages": messages})));
+    all.push((format!("/openai/deployments/{model}/embeddings"), json!({"input": "hi"})));
+    all
+}
+
+#[tokio::test]
+async fn no_route_reaches_a_model_that_a_key_cannot_use() {
+    let host = host().await;
+    let key = key(&host, "ci", json!({"models": ["fast", "other-*"]})).await;
+    for model in ["smart", MODEL, "Fast", "fast ", "mock-2", "other"] {
+        for (path, body) in routes(model) {
+            let request =
+                host.request("POST", &path).bearer_auth(&key).header("content-type", "application/json");
+            let answer = Answer::of(request.body(body.to_string())).await;
+            assert!(
+                [400, 403, 404].contains(&answer.status),
+                "{path} {body}: {} {}",
+                answer.status,
+                answer.body()
+            );
+        }
+        assert_eq!(
+            with_key(&host, &key, &format!("/v1/models/{}", model.replace(' ', "%20"))).await.status,
+            404,
+            "{model}"
+        );
+    }
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    for (field, value) in [
+        ("models", json!(["fast", "smart"])),
+        ("fallbacks", json!([{"model": "mock-2"}])),
+        ("x", json!({"model": "smart"})),
+        ("preset", json!("p")),
+        ("tools", json!([{"type": "x", "model": "smart"}])),
+    ] {
+        let body = json!({"model": "fast", "messages": messages, field: value});
+        ask(&host, &key, &body).await.refused(404, "does not exist for the key `ci`");
+    }
+    assert!(host.upstream.requests().is_empty(), "{:?}", host.upstream.requests());
+    assert_eq!(ask(&host, &key, &chat_body("fast", "hi")).await.text(), "hello from upstream");
+    let names = |list: &Value, field: &str, id: &str| -> Vec<String> {
+        list[field].as_array().unwrap().iter().map(|model| model[id].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&with_key(&host, &key, "/v1/models").await.json(), "data", "id"), ["fast"]);
+    assert_eq!(names(&with_key(&host, &key, "/models").await.json(), "data", "id"), ["fast"]);
+    let tags = with_key(&host, &key, "/api/tags").await.json();
+    assert_eq!(tags["models"].as_array().unwrap().len(), 1, "{tags}");
+}
+
+async fn with_key(host: &TestHost, key: &str, path: &str) -> Answer {
+    Answer::of(host.request("GET", path).bearer_auth(key)).await
+}
+
+#[tokio::test]
+async fn requests_per_minute_are_limited_in_the_form_of_each_protocol() {
+    let host = host().await;
+    let key = key(&host, "ci", json!({"requests_per_minute": 2})).await;
+    let first = ask(&host, &key, &chat_body("fast", "hi")).await;
+    assert_eq!(
+        (first.header("x-ratelimit-limit-requests"), first.header("x-ratelimit-remaining-requests")),
+        (Some("2"), Some("1"))
+    );
+    let message = json!({"model": "fast", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+    let messages = async || {
+        let request = host.request("POST", "/v1/messages").header("x-api-key", &key);
+        with(request.body(message.to_string()), &[("content-type", "application/json")]).await
+    };
+    let second = messages().await;
+    assert_eq!(second.header("anthropic-ratelimit-requests-remaining"), Some("0"));
+    assert!(second.header("x-ratelimit-limit-requests").is_none());
+    let over = ask(&host, &key, &chat_body("fast", "hi")).await;
+    over.refused(429, "the key `ci` has reached its limit of 2 requests per minute");
+    assert_eq!(over.json()["error"]["code"], "rate_limit_exceeded");
+    assert!(
+        over.header("retry-after").unwrap().parse::<u64>().unwrap() <= 30,
+        "{:?}",
+        over.header("retry-after")
+    );
+    let over = messages().await;
+    assert_eq!(
+        (over.status, &over.json()["error"]["type"]),
+        (429, &json!("rate_limit_error")),
+        "{}",
+        over.body()
+    );
+    assert_eq!(
+        ask(&host, "sk-operator", &chat_body("fast", "hi")).await.status,
+        200,
+        "others are not held up"
+    );
+}
+
+#[tokio::test]
+async fn tokens_and_costs_of_every_form_of_answer_count() {
+    let host = host().await;
+    let other = key(&host, "free", json!({})).await;
+    let key = key(&host, "paid", json!({"cost_per_month": 1000, "tokens_per_day": 40})).await;
+    assert_eq!(ask(&host, &key, &chat_body("fast", "hi")).await.status, 200);
+    assert_eq!(used(&host, "paid").await, (2, 3.0));
+    ask(&host, &key, &chat_body("smart", "hi")).await.refused(403, "has no price");
+    // A service reports the tokens of a stream only if it is asked; the client is not shown what it did not ask for.
+    host.upstream.script(|request| {
+        assert_eq!(request.json()["stream_options"], json!({"include_usage": true}));
+        let usage = json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 5}});
+        Reply::begun(["a", "b"]).then(format!("data: {usage}\n\ndata: [DONE]\n\n"))
+    });
+    let streamed = ask(&host, &key, &streaming("fast", "hi")).await;
+    assert!(!streamed.body().contains("usage\":{"), "{}", streamed.body());
+    assert_eq!(used(&host, "paid").await, (12, 18.0));
+    // A service that reports nothing: what was sent and received is counted.
+    host.upstream.script(|_| Reply::words(["a"; 9]));
+    ask(&host, &key, &streaming("fast", "hi")).await;
+    let (tokens, _) = used(&host, "paid").await;
+    assert!((12 + 9..12 + 100).contains(&tokens), "{tokens}");
+    let over = ask(&host, &key, &chat_body("fast", "hi")).await;
+    over.refused(429, "limit of 40 tokens per day");
+    assert_eq!(
+        (over.json()["error"]["code"].as_str(), over.header("x-should-retry")),
+        (Some("insufficient_quota"), Some("false"))
+    );
+    assert_eq!(over.header("x-ratelimit-remaining-tokens"), Some("0"));
+    ask(&host, &other, &chat_body("smart", "hi")).await;
+    assert!(used(&host, "free").await.0 > 0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_a_stream_pays_for_what_it_had() {
+    let host = host().await;
+    let key = key(&host, "ci", json!({"tokens_per_day": 1000})).await;
+    host.upstream.script(|_| Reply::begun(["a"; 20]).then_for_ever(": more\n\n"));
+    let mut begun = host.posting(streaming("fast", "hi").to_string()).bearer_auth(&key).send().await.unwrap();
+    let mut read = 0;
+    while read < 2_000 {
+        read += begun.chunk().await.unwrap().unwrap().len();
+    }
+    drop(begun);
+    until("the tokens are counted", || async { used(&host, "ci").await.0 >= 15 }).await;
+}
+
+#[tokio::test]
+async fn a_key_ends_by_rotation_revocation_and_expiry_and_the_host_stays_closed() {
+    let mut host = TestHost::new().start().await;
+    assert_eq!(host.ask("hi").await.status, 200, "without keys, this machine may ask");
+    let made = Answer::of(host.request("POST", "/api/v1/keys").body(r#"{"name": "ci"}"#)).await.ok();
+    let first = made["key"].as_str().unwrap().to_owned();
+    host.ask("hi").await.refused(401, "missing API key");
+    let asks = async |host: &TestHost, key: &str| ask(host, key, &chat_body(MODEL, "hi")).await;
+    assert_eq!(asks(&host, &first).await.status, 200);
+    let twice = Answer::of(host.request("POST", "/api/v1/keys").body(r#"{"name": "ci"}"#)).await;
+    twice.refused(409, "valvehouse key rotate ci");
+    let rotated = Answer::of(host.request("POST", "/api/v1/keys/ci/rotate")).await.ok();
+    let second = rotated["key"].as_str().unwrap().to_owned();
+    asks(&host, &first).await.refused(401, "invalid API key");
+    assert_eq!(asks(&host, &second).await.status, 200);
+    let stored = std::fs::read(host.folder().join(".valvehouse/state.db-wal")).unwrap();
+    assert!(!stored.windows(second.len()).any(|part| part == second.as_bytes()), "only the digest is stored");
+    host.restart().await;
+    assert_eq!(asks(&host, &second).await.status, 200);
+    let revoked = Answer::of(host.request("DELETE", "/api/v1/keys/ci")).await.ok();
+    assert!(revoked["revoked_at"].is_string(), "{revoked}");
+    asks(&host, &second).await.refused(401, "the key `ci` was revoked on");
+    Answer::of(host.request("POST", "/api/v1/keys/ci/rotate")).await.refused(409, "is revoked");
+    host.ask("hi").await.refused(401, "missing API key");
+    let past = r#"{"name": "old", "rights": {"expires_at": "2020-01-01T00:00:00Z"}}"#;
+    Answer::of(host.request("POST", "/api/v1/keys").body(past)).await.refused(400, "the time is past");
+    Answer::of(host.request("DELETE", "/api/v1/keys/cii")).await.refused(404, "did you mean `ci`?");
+}
+
+#[tokio::test]
+async fn an_operators_role_limits_what_it_changes() {
+    let guard = "/*---\nsecurity: true\n---*/\nconst limit = 3;\nfn inlet(body) { body }";
+    let host = TestHost::new()
+        .filter("guard", guard)
+        .filter("valves", "fn inlet(body) { body }")
+        .filter("plain", "const mark = \"!\";\nfn inlet(body) { body }")
+        .start()
+        .await;
+    // The first key of an operator closes the page for everybody else on this machine.
+    let made = Answer::of(
+        host.request("POST", "/api/v1/keys").body(r#"{"name": "root", "rights": {"role": "admin"}}"#),
+    )
+    .await;
+    let root = made.ok()["key"].as_str().unwrap().to_owned();
+    assert_eq!(host.get("/api/v1/functions").await.status, 401);
+    let mut keys = vec![("admin", root.clone())];
+    for role in ["read", "tune", "write"] {
+        let body = json!({"name": role, "rights": {"role": role}}).to_string();
+        let made = Answer::of(host.request("POST", "/api/v1/keys").bearer_auth(&root).body(body)).await.ok();
+        keys.push((role, made["key"].as_str().unwrap().to_owned()));
+    }
+    let script = json!({"id": "new", "name": "new", "content": "fn inlet(body) { body }", "meta": {}});
+    for (method, path, body, roles) in [
+        ("GET", "/api/v1/functions", Value::Null, &["read", "tune", "write", "admin"][..]),
+        ("GET", "/api/v1/keys", Value::Null, &["read", "tune", "write", "admin"]),
+        (
+            "POST",
+            "/api/v1/functions/id/plain/valves/update",
+            json!({"mark": "?"}),
+            &["tune", "write", "admin"],
+        ),
+        ("POST", "/api/v1/functions/id/plain/toggle", Value::Null, &["tune", "write", "admin"]),
+        ("POST", "/api/v1/functions/id/guard/toggle", Value::Null, &["admin"]),
+        // The id of a plugin is not a word of the route.
+        ("DELETE", "/api/v1/functions/id/valves/delete", Value::Null, &["write", "admin"]),
+        ("POST", "/api/v1/functions/id/toggle/update", Value::Null, &["write", "admin"]),
+        ("POST", "/api/v1/functions/create", script, &["write", "admin"]),
+        ("POST", "/api/v1/functions/id/guard/confirm", Value::Null, &["admin"]),
+        ("DELETE", "/api/v1/users/ann/records", Value::Null, &["admin"]),
+        ("POST", "/api/v1/keys", json!({"name": "more"}), &["admin"]),
+    ] {
+        for (role, key) in &keys {
+            let request = host.request(method, path).bearer_auth(key);
+            let answer =
+                Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await;
+            match roles.contains(role) {
+                true => assert!(![401, 403].contains(&answer.status), "{role} {path}: {}", answer.body()),
+                false => assert_eq!(
+                    (answer.status, answer.body().contains("has the role")),
+                    (403, true),
+                    "{role} {path}: {}",
+                    answer.body()
+                ),
+            }
+        }
+    }
+    let history =
+        Answer::of(host.request("GET", "/api/v1/functions/id/plain/history").bearer_auth(&root)).await.ok();
+    assert!(
+        keys.iter().any(|(role, _)| history[0]["by"] == **role) || history[0]["by"] == "root",
+        "{history}"
+    );
+    ask(&host, &keys[1].1, &chat_body(MODEL, "hi")).await.refused(403, "use a key for models");
+}
+
+#[tokio::test]
+async fn a_session_of_an_operators_own_key_ends_with_the_key() {
+    let host = host().await;
+    let own = key(&host, "bob", json!({"role": "tune"})).await;
+    let signed = host.request("POST", "/api/v1/session").body(json!({"key": own}).to_string());
+    let signed = Answer::of(signed).await;
+    let cookie = signed.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(signed.ok()["by"], "bob");
+    let look = async || with(host.request("GET", "/api/v1/functions"), &[("cookie", &cookie)]).await.status;
+    assert_eq!(look().await, 200);
+    operate(&host, "DELETE", "/api/v1/keys/bob", Value::Null).await.ok();
+    assert_eq!(look().await, 401);
+}
+
+#[tokio::test]
+async fn keys_of_the_file_take_effect_when_it_is_saved() {
+    let mut host = TestHost::new().config("[server]\nkeys = [\"sk-one\"]").start().await;
+    let settings = host.settings();
+    host.reconfigure(&settings.replace("sk-one", "sk-two")).await;
+    ask(&host, "sk-one", &chat_body(MODEL, "hi")).await.refused(401, "invalid API key");
+    assert_eq!(ask(&host, "sk-two", &chat_body(MODEL, "hi")).await.status, 200);
+}
+
+#[test]
+fn the_command_creates_lists_and_revokes_keys() {
+    let project = Project::new();
+    project.run("key list").ends(0).stderr_has("no keys are stored");
+    let made =
+        project.run("key create --name ci --user ann --models fast,gpt-* --tokens-per-day 1M --expires 90d");
+    assert!(made.ends(0).out.starts_with("vh-"));
+    project
+        .run("key list")
+        .ends(0)
+        .prints("ci")
+        .prints("fast, gpt-*")
+        .prints("1000000 tokens/day")
+        .prints("never");
+    let shown = project.run("key show ci --format json").ends(0).json();
+    assert_eq!(shown.at_path("rights.user").as_str(), Some("ann"));
+    project.run("key create --name ci").ends(2).stderr_has("valvehouse key rotate ci");
+    project.run("key create --name c/i").ends(2).stderr_has("expected up to 64 letters");
+    project.run("key create --name a --tokens-per-day lots").ends(2).stderr_has("such as 500, 500k or 1M");
+    project.run("key create --name a --role read --models fast").ends(2).stderr_has("an operator's");
+    project.run("key rotate ci").ends(0).prints("vh-");
+    project.run("key revoke ci").ends(0).prints("revoked the key `ci`");
+    project.run("key list").ends(0).prints("revoked");
+    project.run("key show cj").ends(2).stderr_has("did you mean `ci`?");
+}

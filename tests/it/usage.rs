@@ -1,0 +1,114 @@
+//! The usage of clients: by key, user, model and time, from the API, as CSV and by the command, also after a restart.
+
+use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::upstream::{MODEL, Reply};
+use serde_json::{Value, json};
+use valvehouse::store::{Counts, UsageQuery, UsageRow};
+use valvehouse_testkit::postgres::Postgres;
+
+const CONFIG: &str = r#"
+[[models]]
+name = "fast"
+provider = "mock"
+model = "mock-1"
+price = { input = 1_000_000, output = 2_000_000 }
+"#;
+const REFUSES: &str =
+    "fn inlet(body) { if body.messages[0].content == \"no\" { throw \"not allowed\" } body }";
+
+async fn report(host: &TestHost, query: &str) -> Vec<Value> {
+    let answer = host.get(&format!("/api/v1/usage?{query}")).await.json();
+    answer["data"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
+}
+
+#[tokio::test]
+async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
+    let mut host = TestHost::new().config(CONFIG).filter("refuses", REFUSES).start().await;
+    assert_eq!(host.chat(&chat_body("fast", "hi")).await.status, 200);
+    host.chat(&chat_body("fast", "no")).await.refused(400, "not allowed");
+    let mut named = chat_body("fast", "hi");
+    named["user"] = "ann".into();
+    assert_eq!(host.chat(&named).await.status, 200);
+    host.upstream.reply(Reply::json(&json!({"error": {"message": "no"}})).status(400));
+    assert_eq!(host.chat(&chat_body(MODEL, "hi")).await.status, 400);
+    host.upstream.script(|_| Reply::words(["a", "b"]));
+    host.chat(&streaming(MODEL, "hi")).await;
+    let message = json!({"model": "fast", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+    host.upstream.script(|request| Reply::fitting(request, "hi"));
+    assert_eq!(host.message(&message).await.status, 200);
+
+    let all = report(&host, "").await;
+    let number = |entry: &Value, name: &str| entry[name].as_f64().unwrap_or_else(|| panic!("{entry}"));
+    assert_eq!(all.len(), 1, "{all:?}");
+    let counts =
+        ["requests", "client_errors", "server_errors", "refusals", "cost"].map(|name| number(&all[0], name));
+    assert_eq!(counts, [6.0, 2.0, 0.0, 1.0, 9.0], "{}", all[0]);
+    assert!(number(&all[0], "p50_ms") <= number(&all[0], "p99_ms") && number(&all[0], "first_ms") >= 0.0);
+    host.restart().await;
+    let by = report(&host, "by=model,endpoint,provider,user&step=1m&from=1h").await;
+    let mut sums: Vec<(String, u64)> = Vec::new();
+    for entry in &by {
+        let group = ["model", "endpoint", "provider", "user"].map(|name| entry["by"][name].as_str().unwrap());
+        sums.push((group.join(" "), entry["requests"].as_u64().unwrap()));
+    }
+    sums.sort();
+    let expected =
+        ["fast chat  ", "fast chat mock ", "fast chat mock ann", "fast messages mock ", "mock-1 chat mock "];
+    assert_eq!(sums.iter().map(|(group, _)| group.as_str()).collect::<Vec<_>>(), expected, "{by:?}");
+    let csv = Answer::of(host.request("GET", "/api/v1/usage?by=user&format=csv")).await;
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert!(csv.body().starts_with("at,user,requests,client_errors"), "{}", csv.body());
+    assert!(csv.body().contains("Z,\"ann\",1,0,0,0,1,1,3,"), "{}", csv.body());
+    for (query, why) in [
+        ("from=7w", "expected a length such as 7d"),
+        ("by=keys", "did you mean `key`?"),
+        ("step=1s", "at least 1m"),
+        ("from=1000d&step=1m", "10000 periods"),
+        ("from=1h&to=2h", "must be before"),
+        ("format=xml", "`json` or `csv`"),
+    ] {
+        Answer::of(host.request("GET", &format!("/api/v1/usage?{query}"))).await.refused(400, why);
+    }
+}
+
+fn rows(at: i64, users: std::ops::Range<usize>) -> Vec<UsageRow> {
+    let row = |user: usize| {
+        let mut counts = Counts::default();
+        counts["requests"] = 1;
+        counts.add_latency(90);
+        let by = ["ci".into(), format!("u{user}"), "m".into(), "p".into(), "chat".into()].to_vec();
+        UsageRow { at, by, counts }
+    };
+    users.map(row).collect()
+}
+
+#[tokio::test]
+async fn old_minutes_become_hours_and_days_without_losing_a_request() {
+    let Some(server) = Postgres::start() else { return };
+    let host = TestHost::new().start().await;
+    let key = valvehouse::config::SecretSource::Literal(valvehouse::config::Secret::new(
+        "the key of this test, which is long",
+    ));
+    let shared = valvehouse::store::Store::postgres(&server.database(), Some(&key)).await.unwrap();
+    let now = valvehouse::store::now() / 1000;
+    for store in [host.store(), &shared] {
+        let day = 24 * 60 * 60;
+        for age in [0, 2 * day, 2 * day + 60, 40 * day, 40 * day + 3_600] {
+            store.add_usage(&rows(now - age, 0..150)).await.unwrap();
+            store.add_usage(&rows(now - age, 100..200)).await.unwrap();
+        }
+        let all = async || {
+            let asked = UsageQuery { from: 0, to: now + 60, step: 0, by: Vec::new() };
+            store.usage(&asked).await.unwrap()[0].counts
+        };
+        let before = all().await;
+        assert_eq!((before["requests"], before["le_100"]), (1_250, 1_250));
+        for _ in 0..2 {
+            store.compact_usage().await.unwrap();
+            assert_eq!(all().await, before);
+        }
+        let asked = UsageQuery { from: 0, to: now - 35 * day, step: 60, by: Vec::new() };
+        let old = store.usage(&asked).await.unwrap();
+        assert!(old.len() <= 2 && old.iter().all(|row| row.at % day == 0), "{old:?}");
+    }
+}
