@@ -116,6 +116,13 @@ async fn the_page_requires_the_key_if_one_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_hands_out_keys_and_shows_their_use() {
+    let key = "a key that opens everything";
+    let setup = TestHost::new().config(&format!("[admin]\nkey = \"{key}\""));
+    run_script("keys.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_is_accessible_and_responsive() {
     let setup = TestHost::new()
         .filter("greets", GREETS)

@@ -20,6 +20,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
 struct File {
@@ -50,6 +51,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "home.js" SCRIPT,
         "icon.svg" PICTURE,
         "index.html" HTML,
+        "keys.js" SCRIPT,
         "main.js" SCRIPT,
         "mcp.js" SCRIPT,
         "plugin.js" SCRIPT,
@@ -65,6 +67,10 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "style.css" STYLE,
         "theme.js" SCRIPT,
         "try.js" SCRIPT,
+        "uplot-license.txt" TEXT,
+        "uplot.css" STYLE,
+        "uplot.js" SCRIPT,
+        "usage.js" SCRIPT,
         "valves.js" SCRIPT,
         "words.js" SCRIPT,
     ]

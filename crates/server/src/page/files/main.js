@@ -10,15 +10,19 @@ import { home } from "/page/home.js";
 import { plugins } from "/page/plugins.js";
 import { coverage } from "/page/coverage.js";
 import { create } from "/page/create.js";
+import { keys } from "/page/keys.js";
 import { mcp } from "/page/mcp.js";
 import { requests } from "/page/requests.js";
 import { tryIt } from "/page/try.js";
+import { usage } from "/page/usage.js";
 
-const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["coverage", "Coverage"], ["mcp", "MCP servers"], ["try", "Try it"]];
+const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["usage", "Usage"], ["keys", "Keys"], ["coverage", "Coverage"], ["mcp", "MCP servers"], ["try", "Try it"]];
 
 route("", "Overview", home);
 route("plugins", "Plugins", plugins);
 route("requests", "Requests", requests);
+route("usage", "Usage", usage);
+route("keys", "Keys", keys);
 route("coverage", "Coverage", coverage);
 route("mcp", "MCP servers", mcp);
 route("try", "Try it", tryIt);
