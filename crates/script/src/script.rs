@@ -4,7 +4,7 @@ use super::action::ActionFunction;
 use super::call::Caller;
 use super::callbacks::CallbackFunction;
 use super::diagnostic::Diagnostic;
-use super::hooks::{HookFunction, Param};
+use super::hooks::{DONE, HookFunction, Param};
 use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
@@ -121,6 +121,17 @@ impl Script {
 
     pub(super) fn hook(&self, hook: Hook) -> Option<&HookFunction> {
         self.hooks.iter().find(|function| function.hook == hook)
+    }
+
+    /// Returns the names of the functions that a host calls: hooks, callbacks, tools, `pipe`, `action`.
+    pub fn called_by_host(&self) -> Vec<String> {
+        let hooks = self.hooks().map(|hook| hook.name().to_owned());
+        let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
+        let tools = self.tools.iter().map(|tool| tool.name().to_owned());
+        let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
+        let done = self.has_done().then(|| DONE.to_owned());
+        let action = self.action.iter().map(|_| "action".to_owned());
+        hooks.chain(done).chain(callbacks).chain(tools).chain(pipe).chain(action).collect()
     }
 
     /// Returns its functions with their parameters.

@@ -1,8 +1,5 @@
 //! Records the executed lines and functions of a script.
 
-use crate::hooks::DONE;
-use crate::script::Script;
-use crate::source::SourceFile;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -20,9 +17,9 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Creates a recorder for a file.
-    pub fn of(file: &SourceFile) -> Arc<Self> {
-        let count = file.text.lines().count();
+    /// Creates a recorder for the text of a file.
+    pub fn of(text: &str) -> Arc<Self> {
+        let count = text.lines().count();
         Self { runnable: Lines::new(count), ran: Lines::new(count), called: Mutex::default() }.into()
     }
 
@@ -70,19 +67,6 @@ impl Coverage {
             goes_on = is_missing;
         }
         missing
-    }
-}
-
-impl Script {
-    /// Returns the names of the functions that a host calls: hooks, callbacks, tools, `pipe`, `action`.
-    pub fn called_by_host(&self) -> Vec<String> {
-        let hooks = self.hooks().map(|hook| hook.name().to_owned());
-        let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
-        let tools = self.tools.iter().map(|tool| tool.name().to_owned());
-        let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
-        let done = self.has_done().then(|| DONE.to_owned());
-        let action = self.action.iter().map(|_| "action".to_owned());
-        hooks.chain(done).chain(callbacks).chain(tools).chain(pipe).chain(action).collect()
     }
 }
 

@@ -22,7 +22,7 @@ fn live(body: &Json) -> Dynamic {
 /// Calls `inlet` with each body. Returns the lines; those that did not run have the prefix `-`.
 fn lines(text: &str, bodies: &[&str]) -> String {
     let file = file(text);
-    let coverage = Coverage::of(&file);
+    let coverage = Coverage::of(&file.text);
     let script = Script::compile_covered(&file, &Settings::default(), &coverage);
     let script = script.unwrap_or_else(|problems| panic!("{problems:?}"));
     for body in bodies {
@@ -115,7 +115,7 @@ fn closures_count_when_they_are_called() {
 fn missing_lines_are_reported_as_ranges_over_what_cannot_run() {
     let text = "fn inlet(body) {\n    if body.n == 1 {\n        body.a = 1;\n\n        // more\n        body.b = 2;\n    }\n    body\n}\nfn other() {\n    1\n}";
     let file = file(text);
-    let coverage = Coverage::of(&file);
+    let coverage = Coverage::of(&file.text);
     let script = Script::compile_covered(&file, &Settings::default(), &coverage).unwrap();
     let _ = script.call(Hook::Inlet, vec![live(&Json::parse(b"{}").unwrap())], &Turn::default());
     assert_eq!(coverage.missing(), [3..=6, 11..=11]);
@@ -144,7 +144,7 @@ fn call(script: &Script, body: &str) -> (String, u64) {
 
 fn both(text: &str) -> [Script; 2] {
     let file = file(text);
-    let covered = Script::compile_covered(&file, &Settings::default(), &Coverage::of(&file)).unwrap();
+    let covered = Script::compile_covered(&file, &Settings::default(), &Coverage::of(&file.text)).unwrap();
     [Script::compile(&file, &Settings::default()).unwrap(), covered]
 }
 
@@ -182,7 +182,7 @@ fn an_endless_loop_is_ended_and_counted() {
 fn concurrent_calls_all_count() {
     let text = "fn inlet(body) {\n    if body.n == 1 {\n        body.a = 1;\n    } else {\n        body.b = 1;\n    }\n}";
     let file = file(text);
-    let coverage = Coverage::of(&file);
+    let coverage = Coverage::of(&file.text);
     let script = Arc::new(Script::compile_covered(&file, &Settings::default(), &coverage).unwrap());
     std::thread::scope(|scope| {
         for n in 0..4 {

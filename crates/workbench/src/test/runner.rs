@@ -86,7 +86,7 @@ pub(crate) fn running(
 async fn file(case: Case, settings: Settings, options: TestOptions, places: Arc<Semaphore>) -> FileRan {
     let (id, script) = (case.script.id.to_string(), case.script.path.clone());
     let tests = case.tests.path.clone();
-    let coverage = options.coverage.then(|| Coverage::of(&case.script));
+    let coverage = options.coverage.then(|| Coverage::of(&case.script.text));
     let suite = {
         let _place = places.acquire().await;
         let opened = move || Suite::open(&case.script, &case.tests, &settings);
