@@ -15,6 +15,7 @@ mod names;
 mod parse;
 mod position;
 mod run;
+mod run_hints;
 mod signature;
 mod summary;
 mod unclosed;
@@ -31,7 +32,8 @@ pub(crate) use functions::{function as foreign_function, renamed as foreign_name
 pub(crate) use names::some_of as functions_of_module;
 pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};
+pub(crate) use run_hints::help_for_run;
 pub use signature::in_row as signature;
 pub use summary::summary_of_run;
-pub(crate) use summary::{help_for_run, without_place};
+pub(crate) use summary::without_place;
 pub(crate) use unclosed::comment as unclosed_comment;

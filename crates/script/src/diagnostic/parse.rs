@@ -2,7 +2,8 @@
 
 use super::cause::{Cause, Syntax};
 use super::codes::Code;
-use super::finding::{Diagnostic, lower_first};
+use super::finding::Diagnostic;
+use super::summary::lower_first;
 use super::{foreign, interpreter, unclosed};
 use crate::{hooks, spans, tokens};
 use rhai::{LexError, ParseError, ParseErrorType, Position};

@@ -2,10 +2,11 @@
 
 use super::absent;
 use super::codes::Code;
-use super::finding::{Diagnostic, lower_first};
+use super::finding::Diagnostic;
 use super::forms;
 use super::position::position_at;
-use super::summary::{help_for_run, message_of, summary_of_run};
+use super::run_hints::help_for_run;
+use super::summary::{lower_first, message_of, summary_of_run};
 use crate::rename;
 use crate::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
