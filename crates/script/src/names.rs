@@ -3,6 +3,7 @@
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::manifest::Manifest;
 use super::package;
+use super::reference;
 use super::source::SourceFile;
 use super::syntax::call_of;
 use regex::RegexBuilder;
@@ -12,18 +13,6 @@ use std::time::{Duration, Instant};
 use valvehouse_config::Capability;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
-
-/// Capabilities whose functions may wait.
-pub(super) const WAITING: [Capability; 8] = [
-    Capability::Http,
-    Capability::Files,
-    Capability::Shell,
-    Capability::Llm,
-    Capability::Tools,
-    Capability::Vectors,
-    Capability::Memories,
-    Capability::Chats,
-];
 
 /// The time for which patterns are checked at load; the remaining ones are checked when they are used.
 const CHECKING: Duration = Duration::from_secs(2);
@@ -71,7 +60,8 @@ impl Names {
         ];
         let asks = ASKING.iter().any(|name| self.calls.contains(*name));
         let unpacks = ["uploads", "documents"].iter().any(|name| self.modules.contains(*name));
-        asks || unpacks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
+        asks || unpacks
+            || reference::WAITING.iter().any(|capability| self.modules.contains(capability.name()))
     }
 
     /// Returns `true` if a call may wait for a store that hosts share.

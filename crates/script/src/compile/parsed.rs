@@ -7,7 +7,7 @@ use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
 use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded_call, engine, folding, lint, literal, manifest, tokens};
+use crate::{bounded_call, engine, folding, lint, literal, manifest, reference, tokens};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(super) fn folded(
     }
     instrument::keep_unordered(&mut engine);
     let mut ast = tokens::compile_with_scope(&engine, &scope, source)?.clone_functions_only();
-    let mut instrumented = InstrumentedBodies::default();
+    let mut instrumented = InstrumentedBodies::new(reference::boolean_functions());
     let none = Json::object();
     let valves = beside.valves.unwrap_or(&none);
     let literals = Literals::of(beside.as_written.into_iter().chain(&linked.as_written), &linked.orders);

@@ -4,7 +4,7 @@
 //! them parses nothing.
 
 use super::handled::HandledTypes;
-use super::kinds::Kinds;
+use super::kinds::{Kinds, KnownFunctions};
 use super::literals::Literals;
 use super::rewrite::{ADDED, CAPTURE, COMPARE, ENTRIES, ENTRY, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
 use super::rewrite::{ANSWER, EITHER, Rewrite, custom, is_needed};
@@ -31,9 +31,10 @@ const BODY: &str = "instrumented";
 const OPERATIONS: u64 = 2;
 
 /// The bodies of instrumented functions in all files of a script.
-#[derive(Default)]
 pub(crate) struct InstrumentedBodies {
     bodies: Vec<Body>,
+    /// The modules and names of the host's functions that always return a boolean.
+    booleans: &'static HashSet<(&'static str, &'static str)>,
 }
 
 /// The instrumented body of a function.
@@ -45,6 +46,11 @@ struct Body {
 }
 
 impl InstrumentedBodies {
+    /// Creates an empty list. `booleans` are the modules and names of the host's functions that always return a boolean.
+    pub(crate) fn new(booleans: &'static HashSet<(&'static str, &'static str)>) -> Self {
+        Self { bodies: Vec::new(), booleans }
+    }
+
     /// Returns the functions of a file with the steps they need. Hooks receive the `valves`. With `coverage`, all
     /// lines with a probe are recorded as runnable.
     pub(crate) fn add(
@@ -55,19 +61,20 @@ impl InstrumentedBodies {
         coverage: Option<&Coverage>,
     ) -> Result<AST, ParseError> {
         let asked = predicates::of(&functions);
-        if coverage.is_none() && asked.is_empty() && !is_needed(&functions, literals) {
+        let own: HashSet<String> =
+            functions.iter_fn_def().map(|function| function.name.to_string()).collect();
+        let known = KnownFunctions { own: &own, booleans: self.booleans };
+        if coverage.is_none() && asked.is_empty() && !is_needed(&functions, known, literals) {
             return Ok(functions);
         }
         let first = self.bodies.len();
         let (mut changed, mut module) = (Vec::new(), Module::new());
-        let own: HashSet<String> =
-            functions.iter_fn_def().map(|function| function.name.to_string()).collect();
         let calls = functions.iter_fn_def().filter(|function| function.name == "call");
         let each = predicates::closures_of(&functions, &["for_each"]);
         let own_calls: Vec<usize> = calls.map(|function| function.params.len()).collect();
         for original in functions.iter_fn_def() {
             let statements = statements_of(original);
-            let kinds = Kinds::of(original, &statements, valves, &own);
+            let kinds = Kinds::of(original, &statements, valves, known);
             let mut body = StmtBlock::new(statements.clone(), Position::NONE, Position::NONE);
             let lines = coverage.map(Coverage::runnable_lines);
             let handled = HandledTypes::of(&statements);

@@ -1,10 +1,8 @@
 //! Infers the kinds that expressions always have from their syntax.
 
-use crate::reference::{self, Type};
 use crate::value::dynamic_of;
 use rhai::{ASTFlags, Dynamic, Expr, FnCallExpr, ScriptFuncDef, Stmt, StmtBlock};
 use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
@@ -95,20 +93,44 @@ pub(crate) struct Kinds<'a> {
     valves: Option<&'a Json>,
     /// The defaults of the users' valves, if the function receives them in `__user__`.
     users: Option<&'a Json>,
+    functions: KnownFunctions<'a>,
+}
+
+/// The functions that a script may call by their name.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownFunctions<'a> {
     /// The names of the functions of the same script.
-    own: &'a HashSet<String>,
+    pub(crate) own: &'a HashSet<String>,
+    /// The modules and names of the host's functions that always return a boolean.
+    pub(crate) booleans: &'a HashSet<(&'static str, &'static str)>,
+}
+
+impl KnownFunctions<'_> {
+    /// Returns `true` if a call always returns a boolean.
+    pub(super) fn is_boolean(self, call: &FnCallExpr) -> bool {
+        if call.op_token.is_some() {
+            // `in` is a call of `contains`.
+            return COMPARING.contains(&&*call.name) || call.name == "contains";
+        }
+        let module = match call.namespace.path.as_slice() {
+            [] => "",
+            [module] => module.name.as_str(),
+            _ => return false,
+        };
+        !self.own.contains(&*call.name) && self.booleans.contains(&(module, call.name.as_str()))
+    }
 }
 
 impl<'a> Kinds<'a> {
-    /// Infers the kinds in a function of a script with these `valves` and these functions of its `own`.
+    /// Infers the kinds in a function of a script with these `valves`.
     pub(crate) fn of(
         function: &ScriptFuncDef,
         statements: &[Stmt],
         valves: &'a Json,
-        own: &'a HashSet<String>,
+        functions: KnownFunctions<'a>,
     ) -> Self {
         let params: Vec<&str> = function.params.iter().map(|name| name.as_str()).collect();
-        Self::in_body(&function.name, &params, statements, valves, None, own)
+        Self::in_body(&function.name, &params, statements, valves, None, functions)
     }
 
     /// Infers the kinds like [`Kinds::of`], from the parts of a function, and with the valves of users.
@@ -118,7 +140,7 @@ impl<'a> Kinds<'a> {
         statements: &[Stmt],
         valves: &'a Json,
         users: Option<&'a Json>,
-        own: &'a HashSet<String>,
+        functions: KnownFunctions<'a>,
     ) -> Self {
         let mut writes = Writes::default();
         writes.block(statements);
@@ -129,7 +151,7 @@ impl<'a> Kinds<'a> {
             value.filter(|_| is_handed)
         };
         let (valves, users) = (handed("valves", Some(valves)), handed("__user__", users));
-        let mut kinds = Self { variables: HashMap::new(), valves, users, own };
+        let mut kinds = Self { variables: HashMap::new(), valves, users, functions };
         let unknown = params.iter().copied().chain(writes.unknown.iter().copied());
         for name in unknown {
             kinds.variables.insert(name.to_owned(), Guess::Unknown);
@@ -163,7 +185,7 @@ impl<'a> Kinds<'a> {
 
     /// Returns `true` if the script has a function of this name.
     pub(super) fn is_own(&self, name: &str) -> bool {
-        self.own.contains(name)
+        self.functions.own.contains(name)
     }
 
     /// Returns the kind of an expression; `None` if it is only known at run time.
@@ -202,7 +224,7 @@ impl<'a> Kinds<'a> {
         let name = call.name.as_str();
         if call.op_token.is_some() {
             return match call.args.as_slice() {
-                _ if is_boolean_call(call) => Guess::Is(ValueKind::Boolean),
+                _ if self.functions.is_boolean(call) => Guess::Is(ValueKind::Boolean),
                 [one] if name == "-" => result_of(name, Guess::Is(ValueKind::Number), self.guess(one)),
                 [first, second] => result_of(name, self.guess(first), self.guess(second)),
                 _ => Guess::Unknown,
@@ -210,7 +232,7 @@ impl<'a> Kinds<'a> {
         }
         match () {
             () if self.is_counting(call) => Guess::Is(ValueKind::Number),
-            () if is_boolean_call(call) && !self.own.contains(name) => Guess::Is(ValueKind::Boolean),
+            () if self.functions.is_boolean(call) => Guess::Is(ValueKind::Boolean),
             () => Guess::Unknown,
         }
     }
@@ -219,7 +241,7 @@ impl<'a> Kinds<'a> {
     pub(super) fn is_counting(&self, call: &FnCallExpr) -> bool {
         let name = call.name.as_str();
         match call.namespace.path.as_slice() {
-            [] => COUNTING.contains(&name) && !self.own.contains(name),
+            [] => COUNTING.contains(&name) && !self.is_own(name),
             [module] => COUNTING_OF_HOST.contains(&(module.name.as_str(), name)),
             _ => false,
         }
@@ -260,28 +282,6 @@ impl<'a> Kinds<'a> {
 
 /// Operators that return a boolean for any values.
 const COMPARING: [&str; 7] = ["<", "<=", ">", ">=", "==", "!=", "!"];
-
-/// Returns `true` if a call always returns a boolean, unless the script has a function of this name.
-pub(super) fn is_boolean_call(call: &FnCallExpr) -> bool {
-    static ALL: OnceLock<HashSet<(&str, &str)>> = OnceLock::new();
-    if call.op_token.is_some() {
-        // `in` is a call of `contains`.
-        return COMPARING.contains(&&*call.name) || call.name == "contains";
-    }
-    let module = match call.namespace.path.as_slice() {
-        [] => "",
-        [module] => module.name.as_str(),
-        _ => return false,
-    };
-    let all = ALL.get_or_init(|| {
-        let named =
-            |function: &'static reference::Function| (function.module.as_str(), function.name.as_str());
-        let others = reference::functions().iter().filter(|function| function.returns != Type::Boolean);
-        let others: HashSet<_> = others.map(named).collect();
-        reference::functions().iter().map(named).filter(|name| !others.contains(name)).collect()
-    });
-    all.contains(&(module, call.name.as_str()))
-}
 
 /// Returns the two sides of `a.b`.
 fn sides(dot: &Expr) -> Option<(&Expr, &Expr)> {
@@ -450,20 +450,20 @@ impl<'a> Writes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine;
     use crate::syntax::statements_of;
 
     /// Returns the kinds of the operands of the only comparison in a hook.
     fn compared(body: &str) -> [Option<ValueKind>; 2] {
         let text = format!("fn inlet(body, valves) {{ {body} }}");
-        let mut engine = engine::new();
+        let mut engine = rhai::Engine::new();
         engine.set_optimization_level(rhai::OptimizationLevel::None);
         let ast = engine.compile(text).unwrap();
         let function = ast.iter_fn_def().find(|function| function.name == "inlet").unwrap();
         let statements = statements_of(function);
         let valves = Json::from([("limit", 4i64.into()), ("name", "x".into()), ("none", Json::Null)]);
         let own = HashSet::from(["own".to_owned()]);
-        let kinds = Kinds::of(function, &statements, &valves, &own);
+        let functions = KnownFunctions { own: &own, booleans: &HashSet::new() };
+        let kinds = Kinds::of(function, &statements, &valves, functions);
         let mut found = None;
         ast.walk(&mut |path: &[rhai::ASTNode<'_>]| {
             if let Some(rhai::ASTNode::Expr(Expr::FnCall(call, _))) = path.last()

@@ -28,7 +28,7 @@ mod mixes;
 mod tests;
 
 pub(super) use functions::InstrumentedBodies;
-pub(super) use kinds::{Kinds, ValueKind};
+pub(super) use kinds::{Kinds, KnownFunctions, ValueKind};
 pub(super) use literals::Literals;
 pub(super) use operators::keep_unordered;
 pub(super) use values::returns_text;

@@ -2,7 +2,7 @@
 //! results follow the rules of conditions.
 
 use super::kinds::{Kinds, ValueKind};
-use crate::package::is_empty;
+use crate::value::is_empty;
 use crate::{budget, standard};
 use rhai::{AST, ASTNode, Dynamic, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnPtr, Stmt};
 use std::collections::HashSet;

@@ -1,32 +1,30 @@
 //! The steps that are added to a function, their positions, and their names in Rhai's "custom syntax".
 
 use super::handled::HandledTypes;
-use super::kinds::Kinds;
+use super::kinds::{Kinds, KnownFunctions};
 use super::literals::Literals;
 use super::{chains, loops, operators, places, slices, switches, truths, values, writes};
 use crate::coverage::Lines;
 use crate::tokens;
 use rhai::{AST, ASTFlags, ASTNode, CustomExpr, Dynamic, Expr, FnCallExpr, Position, Stmt, StmtBlock};
-use std::collections::HashSet;
 
 /// Returns `true` if one of these functions needs a step even without coverage.
-pub(super) fn is_needed(functions: &AST, literals: &Literals) -> bool {
-    let own: HashSet<&str> = functions.iter_functions().map(|function| function.name).collect();
-    !functions.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
+pub(super) fn is_needed(file: &AST, functions: KnownFunctions<'_>, literals: &Literals) -> bool {
+    !file.walk(&mut |path: &[ASTNode<'_>]| match path.last() {
         // The walk does not enter the value of a `break`.
         Some(ASTNode::Stmt(Stmt::Switch(..) | Stmt::Share(..) | Stmt::BreakLoop(Some(_), ..))) => false,
         Some(ASTNode::Stmt(Stmt::For(parts, _))) => parts.1.is_none(),
         Some(ASTNode::Expr(Expr::MethodCall(call, _))) => values::place_of(call).is_none(),
         Some(ASTNode::Stmt(statement)) if let Some(condition) = truths::condition_of(statement) => {
-            truths::is_plain(condition, &own)
+            truths::is_plain(condition, functions)
         }
         Some(ASTNode::Expr(Expr::And(parts, _) | Expr::Or(parts, _))) => {
-            parts.iter().all(|part| truths::is_plain(part, &own))
+            parts.iter().all(|part| truths::is_plain(part, functions))
         }
         Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _)))
             if truths::is_not(call) =>
         {
-            call.args.iter().all(|argument| truths::is_plain(argument, &own))
+            call.args.iter().all(|argument| truths::is_plain(argument, functions))
         }
         Some(ASTNode::Stmt(Stmt::Assignment(parts))) => {
             !parts.0.is_op_assignment() && !writes::is_optional(&parts.1.lhs)

@@ -4,11 +4,10 @@
 //! Rhai's `if`, `while`, `&&`, `||` and `!` only accept booleans. Where the syntax does not prove one, a step converts
 //! the value. Outside of conditions, `a || b` is `a` if that is true, and otherwise `b`; `a && b` is the reverse.
 
-use super::kinds::{Kinds, ValueKind, is_boolean_call};
-use crate::package::is_empty;
+use super::kinds::{Kinds, KnownFunctions, ValueKind};
+use crate::value::is_empty;
 use crate::{budget, standard};
 use rhai::{Dynamic, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, ImmutableString, Stmt};
-use std::collections::HashSet;
 
 /// Returns `true` for `!x`.
 pub(super) fn is_not(call: &FnCallExpr) -> bool {
@@ -26,12 +25,12 @@ pub(super) fn condition_of(statement: &Stmt) -> Option<&Expr> {
 }
 
 /// Returns `true` if an expression is a boolean, as far as its syntax alone shows.
-pub(super) fn is_plain(condition: &Expr, own: &HashSet<&str>) -> bool {
+pub(super) fn is_plain(condition: &Expr, functions: KnownFunctions<'_>) -> bool {
     match condition {
         Expr::BoolConstant(..) => true,
-        Expr::And(parts, _) | Expr::Or(parts, _) => parts.iter().all(|part| is_plain(part, own)),
-        Expr::FnCall(call, _) if is_not(call) => call.args.iter().all(|part| is_plain(part, own)),
-        Expr::FnCall(call, _) => !own.contains(&*call.name) && is_boolean_call(call),
+        Expr::And(parts, _) | Expr::Or(parts, _) => parts.iter().all(|part| is_plain(part, functions)),
+        Expr::FnCall(call, _) if is_not(call) => call.args.iter().all(|part| is_plain(part, functions)),
+        Expr::FnCall(call, _) => !functions.own.contains(&*call.name) && functions.is_boolean(call),
         _ => false,
     }
 }

@@ -1,8 +1,7 @@
 //! Methods of texts that Rhai only has as changes in place: `let clean = name.trim()`. Where the value of the call is
 //! used, it is the new text, as in Python, and the text itself stays as it is.
 
-use crate::engine;
-use rhai::{ASTNode, Expr, FnCallExpr, FnCallHashes};
+use rhai::{ASTNode, Engine, Expr, FnCallExpr, FnCallHashes};
 use std::sync::OnceLock;
 
 /// The methods, and the functions that return the new text instead.
@@ -39,11 +38,11 @@ fn returns(link: &mut Expr, own: &dyn Fn(&str) -> bool) -> bool {
     hashes.is_some()
 }
 
-/// The hashes of the functions that return the new text.
+/// The hashes of the functions that return the new text: they depend on the name and the number of arguments only.
 fn hashes() -> &'static [FnCallHashes] {
     static HASHES: OnceLock<Vec<FnCallHashes>> = OnceLock::new();
     HASHES.get_or_init(|| {
-        let engine = engine::new();
+        let engine = Engine::new_raw();
         let hash = |(_, args, function): (&str, usize, &str)| {
             let args = vec!["0"; args].join(",");
             let ast = engine.compile_expression(format!("x.{function}({args})")).ok()?;

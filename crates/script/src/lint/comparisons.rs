@@ -3,7 +3,7 @@
 use super::tree::View;
 use super::tree::{self, Link, Node};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{Kinds, ValueKind};
+use crate::instrument::{Kinds, KnownFunctions, ValueKind};
 use crate::reference::{self, Type};
 use rhai::{Expr, INT, Position};
 use std::collections::{BTreeSet, HashSet};
@@ -20,11 +20,12 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         Json::Object(fields.map(|field| (field.name.as_str().into(), field.default_value())).collect())
     });
     let own: HashSet<String> = view.functions.iter().map(|function| function.name.clone()).collect();
+    let known = KnownFunctions { own: &own, booleans: reference::boolean_functions() };
     let mut problems = Vec::new();
     for function in &view.functions {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
         let kinds =
-            Kinds::in_body(&function.name, &params, &function.statements, valves, users.as_ref(), &own);
+            Kinds::in_body(&function.name, &params, &function.statements, valves, users.as_ref(), known);
         tree::each(&function.statements, &mut |node, _| {
             problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));

@@ -3,7 +3,8 @@
 
 use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{Kinds, ValueKind};
+use crate::instrument::{Kinds, KnownFunctions, ValueKind};
+use crate::reference;
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_json::Json;
@@ -20,10 +21,11 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let none = Json::object();
     let valves = view.script.map_or(&none, |script| &script.valves);
     let own: HashSet<String> = view.functions.iter().map(|function| function.name.clone()).collect();
+    let known = KnownFunctions { own: &own, booleans: reference::boolean_functions() };
     let mut problems = Vec::new();
     for function in &view.functions {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
-        let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, None, &own);
+        let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, None, known);
         let wholes = Wholes::of(function, valves);
         tree::each(&function.statements, &mut |node, _| {
             problems.extend(lost_in_call(view, &kinds, node));

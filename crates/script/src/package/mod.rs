@@ -64,6 +64,4 @@ pub use memories::store_memory;
 pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
-pub(crate) use sequences::compared;
 pub(crate) use tools::{offered_tools, register_callable, tool_functions};
-pub(crate) use values::is_empty;

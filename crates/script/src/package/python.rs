@@ -3,11 +3,11 @@
 
 use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, fail, unfit};
 use super::output::{check_text, check_walk, text};
-use super::sequences::{elements, kind_of};
+use super::sequences::elements;
 use super::text::joined;
-use super::values::is_empty;
 use crate::budget;
-use crate::value::{Map, PAIR};
+use crate::standard::kind_of;
+use crate::value::{Map, PAIR, is_empty};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, INT, ImmutableString};
 use std::collections::HashSet;

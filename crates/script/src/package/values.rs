@@ -1,7 +1,7 @@
 //! Functions that are called without a module name: `uuid()`, `empty(v)`.
 
 use super::host_calls;
-use crate::value::json_of;
+use crate::value::is_empty;
 use rhai::plugin::*;
 
 #[export_module]
@@ -16,24 +16,6 @@ pub(super) mod functions {
     pub fn empty(value: Dynamic) -> bool {
         is_empty(&value)
     }
-}
-
-/// Returns `true` if a value is false as a condition.
-pub(crate) fn is_empty(value: &Dynamic) -> bool {
-    if let Ok(text) = value.as_immutable_string_ref() {
-        return text.is_empty();
-    }
-    if let Ok(array) = value.as_array_ref() {
-        return array.is_empty();
-    }
-    if let Ok(map) = value.as_map_ref() {
-        return map.is_empty();
-    }
-    if let Ok(bytes) = value.as_blob_ref() {
-        return bytes.is_empty();
-    }
-    // A value without a JSON form, such as a function, is not empty.
-    json_of(value).is_ok_and(|json| json.is_empty())
 }
 
 #[cfg(test)]

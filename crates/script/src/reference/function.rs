@@ -1,9 +1,9 @@
 //! The functions that scripts may call, read from the engine.
 
+use crate::engine;
 use crate::value::Type;
-use crate::{engine, names};
 use rhai::{Engine, FuncMetadata};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
 use valvehouse_config::Capability;
 
@@ -92,6 +92,17 @@ pub fn functions() -> &'static [Function] {
     ALL.get_or_init(read)
 }
 
+/// Returns the modules and names of the functions that return a boolean for any arguments.
+pub fn boolean_functions() -> &'static HashSet<(&'static str, &'static str)> {
+    static ALL: OnceLock<HashSet<(&str, &str)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let named = |function: &'static Function| (function.module.as_str(), function.name.as_str());
+        let others = functions().iter().filter(|function| function.returns != Type::Boolean);
+        let others: HashSet<_> = others.map(named).collect();
+        functions().iter().map(named).filter(|name| !others.contains(name)).collect()
+    })
+}
+
 /// Returns the functions that are registered with an engine, sorted by module and name.
 pub fn registered_with(engine: &Engine) -> Vec<Function> {
     let mut all = engine.collect_fn_metadata(None, |info| read_one(&info.namespace, info.metadata), false);
@@ -172,6 +183,18 @@ const BUILT_IN: [(&str, &[&str], Type, &str, FunctionOrigin); 10] = [
         "Not available: write `time::sleep(milliseconds)`.",
         FunctionOrigin::Rhai,
     ),
+];
+
+/// Capabilities whose functions may wait.
+pub const WAITING: [Capability; 8] = [
+    Capability::Http,
+    Capability::Files,
+    Capability::Shell,
+    Capability::Llm,
+    Capability::Tools,
+    Capability::Vectors,
+    Capability::Memories,
+    Capability::Chats,
 ];
 
 /// Internal names of the language.
@@ -282,7 +305,7 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
         },
         doc: doc_of(&function.comments),
         capability,
-        may_wait: is_ask || capability.is_some_and(|one| names::WAITING.contains(&one)),
+        may_wait: is_ask || capability.is_some_and(|one| WAITING.contains(&one)),
         is_method: module.is_empty()
             && function.params_info.first().is_some_and(|info| info.contains("&mut")),
         origin: FunctionOrigin::Host,

@@ -15,7 +15,8 @@ mod script;
 mod tests;
 
 pub use function::{
-    Function, FunctionOrigin, Param, Registration, functions, registered_with, registrations,
+    Function, FunctionOrigin, Param, Registration, WAITING, boolean_functions, functions, registered_with,
+    registrations,
 };
 pub use handle::{Form, Handle, Word, handle, handles, members};
 pub use options::{FunctionOptions, options_of};

@@ -5,6 +5,7 @@
 //! charged as operations, the expected memory is reserved, and a call that would exceed a limit is rejected. `cost`
 //! declares the cost of each function; a test fails for a function without a declaration.
 
+mod comparison;
 mod cost;
 mod measure;
 mod wrappers;
@@ -14,5 +15,6 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub(super) use comparison::{compared, kind_of};
 pub(super) use text::shortened_text;
 pub(super) use wrappers::{check_size, metered, packages};

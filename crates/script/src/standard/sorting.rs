@@ -3,7 +3,7 @@
 //! Rhai's own functions ignore errors of the comparer and results that are not whole numbers: the list would stay as it
 //! is without an error.
 
-use crate::package::compared;
+use super::comparison::compared;
 use crate::value::error;
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, NativeCallContext};
 use std::cmp::Ordering;

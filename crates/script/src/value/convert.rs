@@ -76,6 +76,24 @@ pub fn json_of(value: &Dynamic) -> Result<Json, Error> {
     convert(value, 0, &mut { MAX_COPIED })
 }
 
+/// Returns `true` if a value is false as a condition.
+pub(crate) fn is_empty(value: &Dynamic) -> bool {
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return text.is_empty();
+    }
+    if let Ok(array) = value.as_array_ref() {
+        return array.is_empty();
+    }
+    if let Ok(map) = value.as_map_ref() {
+        return map.is_empty();
+    }
+    if let Ok(bytes) = value.as_blob_ref() {
+        return bytes.is_empty();
+    }
+    // A value without a JSON form, such as a function, is not empty.
+    json_of(value).is_ok_and(|json| json.is_empty())
+}
+
 /// Converts a value to JSON like [`json_of`]; several values share the limit of copied bytes.
 pub(crate) fn json_within(value: &Dynamic, rest: &mut usize) -> Result<Json, Error> {
     convert(value, 0, rest)

@@ -21,7 +21,7 @@ pub(crate) use alike::{
     report_element, report_pair, report_subject,
 };
 pub(crate) use bytes::register as register_bytes;
-pub(crate) use convert::{dynamic_of, json_text_of, json_within};
+pub(crate) use convert::{dynamic_of, is_empty, json_text_of, json_within};
 pub use convert::{error, json_of, live};
 pub(crate) use delegate::{
     functions, lend_functions_missing_beside, lend_missing_functions, names_of, numbers_of,
