@@ -109,10 +109,11 @@ fn is_literal(expression: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine;
+    use crate::language;
 
     fn cheap(body: &str) -> bool {
-        let ast = engine::new().compile(format!("fn own() {{ 1 }} fn inlet(body) {{ {body} }}")).unwrap();
+        let ast =
+            language::engine([]).compile(format!("fn own() {{ 1 }} fn inlet(body) {{ {body} }}")).unwrap();
         is_bounded(&ast, "inlet")
     }
 

@@ -1,11 +1,10 @@
-//! Creates an engine per plugin, which is cheap because everything but the limits is shared; and lists the
-//! functions that scripts may call, with and without a module.
+//! Creates an engine per plugin with every function of the host; and lists the functions that scripts may call, with and
+//! without a module.
 
-use super::value_limits::{self, ARRAY, MAP};
-use super::{answer, interpreter, log, package, standard, tokens, value};
-use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
+use super::{language, package, value};
+use rhai::{Engine, Module, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// Functions of the language itself, with any number of arguments.
 pub(super) const LANGUAGE: [&str; 11] = [
@@ -30,69 +29,18 @@ pub fn new() -> Engine {
 /// Creates an engine with only these modules: Rhai searches each of them whenever it determines the type of a
 /// value.
 pub(crate) fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
-    let mut engine = Engine::new_raw();
-    engine.register_global_module(standard::packages());
-    engine.register_global_module(standard::metered());
-    engine.register_global_module(value::functions());
-    engine.register_global_module(package::globals());
-    engine.register_global_module(own());
+    let mut engine = language::engine([package::globals(), own()]);
     for (name, module) in package::modules().iter().filter(|(name, _)| is_wanted(name)) {
         engine.register_static_module(*name, module.clone());
     }
     engine
-        .set_optimization_level(OptimizationLevel::Simple)
-        .set_max_strings_interned(0)
-        .set_max_call_levels(interpreter::LEVELS_OF_RHAI)
-        .set_max_expr_depths(128, 64)
-        .set_max_string_size(value_limits::max_text())
-        .set_max_array_size(ARRAY)
-        .set_max_map_size(MAP)
-        .set_max_variables(256)
-        .set_max_functions(500)
-        .set_max_modules(0)
-        .disable_symbol("eval");
-    engine.on_print(|text| log::log(tracing::Level::INFO, text));
-    engine.on_debug(|text, _, position| {
-        log::log(tracing::Level::DEBUG, &format!("{position:?} {text}"));
-    });
-    tokens::free_reserved_words(&mut engine);
-    tokens::accept_literal_operands(&mut engine);
-    answer::own_throw(&mut engine);
-    value::lend_missing_functions(&mut engine);
-    engine
-}
-
-/// Resolves names that Rhai cannot: the file's constants within its functions, and the variable of a caught error.
-pub(crate) fn resolve_names(engine: &mut Engine, constants: HashMap<String, Dynamic>, caught: Vec<String>) {
-    if constants.is_empty() && caught.is_empty() {
-        return;
-    }
-    let constants = Arc::new(constants);
-    #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
-    engine.on_var(move |name, _, mut context| {
-        if caught.iter().any(|caught| caught == name) {
-            let scope = context.scope_mut();
-            let converted = scope.get_value_ref::<rhai::Map>(name).cloned().map(Dynamic::from);
-            if let Some(thrown) = converted.as_ref().and_then(answer::from_catch) {
-                scope.set_value(name.to_owned(), thrown);
-            }
-            return Ok(None);
-        }
-        if context.scope().contains(name) {
-            return Ok(None);
-        }
-        Ok(constants.get(name).cloned())
-    });
 }
 
 /// Returns `true` if every engine has a function of this name.
 pub(crate) fn has_function(name: &str) -> bool {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| {
-        let modules =
-            [standard::packages(), standard::metered(), value::functions(), package::globals(), own()];
-        value::names_of(&modules)
-    });
+    let names =
+        NAMES.get_or_init(|| value::names_of(language::modules().iter().chain(&[package::globals(), own()])));
     names.contains(name)
 }
 
@@ -100,8 +48,6 @@ fn own() -> Shared<Module> {
     static OWN: OnceLock<Shared<Module>> = OnceLock::new();
     OWN.get_or_init(|| {
         let mut module = Module::new();
-        answer::register(&mut module);
-        value::register_bytes(&mut module);
         package::reading::register(&mut module);
         package::turn::register(&mut module);
         package::register_callable(&mut module);

@@ -169,10 +169,10 @@ pub(super) fn known_to(parameters: &HashSet<String>, values: &HashMap<String, Dy
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine;
+    use crate::language;
 
     fn is_refused(code: &str) -> bool {
-        let mut engine = engine::new();
+        let mut engine = language::engine([]);
         engine.set_optimization_level(OptimizationLevel::None);
         check(&engine.compile(code).unwrap()).is_err()
     }

@@ -159,11 +159,11 @@ fn unknown(engine: &Engine, ast: &AST, function: &str, mut args: Args) -> Answer
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine;
+    use crate::language;
 
     #[test]
     fn dynamic_function_names_are_not_cached() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         let text = "fn few() { 1 + 1 } fn many() { for i in 0..5_000 { for twice in 0..2 { try { Fn(`f${i}`).call(); } catch { } } } }";
         let ast = engine.compile(text).unwrap();
         let interpreter = Interpreter::default();
@@ -174,13 +174,13 @@ mod tests {
     }
 
     fn call(interpreter: &Interpreter, code: &str, args: Vec<Dynamic>) -> Answer {
-        let engine = engine::new();
+        let engine = language::engine([]);
         interpreter.call(&engine, &engine.compile(code).unwrap(), "f", args.into())
     }
 
     #[test]
     fn a_call_leaves_no_state_for_the_next_one() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         let text =
             "fn f(a, b) { let c = [a]; let a = || c; if b > 1 { f(a, b - 1) } if b == 0 { throw a } a }";
         let ast = engine.compile(text).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn function_calls_nest_as_deep_as_in_rhai() {
         let code = "fn f(n) { if n > 0 { f(n - 1) } }";
-        let mut engine = engine::new();
+        let mut engine = language::engine([]);
         let ast = engine.compile(code).unwrap();
         let ours = (0..100).take_while(|n| call(&Interpreter::default(), code, vec![(*n).into()]).is_ok());
         let ours = ours.count();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn cached_functions_are_looked_up_per_argument_types() {
-        let (engine, interpreter) = (engine::new(), Interpreter::default());
+        let (engine, interpreter) = (language::engine([]), Interpreter::default());
         let ast = engine.compile("fn f(a, b) { `${a + b}/${a.len}` }\nfn g(a) { a.len() }").unwrap();
         for _ in 0..4 {
             for (a, b, sum) in [("x", Dynamic::from(1_i64), "x1/1"), ("y", Dynamic::from(true), "ytrue/1")] {
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn an_exceeded_limit_has_the_position_in_the_called_function() {
         let code = "fn f() {\n let a = 1;\n loop {\n a += 1;\n } }\n fn g() { loop { } }";
-        let mut engine = engine::new();
+        let mut engine = language::engine([]);
         engine.set_max_operations(1_000);
         for (code, line) in [(code, 4), ("fn f() {\n\n g(); }\n fn g() { loop { let b = 2; } }", 3)] {
             let ast = engine.compile(code).unwrap();

@@ -31,6 +31,7 @@ mod imports;
 mod input_size;
 mod instrument;
 mod interpreter;
+mod language;
 mod link;
 mod lint;
 mod literal;
@@ -66,6 +67,9 @@ pub mod value;
 mod value_limits;
 mod watch;
 mod windows;
+
+#[cfg(test)]
+mod tests;
 
 pub use action::{Button, ScriptAction};
 pub use argument::UserValves;

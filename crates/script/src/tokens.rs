@@ -519,11 +519,11 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine;
+    use crate::language;
 
     #[test]
     fn reserved_words_are_names_of_variables_keys_and_parameters() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for word in
             ["call", "default", "match", "case", "new", "with", "is", "async", "yield", "module", "static"]
         {
@@ -540,7 +540,7 @@ mod tests {
 
     #[test]
     fn reserved_words_are_names_of_functions() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for word in ["default", "match", "case", "new", "with", "is", "async", "yield", "module", "static"] {
             let code = format!(
                 "let n = {word}(1); fn {word}(x) {{ x + 1 }} n + helper(); \
@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn closures_are_still_called_with_call() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         assert_eq!(engine.eval::<i64>("let f = |x| x + 1; f.call(1) + call(f, 2)").unwrap(), 5);
     }
 }

@@ -7,7 +7,7 @@ use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
 use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded_call, engine, folding, lint, literal, manifest, reference, tokens};
+use crate::{bounded_call, engine, folding, language, lint, literal, manifest, reference, tokens};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -149,6 +149,6 @@ pub(super) fn folded(
     let misspelt = lint::misspelt_once(source, properties());
     engine.register_global_module(property_accessors(properties(), &misspelt).into());
     values.retain(|name, _| names.variables.contains(name));
-    engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
+    language::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
     Ok(FoldedFunctions { engine, ast, names, orders: linked.orders.clone(), cheap })
 }

@@ -5,8 +5,5 @@
 
 mod recorder;
 
-#[cfg(test)]
-mod tests;
-
 pub use recorder::Coverage;
 pub(crate) use recorder::Lines;

@@ -22,11 +22,6 @@ mod truths;
 mod values;
 mod writes;
 
-#[cfg(test)]
-mod mixes;
-#[cfg(test)]
-mod tests;
-
 pub(super) use functions::InstrumentedBodies;
 pub(super) use kinds::{Kinds, KnownFunctions, ValueKind};
 pub(super) use literals::Literals;

@@ -10,6 +10,7 @@ use crate::engine;
 use crate::folding;
 use crate::folding::known_to;
 use crate::hooks;
+use crate::language;
 use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::script::Script;
@@ -174,7 +175,7 @@ impl Repl {
         let names = Names::of(&self.script.ast.merge(&self.own).merge(&as_written));
         let properties = names.properties.iter().map(String::as_str);
         engine.register_global_module(property_accessors(properties, &Misspelt::default()).into());
-        engine::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
+        language::resolve_names(&mut engine, constants, names.caught.into_iter().collect());
         budget::limit(&mut engine);
         Ok((engine, ast))
     }

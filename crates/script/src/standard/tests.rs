@@ -2,7 +2,7 @@
 
 use super::cost::cost;
 use super::wrappers::functions;
-use crate::engine;
+use crate::language;
 use rhai::Engine;
 
 #[test]
@@ -54,7 +54,7 @@ fn every_sleep_of_the_standard_packages_is_refused() {
     let odd: Vec<_> = all.iter().filter(|function| !function.param_types.iter().all(is_number)).collect();
     assert!(odd.is_empty(), "{odd:?}");
     for seconds in ["60", "60.0"] {
-        let error = engine::new().eval::<rhai::Dynamic>(&format!("sleep({seconds})")).unwrap_err();
+        let error = language::engine([]).eval::<rhai::Dynamic>(&format!("sleep({seconds})")).unwrap_err();
         let message = crate::diagnostic::summary_of_run(&error);
         assert!(message.contains("write time::sleep(milliseconds)"), "{message}");
     }
@@ -65,7 +65,7 @@ fn every_sleep_of_the_standard_packages_is_refused() {
 fn metered_functions_agree_with_the_originals() {
     let mut plain = Engine::new_raw();
     plain.register_global_module(super::packages());
-    let metered = engine::new();
+    let metered = language::engine([]);
     for code in [
         r#"let s = "abcabc"; s.replace("b", "xy"); s"#,
         r#"let s = "abcabc"; s.replace('b', "xy"); s"#,

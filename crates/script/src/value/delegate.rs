@@ -225,13 +225,13 @@ pub(crate) fn functions() -> Shared<Module> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine;
+    use crate::language;
     use crate::value::json_of;
     use rhai::Dynamic;
 
     #[test]
     fn ranges_have_the_functions_of_arrays() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for (snippet, expected) in [
             ("range(3).map(|i| i * 2)", "[0,2,4]"),
             ("(1..4).filter(|i| i > 1)", "[2,3]"),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_range_is_neither_changed_nor_listed_beyond_the_size_of_an_array() {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for (snippet, words) in [
             ("range(1_000_000_000).map(|i| i)", "too large"),
             ("(-9_223_372_036_854_775_807..9_223_372_036_854_775_807).len()", "too large"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     fn gives(cases: &[(&str, &str)]) {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for (snippet, expected) in cases {
             let value = engine.eval::<Dynamic>(snippet).unwrap_or_else(|error| panic!("{snippet}: {error}"));
             assert_eq!(json_of(&value).unwrap().to_string(), *expected, "{snippet}");
@@ -363,7 +363,7 @@ mod tests {
     }
 
     fn refuses(cases: &[(&str, &str)]) {
-        let engine = engine::new();
+        let engine = language::engine([]);
         for (snippet, words) in cases {
             let error = crate::diagnostic::summary_of_run(&engine.eval::<Dynamic>(snippet).unwrap_err());
             assert!(error.contains(words), "{snippet}: {error}");

@@ -1,14 +1,10 @@
 //! Runs snippets like scripts, and checks that every promised function exists and is documented.
 
-mod http;
-
 use super::{globals, modules};
-use crate::diagnostic::of_run;
-use crate::sources::Sources;
+use crate::diagnostic::summary_of_run;
 use crate::value::json_of;
 use rhai::{Dynamic, Engine};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Returns an engine with the modules, and with `big(n)`: a text of `n` times `x`.
 pub(super) fn engine() -> Engine {
@@ -40,7 +36,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
         match engine.eval::<Dynamic>(snippet) {
             Ok(value) => panic!("{snippet} gives {value}"),
             Err(error) => {
-                let message = of_run(&Sources::new(Path::new("test"), ""), "test", &error);
+                let message = summary_of_run(&error);
                 assert!(message.contains(words), "{snippet}: {message}");
             }
         }

@@ -1,6 +1,6 @@
 //! Tests that exactly the executed lines are recorded and that coverage changes nothing else.
 
-use super::Coverage;
+use crate::Coverage;
 use crate::run::CallEnd;
 use crate::value::{self, Shape, dynamic_of};
 use crate::{Kind, Script, Settings, SourceFile};
