@@ -1,8 +1,9 @@
 //! The results and errors of scripts: `skip`, `error`, `ok`, `deny`, `throw`, and the value of `catch`.
 
+use super::call;
 use super::standard::shortened_text;
 use super::value::{json_of, live};
-use super::{call, diagnostic};
+use crate::diagnostic::without_place;
 use crate::thrown::{MAX_MESSAGE, ThrownError, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
@@ -206,6 +207,6 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
     let line =
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
     // The map may be one that the script created itself.
-    let message = diagnostic::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
+    let message = without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
     Some(Dynamic::from(ThrownError::bug(message, line)))
 }

@@ -12,6 +12,7 @@ use super::script::Script;
 use super::settings::Settings;
 use super::thrown::ThrownError;
 use super::value::UNJUDGED;
+use crate::diagnostic::summary_of_run;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -251,7 +252,7 @@ impl Script {
             client = thrown.client_error().map(shown);
         }
         let cause = redact(diagnostic::of_run(&self.sources, function, error));
-        let summary = redact(diagnostic::summary_of_run(error));
+        let summary = redact(summary_of_run(error));
         // A request that a guard cannot judge is rejected with the reason.
         let rejection = client.clone().filter(|client| client.status == UNJUDGED).map(Box::new);
         let failure = PluginError { is_by_request: client.is_some(), rejection, ..PluginError::new(cause) };
@@ -397,7 +398,7 @@ mod tests {
         });
         let listed = script.list("bad");
         assert!(script.list("tools").is_ok(), "the next one is listed");
-        listed.err().map(|error| diagnostic::summary_of_run(&error))
+        listed.err().map(|error| summary_of_run(&error))
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

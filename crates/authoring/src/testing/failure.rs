@@ -5,7 +5,8 @@ use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_script::Script;
-use valvehouse_script::diagnostic::{self, Code, Diagnostic};
+use valvehouse_script::diagnostic::summary_of_run;
+use valvehouse_script::diagnostic::{Code, Diagnostic};
 use valvehouse_script::reference::Function;
 
 /// The failure of a test.
@@ -65,7 +66,7 @@ pub(super) fn describe(
                 compared: wrong.compared,
             };
         }
-        let ended = plain(diagnostic::summary_of_run(error));
+        let ended = plain(summary_of_run(error));
         let ended = match error.unwrap_inner().position() {
             Position::NONE => ended.at_function(text, function),
             position => ended.at(text, position),

@@ -4,7 +4,7 @@ use super::declaration::ACTION;
 use super::function::Button;
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic;
+use crate::diagnostic::summary_of_run;
 use crate::hooks::Param;
 use crate::input_size::attributed;
 use crate::run::CallEnd;
@@ -168,7 +168,7 @@ impl ScriptAction {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
             Some(HookAnswer::Error(rejection)) => return Err(self.refused(rejection.clone())),
             None => json_of(value).map_err(|error| {
-                unusable(format!("a value that is not valid JSON: {}", diagnostic::summary_of_run(&error)))
+                unusable(format!("a value that is not valid JSON: {}", summary_of_run(&error)))
             })?,
         };
         let value = match value.deep_clone() {

@@ -2,8 +2,9 @@
 
 use super::argument::RhaiResultOf;
 use crate::budget::{self, ExceededLimit};
+use crate::call;
+use crate::diagnostic::summary_of_run;
 use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
-use crate::{call, diagnostic};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Array, Dynamic, EvalAltResult, Map};
@@ -191,7 +192,7 @@ pub(super) fn once<T: Recordable>(
             let recorded = match &result {
                 Ok(value) => Some(value.to_json().map_or(HostResult::Unknown, HostResult::Value)),
                 Err(error) if matches!(**error, EvalAltResult::ErrorTerminated(..)) => None,
-                Err(error) => Some(HostResult::Failure(diagnostic::summary_of_run(error))),
+                Err(error) => Some(HostResult::Failure(summary_of_run(error))),
             };
             pauses.host_called(plugin, place, recorded);
             result

@@ -2,9 +2,10 @@
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
+use crate::diagnostic::summary_of_run;
 use crate::reference::options_of;
 use crate::value::{Shape, error, json_of, live};
-use crate::{budget, call, diagnostic};
+use crate::{budget, call};
 use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
@@ -172,7 +173,7 @@ pub(super) fn run_beside(
             }
             Ok(value) => results.push(value),
             Err(thrown) if settles && is_catchable(&thrown) => {
-                let message = diagnostic::summary_of_run(&thrown);
+                let message = summary_of_run(&thrown);
                 results.push(rhai::Map::from([("error".into(), message.into())]).into());
             }
             Err(thrown) => failure = Some(thrown),

@@ -1,7 +1,8 @@
 //! Reads the declaration of the models that a script offers, when it is loaded.
 
 use super::function::{Offer, PipeFunction};
-use crate::diagnostic::{self, Code, Diagnostic};
+use crate::diagnostic::summary_of_run;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::schedule::{self, ScheduledCall};
 use crate::script::Script;
@@ -108,7 +109,7 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Di
 }
 
 fn listed(script: &Script) -> Result<Vec<Offer>, String> {
-    let failed = |error: &EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
+    let failed = |error: &EvalAltResult| format!("failed: {}", summary_of_run(error));
     let listed = script.list("pipes").map_err(|error| failed(&error))?;
     let written = schedule::written(&listed).map_err(|error| failed(&error))?;
     offers_of(script, &written)

@@ -5,6 +5,7 @@ use crate::answer::HookAnswer;
 use crate::budget::{self, Budget, Guard};
 use crate::call::RunningCall;
 use crate::compile::ParsedFile;
+use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Code, Diagnostic};
 use crate::engine;
 use crate::folding;
@@ -187,7 +188,7 @@ impl Repl {
                 (*position, diagnostic::of_run(&self.script.sources, name, inner))
             }
             EvalAltResult::ErrorInFunctionCall(name, _, _, position) => {
-                (*position, format!("{}, in {name}", diagnostic::summary_of_run(error)))
+                (*position, format!("{}, in {name}", summary_of_run(error)))
             }
             error => (error.position(), self.summary(error)),
         };
@@ -206,7 +207,7 @@ impl Repl {
         {
             return format!("refused ({}): {}", thrown.rejection.status, thrown.rejection.message);
         }
-        diagnostic::summary_of_run(error)
+        summary_of_run(error)
     }
 
     fn is_of_script(&self, function: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Reads the tools that a script declares, when it is loaded.
 
 use super::function::ToolFunction;
+use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Cause, Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::schedule::{self, FunctionRef, ScheduledCall};
@@ -151,7 +152,7 @@ fn module(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>)
         Ok(info) => info.tags,
         Err(why) => return failed("tool_info", why),
     };
-    let failure = |error: &rhai::EvalAltResult| format!("failed: {}", diagnostic::summary_of_run(error));
+    let failure = |error: &rhai::EvalAltResult| format!("failed: {}", summary_of_run(error));
     if script.manifest.ttl.is_some() {
         // With `ttl`, the host calls `tools()` in the background. The list may come from another version, so
         // missing functions are warnings.
@@ -179,7 +180,7 @@ fn module(script: &Script, source: &str) -> (Vec<ToolFunction>, Vec<Diagnostic>)
 /// # Errors
 /// Returns the reason if none of its tools is usable.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
-    let listed = schedule::read(written).map_err(|error| diagnostic::summary_of_run(&error))?;
+    let listed = schedule::read(written).map_err(|error| summary_of_run(&error))?;
     let (tools, problems) = of_list(script, "", &listed, &[]);
     let why = problems.first().map_or("lists no tool", |problem| &problem.message);
     if tools.is_empty() { Err(format!("invalid list of tools: {why}")) } else { Ok(()) }
@@ -268,10 +269,8 @@ fn tool_info(script: &Script) -> Result<ModuleInfo, String> {
     if !script.functions().any(|function| function.name == "tool_info") {
         return Ok(ModuleInfo::default());
     }
-    let info = script
-        .list("tool_info")
-        .map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?;
-    let info = json_of(&info).map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?;
+    let info = script.list("tool_info").map_err(|error| format!("failed: {}", summary_of_run(&error)))?;
+    let info = json_of(&info).map_err(|error| format!("failed: {}", summary_of_run(&error)))?;
     let Json::Object(entries) = &info else {
         return Err(format!("returned {}; expected a map `#{{ description, tags }}`", info.kind()));
     };
@@ -314,8 +313,7 @@ fn entry_of(entry: &Dynamic) -> Result<(Json, FunctionRef), DeclarationError> {
     };
     let mut fields = rhai::Map::clone(&map);
     fields.remove("handler");
-    let declared = json_of(&fields.into())
-        .map_err(|error| DeclarationError::from(diagnostic::summary_of_run(&error)))?;
+    let declared = json_of(&fields.into()).map_err(|error| DeclarationError::from(summary_of_run(&error)))?;
     Ok((declared, handler))
 }
 
@@ -346,7 +344,7 @@ impl ToolFunction {
             .map(|value| Ok(json_of(value)?.freeze()))
             .collect::<Result<Vec<_>, Box<rhai::EvalAltResult>>>()
             .map_err(|error| {
-                let why = diagnostic::summary_of_run(&error);
+                let why = summary_of_run(&error);
                 let what = format!("its `handler` has an invalid bound argument: {why}");
                 Misdeclaration::at("handler", what)
             })?;

@@ -3,7 +3,7 @@
 use super::function::{Role, ServedFunction, ToolFunction};
 use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic;
+use crate::diagnostic::summary_of_run;
 use crate::hooks::Param;
 use crate::input_size::attributed;
 use crate::run::CallEnd;
@@ -220,10 +220,7 @@ impl ScriptTool {
             };
         }
         let value = json_of(value).map_err(|error| {
-            self.unusable(format!(
-                "returned a value that is not valid JSON: {}",
-                diagnostic::summary_of_run(&error)
-            ))
+            self.unusable(format!("returned a value that is not valid JSON: {}", summary_of_run(&error)))
         })?;
         self.checked(&value, context)
     }

@@ -4,7 +4,8 @@
 
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::diagnostic::{self, Code, Diagnostic};
+use crate::diagnostic::summary_of_run;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::schedule::FunctionRef;
 use crate::script::Script;
 use crate::value::json_of;
@@ -77,10 +78,8 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<D
 }
 
 fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
-    let listed = script
-        .list(function)
-        .map_err(|error| format!("failed: {}", diagnostic::summary_of_run(&error)))?
-        .flatten();
+    let listed =
+        script.list(function).map_err(|error| format!("failed: {}", summary_of_run(&error)))?.flatten();
     match listed.as_array_ref() {
         Ok(entries) if entries.len() > MAX_ENTRIES => {
             Err(format!("lists {} entries, which exceeds the limit of {MAX_ENTRIES}", entries.len()))
@@ -104,7 +103,7 @@ fn entry_of(
     let mut rest = rhai::Map::clone(&map);
     rest.remove("handler");
     rest.remove("complete");
-    let declared = json_of(&rest.into()).map_err(|error| diagnostic::summary_of_run(&error))?;
+    let declared = json_of(&rest.into()).map_err(|error| summary_of_run(&error))?;
     match unknown_keys(&declared, keys).first() {
         Some(unknown) => Err(format!("lists an entry that {unknown}")),
         None => Ok((declared, handler, complete)),

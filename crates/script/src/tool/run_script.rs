@@ -3,6 +3,7 @@
 use super::handler::{MAX_RESULT, length_of};
 use crate::answer::HookAnswer;
 use crate::compile::MAIN;
+use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Diagnostic};
 use crate::engine;
 use crate::package::tool_functions;
@@ -129,10 +130,8 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
         }
         None => {
             let json = json_of(value);
-            json.map_err(|error| {
-                wrong(format!("the result is not valid JSON: {}", diagnostic::summary_of_run(&error)))
-            })?
-            .deep_clone()
+            json.map_err(|error| wrong(format!("the result is not valid JSON: {}", summary_of_run(&error))))?
+                .deep_clone()
         }
     };
     let length = length_of(&value).map_err(|error| wrong(format!("the result is invalid: {error}")))?;

@@ -10,7 +10,7 @@ use valvehouse_config::read_regular;
 use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::diagnostic;
+use valvehouse_script::diagnostic::summary_of_run;
 use valvehouse_script::thrown::ThrownError;
 use valvehouse_script::value::{Bytes, error, json_of};
 
@@ -178,9 +178,7 @@ fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
         Err(failed) if is_final(&failed) => Err(failed),
         Err(failed) => Ok(match failed.unwrap_inner() {
             EvalAltResult::ErrorRuntime(value, _) if value.is::<ThrownError>() => value.clone(),
-            _ => {
-                Dynamic::from(ThrownError::bug(diagnostic::summary_of_run(&failed), failed.position().line()))
-            }
+            _ => Dynamic::from(ThrownError::bug(summary_of_run(&failed), failed.position().line())),
         }),
     }
 }
