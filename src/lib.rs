@@ -55,6 +55,7 @@ pub use valvehouse_core::{
     breaker, callback, chat, context, error, filter, kernel, limits, metrics, provider, schema, text, tool,
     trace, valve,
 };
+pub use valvehouse_dialect::crash;
 pub use valvehouse_executor as executor;
 pub use valvehouse_host::{self as host, access, admin, app};
 pub use valvehouse_json as json;
@@ -62,7 +63,7 @@ pub use valvehouse_memory as memory;
 pub use valvehouse_net as net;
 pub use valvehouse_os as os;
 pub use valvehouse_providers as llm;
-pub use valvehouse_script::{self as script, crash};
+pub use valvehouse_script as script;
 pub use valvehouse_server as server;
 pub use valvehouse_store::{self as store, seal};
 pub use valvehouse_tokens as tokens;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use valvehouse_authoring::testing::Suite;
 use valvehouse_config::{Config, FILE, Grants, Origin, UnreadSecret};
 use valvehouse_core::text::{count, did_you_mean};
+use valvehouse_dialect::crash::Quarantine;
 use valvehouse_host::{app, chats_only, chats_only_in_words};
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{
     Code, Diagnostic, FolderScan, Kind, LoadedFile, Loader, Script, Severity, is_module, read_file,
     script_of_tests,

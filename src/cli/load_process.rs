@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use valvehouse_config::{Config, Grants};
+use valvehouse_dialect::crash::QuarantineEntry;
 use valvehouse_host::app;
-use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Code, Diagnostic, Script, SourceFile, read_file};
 use valvehouse_terminal::{CommandError, Exit, ScriptPlace};
 

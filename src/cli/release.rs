@@ -3,8 +3,8 @@
 use super::args;
 use valvehouse_config::Config;
 use valvehouse_core::text::count;
+use valvehouse_dialect::crash::Quarantine;
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantine;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) fn run(args: &args::Release, config: &Config, out: &Console) -> Result<Exit, CommandError> {

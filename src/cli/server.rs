@@ -13,9 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use valvehouse_config::{Config, Listen};
+use valvehouse_dialect::crash::CrashRecord;
 use valvehouse_host::app::{self, App};
 use valvehouse_memory as memory;
-use valvehouse_script::crash::CrashRecord;
 use valvehouse_server as server;
 use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 

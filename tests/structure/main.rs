@@ -40,6 +40,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-os",
     "valvehouse-providers",
     "valvehouse-store",
+    "valvehouse-dialect",
     "valvehouse-script",
     "valvehouse-agent",
     "valvehouse-host",
@@ -56,7 +57,7 @@ const APART: &[&str] = &["valvehouse-testkit", "valvehouse-embed-example"];
 
 /// Foreign crates and the packages that may depend on them.
 const DOORS: &[(&str, &[&str])] = &[
-    ("rhai", &["valvehouse-script", "valvehouse-authoring"]),
+    ("rhai", &["valvehouse-dialect", "valvehouse-script", "valvehouse-authoring"]),
     ("notify", &["valvehouse-script"]),
     ("axum", &["valvehouse-server"]),
     ("tokio-tungstenite", &["valvehouse-server"]),

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::{RequestFacts, Traces};
-use valvehouse_script::{Background, Work};
+use valvehouse_dialect::call::resources::{Background, Work};
 
 /// The maximum number of tasks that are queued or running.
 const MAX_PENDING: usize = 512;

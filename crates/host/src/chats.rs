@@ -3,8 +3,8 @@
 use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
+use valvehouse_dialect::call::resources::{ChatRecord, Chats};
 use valvehouse_json::Json;
-use valvehouse_script::{ChatRecord, Chats};
 use valvehouse_store::{Conversation, Store};
 
 /// The conversations of a store.

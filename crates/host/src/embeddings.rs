@@ -11,8 +11,8 @@ use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_core::provider::{PassthroughBody, Provider, RelayRequest};
+use valvehouse_dialect::call::resources::{EmbedRequest, Embeddings};
 use valvehouse_json::Json;
-use valvehouse_script::{EmbedRequest, Embeddings};
 
 /// The maximum size of a provider's response in bytes.
 const MAX_ANSWER: usize = 64 << 20;

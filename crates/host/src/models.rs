@@ -11,8 +11,9 @@ use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_dialect::call::resources::{EmbedRequest, Embeddings, HostTools, Models, Question};
 use valvehouse_json::Json;
-use valvehouse_script::{EmbedRequest, Embeddings, HostTools, Kind, Models, Question};
+use valvehouse_script::Kind;
 
 /// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;

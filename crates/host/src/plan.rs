@@ -14,8 +14,8 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
+use valvehouse_dialect::crash::QuarantineEntry;
 use valvehouse_json::Json;
-use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Diagnostic, Kind, Settings};
 use valvehouse_store::Source;
 

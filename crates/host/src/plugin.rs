@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::filter::{FilterEntry, Hook};
+use valvehouse_dialect::budget::Budget;
+use valvehouse_dialect::crash::QuarantineEntry;
 use valvehouse_json::Json;
-use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{
-    Budget, Diagnostic, Kind, Lists, LoadedFile, Pipe, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
+    Diagnostic, Kind, Lists, LoadedFile, Pipe, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
     ServedTool, UserValves,
 };
 use valvehouse_store::GuardChange;

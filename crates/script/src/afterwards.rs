@@ -1,15 +1,16 @@
 //! Work that scripts leave for after the answer: `after(|| …)` and `fn done(body)`.
 
 use super::argument::UserValves;
-use super::call::Later;
 use super::hooks::{DONE, Param};
-use super::resources::{RunWork, Work};
 use super::script::Script;
-use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
+use valvehouse_core::BoxError;
 use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::PluginError;
+use valvehouse_dialect::call::Later;
+use valvehouse_dialect::call::resources::{RunWork, Work};
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::Json;
 
 /// A piece of such work.
@@ -84,7 +85,7 @@ impl Script {
 }
 
 impl Later for Script {
-    fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String> {
+    fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), BoxError> {
         let background = self.settings.background.clone();
         let background = background.ok_or("`after` is not available in this program")?;
         let behind = turn.behind();
@@ -96,7 +97,7 @@ impl Later for Script {
             let run: RunWork = Box::new(move |trace| Box::pin(self.work(job, behind.turn(trace))));
             background.put(Work { plugin, what, bytes, origin, run });
         });
-        afterwards.map_err(|why| why.to_string())
+        afterwards.map_err(|why| why.to_string().into())
     }
 }
 

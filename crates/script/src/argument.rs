@@ -2,12 +2,12 @@
 
 use super::hooks::Param;
 use super::package;
-use super::redaction;
 use super::script::Script;
-use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::collections::HashMap;
 use valvehouse_core::context::Turn;
+use valvehouse_dialect::call::redaction;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::{Json, Object};
 
 /// The effective user valves of one plugin: per user id, and the default.

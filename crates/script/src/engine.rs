@@ -1,10 +1,11 @@
 //! Creates an engine per plugin with every function of the host; and lists the functions that scripts may call, with and
 //! without a module.
 
-use super::{language, package, value};
+use super::package;
 use rhai::{Engine, Module, Shared};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::OnceLock;
+use valvehouse_dialect::{language, value};
 
 /// Functions of the language itself, with any number of arguments.
 pub(super) const LANGUAGE: [&str; 11] = [

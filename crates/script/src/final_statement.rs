@@ -5,10 +5,11 @@
 //! therefore inserted after such a call of a method or of a host function. Functions of the script itself are
 //! excluded, because they may return `skip(…)` or `error(…)`.
 
-use super::{package, spans};
+use super::package;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::syntax::spans;
 
 /// Keywords of statements with a block.
 const BLOCKS: [&str; 7] = ["if", "for", "while", "loop", "do", "switch", "try"];

@@ -2,10 +2,10 @@
 
 use super::diagnostic::{Code, Diagnostic};
 use super::manifest::Manifest;
-use super::resources::{Clock, Resources, Tools};
 use super::settings::Settings;
 use super::source::SourceFile;
 use valvehouse_config::{Capability, Grants};
+use valvehouse_dialect::call::resources::{Clock, Resources, Tools};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
@@ -16,76 +16,73 @@ const MAX_HOSTS: usize = 256;
 const HOSTS: &str = "write `allow_hosts: api.example.com, *.example.org` in the opening comment, or `valve:NAME` for a valve \
                      whose value is a host";
 
-impl Resources {
-    /// Returns the resources that a script may reach. Fails with the missing grant and the command that adds it.
-    pub(crate) fn of(
-        manifest: &Manifest,
-        valves: &Json,
-        settings: &Settings,
-        file: &SourceFile,
-        source: &str,
-    ) -> Result<Self, Vec<Diagnostic>> {
-        let grants = &settings.grants;
-        let problem = |code, what: String, key: &str, word: &str| {
-            Diagnostic::of(code, file, what).at_frontmatter(source, key, word)
-        };
-        let mut problems = Vec::new();
-        for capability in &manifest.requirements {
-            if !is_granted(*capability, grants, manifest) {
-                let name = capability.name();
-                let lack = format!("the script is not allowed to use `{name}`");
-                let lack = problem(Code::NotGranted, lack, "requirements", name);
-                let command = command(*capability, &file.id);
-                problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
-            }
+/// Returns the resources that a script may reach. Fails with the missing grant and the command that adds it.
+pub(crate) fn resources(
+    manifest: &Manifest,
+    valves: &Json,
+    settings: &Settings,
+    file: &SourceFile,
+    source: &str,
+) -> Result<Resources, Vec<Diagnostic>> {
+    let grants = &settings.grants;
+    let problem = |code, what: String, key: &str, word: &str| {
+        Diagnostic::of(code, file, what).at_frontmatter(source, key, word)
+    };
+    let mut problems = Vec::new();
+    for capability in &manifest.requirements {
+        if !is_granted(*capability, grants, manifest) {
+            let name = capability.name();
+            let lack = format!("the script is not allowed to use `{name}`");
+            let lack = problem(Code::NotGranted, lack, "requirements", name);
+            let command = command(*capability, &file.id);
+            problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
         }
-        let bad_host =
-            |named: &str, wrong: String| problem(Code::BadHost, wrong, "allow_hosts", named).help(HOSTS);
-        let hosts = hosts(manifest, valves).unwrap_or_else(|(valve, wrong)| {
-            problems.push(bad_host(valve, wrong));
-            Vec::new()
-        });
-        if hosts.len() > MAX_HOSTS {
-            let what =
-                format!("`allow_hosts` exceeded its limit of {MAX_HOSTS} hosts: it names {}", hosts.len());
-            problems.push(bad_host("allow_hosts", what));
-        }
-        let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
-            let wrong = wrong.problems.into_iter();
-            problems.extend(wrong.map(|(pattern, what)| bad_host(&pattern, what)));
-            Web::default()
-        });
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        let declares = |capability| manifest.requirements.contains(&capability);
-        Ok(Self {
-            clock: Clock::Real,
-            kv: declares(Capability::Kv).then(|| settings.kv.clone()),
-            models: settings.models.clone().filter(|_| declares(Capability::Llm)),
-            vectors: declares(Capability::Vectors).then(|| settings.vectors.clone()),
-            memories: settings
-                .models
-                .clone()
-                .filter(|_| declares(Capability::Memories) && grants.memories)
-                .map(|models| (settings.vectors.clone(), models)),
-            chats: settings.chats.clone().filter(|_| declares(Capability::Chats) && grants.chats),
-            records: [(Capability::Memories, grants.memories), (Capability::Chats, grants.chats)]
-                .into_iter()
-                .filter(|(capability, is_granted)| *is_granted && declares(*capability))
-                .map(|(capability, _)| capability)
-                .collect(),
-            tools: match declares(Capability::Tools) {
-                true => Tools::Granted { grant: grants.tools.clone(), host: settings.tools.clone() },
-                false => Tools::Undeclared,
-            },
-            web,
-            folders: Folders::new(&grants.files),
-            programs: Programs::new(&grants.shell, &grants.files),
-            variables: Variables::new(&grants.env),
-            of_model: None,
-        })
     }
+    let bad_host =
+        |named: &str, wrong: String| problem(Code::BadHost, wrong, "allow_hosts", named).help(HOSTS);
+    let hosts = hosts(manifest, valves).unwrap_or_else(|(valve, wrong)| {
+        problems.push(bad_host(valve, wrong));
+        Vec::new()
+    });
+    if hosts.len() > MAX_HOSTS {
+        let what = format!("`allow_hosts` exceeded its limit of {MAX_HOSTS} hosts: it names {}", hosts.len());
+        problems.push(bad_host("allow_hosts", what));
+    }
+    let web = Web::new(&grants.http, &hosts).unwrap_or_else(|wrong| {
+        let wrong = wrong.problems.into_iter();
+        problems.extend(wrong.map(|(pattern, what)| bad_host(&pattern, what)));
+        Web::default()
+    });
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let declares = |capability| manifest.requirements.contains(&capability);
+    Ok(Resources {
+        clock: Clock::Real,
+        kv: declares(Capability::Kv).then(|| settings.kv.clone()),
+        models: settings.models.clone().filter(|_| declares(Capability::Llm)),
+        vectors: declares(Capability::Vectors).then(|| settings.vectors.clone()),
+        memories: settings
+            .models
+            .clone()
+            .filter(|_| declares(Capability::Memories) && grants.memories)
+            .map(|models| (settings.vectors.clone(), models)),
+        chats: settings.chats.clone().filter(|_| declares(Capability::Chats) && grants.chats),
+        records: [(Capability::Memories, grants.memories), (Capability::Chats, grants.chats)]
+            .into_iter()
+            .filter(|(capability, is_granted)| *is_granted && declares(*capability))
+            .map(|(capability, _)| capability)
+            .collect(),
+        tools: match declares(Capability::Tools) {
+            true => Tools::Granted { grant: grants.tools.clone(), host: settings.tools.clone() },
+            false => Tools::Undeclared,
+        },
+        web,
+        folders: Folders::new(&grants.files),
+        programs: Programs::new(&grants.shell, &grants.files),
+        variables: Variables::new(&grants.env),
+        of_model: None,
+    })
 }
 
 /// Returns `true` if a capability is granted. `kv`, `vectors`, `llm` and `tools` are granted by their declaration,

@@ -8,8 +8,9 @@
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::reference;
 use super::source::SourceFile;
-use super::spans::{self, SpanKind};
 use std::collections::{HashMap, HashSet};
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 /// The key that makes a filter a guard.
 const KEY: &str = "security";

@@ -1,24 +1,26 @@
 //! Compiles a script's modules and links them with it.
 //!
 //! All functions of a script and of its modules are in one namespace, so that closures can be passed between them;
-//! the names of a module get a unique prefix (see [`super::rename`]). A call such as `words::shout(…)` is resolved
+//! the names of a module get a unique prefix (see [`valvehouse_dialect::syntax::rename`]). A call such as `words::shout(…)` is resolved
 //! by a Rhai module.
 
 use super::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
-use super::folding::known_to;
 use super::imports::{Imports, ModuleFile};
 use super::lint::ModuleFunctions;
 use super::manifest::Manifest;
-use super::rename::{self, Own};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
-use super::tokens::{self, Plan};
-use super::value::KeyOrders;
-use super::{engine, folding, instrument, lint, literal, manifest, names, package, shadow, warnings};
+use super::{engine, lint, manifest, names, package, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, Position, ScriptFuncDef, Shared, Stmt,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
+use valvehouse_dialect::instrument;
+use valvehouse_dialect::syntax::folding::known_to;
+use valvehouse_dialect::syntax::rename::Own;
+use valvehouse_dialect::syntax::tokens::RenamePlan;
+use valvehouse_dialect::syntax::{folding, literal, rename, tokens};
+use valvehouse_dialect::value::KeyOrders;
 use valvehouse_json::Json;
 
 /// The maximum depth of nested imports.
@@ -425,7 +427,7 @@ impl ParsedModule {
 /// Compiles a module's functions under their prefixed names; every other name must be known.
 fn strict(
     source: &str,
-    plan: Plan,
+    plan: RenamePlan,
     parameters: &HashSet<String>,
     values: &HashMap<String, Dynamic>,
     modules: impl Iterator<Item = (String, Shared<Module>)>,

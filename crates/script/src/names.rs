@@ -5,13 +5,13 @@ use super::manifest::Manifest;
 use super::package;
 use super::reference;
 use super::source::SourceFile;
-use super::syntax::call_of;
 use regex::RegexBuilder;
 use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use valvehouse_config::Capability;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::syntax::call_of;
 use valvehouse_json::Json;
 
 /// The time for which patterns are checked at load; the remaining ones are checked when they are used.

@@ -1,6 +1,6 @@
 //! Functions that a host calls periodically: `tick()`, and lists that may wait.
 
-use super::budget::Budget;
+use super::argument::UserValves;
 use super::diagnostic::{Code, Diagnostic};
 use super::hooks::{self, Param};
 use super::manifest::Manifest;
@@ -8,8 +8,7 @@ use super::package::bounded_json;
 use super::schedule::{self, ScheduledCall};
 use super::script::Script;
 use super::source::SourceFile;
-use super::value::error;
-use super::{argument::UserValves, interpreter::Args, pipe, tool};
+use super::{pipe, tool};
 use futures::future::BoxFuture;
 use rhai::{AST, EvalAltResult};
 use std::sync::Arc;
@@ -17,6 +16,9 @@ use std::time::Duration;
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::error::PluginError;
 use valvehouse_core::trace::Trace;
+use valvehouse_dialect::budget::Budget;
+use valvehouse_dialect::interpreter::Args;
+use valvehouse_dialect::value::error;
 use valvehouse_json::Json;
 
 /// The time limit of `tick()`, including waiting.

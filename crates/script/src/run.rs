@@ -1,18 +1,8 @@
 //! Calls of a compiled script within a budget, including the background calls after an answer and on a timer.
 
-use super::answer;
-use super::budget::{self, Budget, Guard};
-use super::call::{self, Caller, ChunkSink, RunningCall};
 use super::diagnostic::{self, Code, Diagnostic};
-use super::input_size::{ReachedLimit, attributed};
-use super::interpreter::Args;
-use super::redaction::redacted;
-use super::resources::{Clock, Resources, SetClock};
 use super::script::Script;
 use super::settings::Settings;
-use super::thrown::ThrownError;
-use super::value::UNJUDGED;
-use crate::diagnostic::summary_of_run;
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,6 +13,16 @@ use valvehouse_core::error::{Error, PluginError, Rejection};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::trace::What;
+use valvehouse_dialect::answer;
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget::input_size::{ReachedLimit, attributed};
+use valvehouse_dialect::budget::{self, Budget, Guard};
+use valvehouse_dialect::call::redaction::redacted;
+use valvehouse_dialect::call::resources::{Clock, Resources, SetClock};
+use valvehouse_dialect::call::{self, ChunkSink, RunningCall, ScriptCaller};
+use valvehouse_dialect::interpreter::Args;
+use valvehouse_dialect::value::UNJUDGED;
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 
@@ -195,7 +195,7 @@ impl Script {
 
     fn within_as<T>(
         &self,
-        caller: &Arc<Caller>,
+        caller: &Arc<ScriptCaller>,
         budget: Budget,
         function: &str,
         turn: &Turn,

@@ -1,8 +1,8 @@
 //! The functions of a script that a host calls periodically, and the lists they return.
 
-use super::value::{Shape, dynamic_of, error, json_within, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map};
 use std::collections::BTreeMap;
+use valvehouse_dialect::value::{Shape, dynamic_of, error, json_within, live};
 use valvehouse_json::Json;
 
 /// A function that a host calls periodically.

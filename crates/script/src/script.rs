@@ -1,25 +1,25 @@
 //! A compiled script and its properties.
 
 use super::action::ActionFunction;
-use super::call::Caller;
 use super::callbacks::CallbackFunction;
 use super::diagnostic::Diagnostic;
 use super::hooks::{DONE, HookFunction, Param};
-use super::interpreter::Interpreter;
 use super::manifest::Manifest;
 use super::pipe::PipeFunction;
-use super::resources::Resources;
 use super::settings::Settings;
 use super::source::SourceFile;
 use super::sources::Sources;
 use super::tool::{ServedFunction, ToolFunction};
-use super::value::KeyOrders;
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
 use valvehouse_core::valve::Layer;
+use valvehouse_dialect::call::ScriptCaller;
+use valvehouse_dialect::call::resources::Resources;
+use valvehouse_dialect::interpreter::Interpreter;
+use valvehouse_dialect::value::KeyOrders;
 use valvehouse_json::Json;
 
 /// The largest priority of a script. The host's own filters run after it: they ask for approval and report calls.
@@ -36,9 +36,9 @@ pub struct Script {
     /// The configured values of the valves, with secrets from the environment.
     pub(super) configured: Json,
     /// The identity of its calls.
-    pub(super) caller: Arc<Caller>,
+    pub(super) caller: Arc<ScriptCaller>,
     /// The identity of its background calls, with a circuit breaker of its own.
-    pub(super) behind: Arc<Caller>,
+    pub(super) behind: Arc<ScriptCaller>,
     /// Warnings about code that loads but is probably wrong: unknown valves, misspelled hooks.
     pub warnings: Vec<Diagnostic>,
     /// The circuit breaker of its calls.

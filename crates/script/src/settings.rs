@@ -1,7 +1,5 @@
 //! The host's settings for a script.
 
-use super::budget::Budget;
-use super::resources::{Background, Chats, HostTools, Models};
 use super::schedule::Lists;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,6 +8,8 @@ use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
+use valvehouse_dialect::budget::Budget;
+use valvehouse_dialect::call::resources::{Background, Chats, HostTools, Models};
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, VectorIndex};
 

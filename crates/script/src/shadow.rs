@@ -3,9 +3,9 @@
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::engine;
 use super::source::SourceFile;
-use super::syntax::statements_of;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
+use valvehouse_dialect::syntax::statements_of;
 
 /// Functions with which a script rejects and answers. A reader must be able to rely on the meaning of `deny(…)`.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];

@@ -2,12 +2,13 @@
 
 use super::diagnostic::{Code, Diagnostic};
 use super::imports::{Imports, MAX_SOURCE};
-use super::spans::{self, SpanKind};
-use crate::crash::QuarantineEntry;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_core::text::hex;
+use valvehouse_dialect::crash::QuarantineEntry;
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 /// The maximum number of lines of a file.
 pub(super) const MAX_LINES: usize = 60_000;

@@ -1,9 +1,9 @@
 //! The source files of one script, and the file of each function.
 
-use super::rename;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use valvehouse_dialect::syntax::rename;
 
 /// One source file of a script.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::source::SourceFile;
-use super::spans::{self, SpanKind};
 use rhai::{AST, ASTNode, Expr, Position, Stmt};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Range;
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 /// Methods that change their receiver and return `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];

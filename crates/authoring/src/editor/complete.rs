@@ -7,7 +7,7 @@ use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
 use crate::reference::about_module;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use valvehouse_script::reference::{self, KeyDoc, Type};
+use valvehouse_script::reference::{self, KeyDoc, Type, is_map};
 
 /// Keywords of the language, and their snippets.
 const WORDS: [(&str, &str); 14] = [
@@ -146,7 +146,7 @@ impl Sketch {
                 let members = reference::members(kind);
                 let first = members.iter().filter(|word| names.insert(word.name.clone()));
                 let mut all: Vec<Suggestion> = first.map(|word| Suggestion::word(word, kind)).collect();
-                if is_name && (kind == Type::Any || kind.is_map()) {
+                if is_name && (kind == Type::Any || is_map(kind)) {
                     let own = self.words_behind(&name, next).into_iter().filter(|word| !names.contains(word));
                     all.extend(
                         own.map(|word| Suggestion::new(word, Is::Property, "A word used in this file")),

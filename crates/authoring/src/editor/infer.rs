@@ -3,7 +3,7 @@
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
 use std::ops::Range;
-use valvehouse_script::reference::{self, Form, FunctionOrigin, Type};
+use valvehouse_script::reference::{self, Form, FunctionOrigin, Type, is_list};
 
 /// The known facts about a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,7 +158,7 @@ impl Sketch {
         };
         let over = self.infer_at(self.chain_before(dot), depth + 1);
         match &over {
-            ValueFacts::Type(kind) if kind.is_list() && self.word(method) != "reduce" => element(&over),
+            ValueFacts::Type(kind) if is_list(*kind) && self.word(method) != "reduce" => element(&over),
             _ => UNKNOWN,
         }
     }
@@ -203,8 +203,8 @@ impl Sketch {
         let key =
             index.len() == 1 && self.tokens.get(index.start).is_some_and(|token| token.kind == Kind::Text);
         match &of {
-            ValueFacts::Type(kind) if kind.is_list() && is_range => of,
-            ValueFacts::Type(kind) if kind.is_list() => element(&of),
+            ValueFacts::Type(kind) if is_list(*kind) && is_range => of,
+            ValueFacts::Type(kind) if is_list(*kind) => element(&of),
             _ if key => self.member(&of, self.word(index.start).trim_matches('"'), false),
             _ => UNKNOWN,
         }
@@ -220,7 +220,7 @@ impl Sketch {
                 ValueFacts::Fields("UserValves")
             }
             ValueFacts::Type(kind) => {
-                if is_call && name == "copy" || is_call && kind.is_list() && SELECTING.contains(&name) {
+                if is_call && name == "copy" || is_call && is_list(*kind) && SELECTING.contains(&name) {
                     return of.clone();
                 }
                 let words = reference::members(*kind);
@@ -229,7 +229,7 @@ impl Sketch {
                     .filter(|word| word.name == name && matches!(word.form, Form::Method(_)) == is_call);
                 match fitting.next() {
                     Some(word) if word.kind != Type::Any => ValueFacts::Type(word.kind),
-                    _ if is_call && kind.is_list() && PICKING.contains(&name) => element(of),
+                    _ if is_call && is_list(*kind) && PICKING.contains(&name) => element(of),
                     _ => UNKNOWN,
                 }
             }
@@ -244,7 +244,7 @@ impl Sketch {
 
 fn element(of: &ValueFacts) -> ValueFacts {
     match of {
-        ValueFacts::Type(kind) => ValueFacts::Type(kind.element()),
+        ValueFacts::Type(kind) => ValueFacts::Type(reference::element_of(*kind)),
         ValueFacts::Fields(_) => ValueFacts::Type(Type::Text),
     }
 }

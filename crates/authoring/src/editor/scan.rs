@@ -1,7 +1,8 @@
 //! Splits a text into words, literals, signs and comments; never fails.
 
 use std::ops::Range;
-use valvehouse_script::spans::{self, SpanKind};
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The edits that fix one problem, and the position of the problem.
 
 use std::ops::Range;
+use valvehouse_dialect::syntax::spans;
 use valvehouse_script::diagnostic::Diagnostic;
-use valvehouse_script::spans;
 
 /// An edit of a script that fixes a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use valvehouse_core::context::{EmittedEvent, Questions};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::text;
+use valvehouse_dialect::call::resources::{ChatRecord, Chats, Models, Question};
 use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
-use valvehouse_script::{ChatRecord, Chats, Models, Question};
 
 /// A model that returns each of its answers once.
 #[derive(Debug, Clone, Default)]

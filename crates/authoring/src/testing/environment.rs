@@ -21,13 +21,14 @@ use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_core::valve::Layer;
+use valvehouse_dialect::call::resources::{Background, SetClock, Work};
+use valvehouse_dialect::instrument::Coverage;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_script::UserValves;
 use valvehouse_script::store_memory;
-use valvehouse_script::{Background, SetClock, Work};
-use valvehouse_script::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use valvehouse_script::{Diagnostic, Severity};
+use valvehouse_script::{Lists, ScheduledCall, Script, Settings, SourceFile};
 use valvehouse_script::{Sandbox, SandboxScript, TestOutside};
 use valvehouse_store::{Kv, VectorIndex};
 

@@ -2,10 +2,10 @@
 
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_core::text::nearest;
+use valvehouse_dialect::answer::summary_of_run;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_script::Script;
-use valvehouse_script::diagnostic::summary_of_run;
 use valvehouse_script::diagnostic::{Code, Diagnostic};
 use valvehouse_script::reference::Function;
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::budget::Budget;
+use valvehouse_dialect::instrument::Coverage;
 use valvehouse_executor::{self as executor, Workload};
-use valvehouse_script::Budget;
 use valvehouse_script::Script;
 use valvehouse_script::diagnostic::{Code, Diagnostic};
-use valvehouse_script::{Coverage, Settings, SourceFile};
+use valvehouse_script::{Settings, SourceFile};
 
 /// The time limit of one test, including waiting.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
 use valvehouse_core::text::did_you_mean;
+use valvehouse_dialect::call;
 use valvehouse_json::{Json, Object};
-use valvehouse_script::call;
 
 /// The keys of `turn(…)`.
 const FACTS: [&str; 10] = [

@@ -14,8 +14,8 @@ use crate::writer::{CompiledText, ReloadLock};
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_core::text::is_id;
+use valvehouse_dialect::crash::Quarantine;
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Code, Diagnostic, Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 

@@ -168,7 +168,7 @@ impl App {
     }
 
     pub(super) async fn open_with(config: Config, native: NativeParts) -> Result<Arc<Self>, OpenError> {
-        valvehouse_script::set_max_text(megabytes(config.server.max_text_mb));
+        valvehouse_dialect::value::limits::set_max_text(megabytes(config.server.max_text_mb));
         let memory = MemoryLimit::new(max_memory(config.server.max_memory_mb));
         let extras = Arc::new(Extras::new(memory.clone()));
         let plan = native.complete(plan(&config, ProviderKeys::Read, &extras)?);

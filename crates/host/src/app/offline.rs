@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants};
-use valvehouse_script::crash::QuarantineEntry;
+use valvehouse_dialect::crash::QuarantineEntry;
 use valvehouse_script::{Kind, Sandbox, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 

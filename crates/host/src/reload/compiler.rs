@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use valvehouse_core::metrics::{PluginMetrics, Tools};
 use valvehouse_core::valve::SecretGroup;
+use valvehouse_dialect::crash::Quarantine;
 use valvehouse_executor::STACK;
-use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Diagnostic, LoadedFile, Script, Settings};
 use valvehouse_store::{Kv, Store, VectorIndex};
 

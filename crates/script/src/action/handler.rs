@@ -2,14 +2,10 @@
 
 use super::declaration::ACTION;
 use super::function::Button;
-use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic::summary_of_run;
 use crate::hooks::Param;
-use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
-use crate::value::{Shape, json_of, live};
 use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
@@ -17,6 +13,10 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::trace::What;
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget::input_size::attributed;
+use valvehouse_dialect::value::{Shape, json_of, live};
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 

@@ -3,10 +3,8 @@
 use super::function::CallbackFunction;
 use crate::argument::UserValves;
 use crate::hooks::Param;
-use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
-use crate::value::{Shape, live};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,6 +14,8 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::BoxError;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
+use valvehouse_dialect::budget::input_size::attributed;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 

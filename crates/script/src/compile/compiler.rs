@@ -3,21 +3,16 @@
 use super::further_errors;
 use super::parsed::{Beside, FoldedFunctions, folded};
 use super::parsed::{ParsedFile, never_run};
-use crate::call::Caller;
-use crate::coverage::Coverage;
-use crate::crash::{self, RunVersion};
 use crate::diagnostic::{self, Code, Diagnostic, Severity};
 use crate::hooks::{self, HookFunction};
-use crate::interpreter::Interpreter;
 use crate::manifest::{self, Manifest};
-use crate::resources::Resources;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::{
-    action, budget, callbacks, clock, final_statement, guard_claim, link, lint, misnamed, names, periodic,
-    pipe, shadow, tool, warnings,
+    action, callbacks, final_statement, grants, guard_claim, link, lint, misnamed, names, periodic, pipe,
+    shadow, tool, warnings,
 };
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
@@ -26,6 +21,12 @@ use valvehouse_config::{Capability, SecretSource};
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Layer, Redactor, ValveSchema};
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::ScriptCaller;
+use valvehouse_dialect::call::clock;
+use valvehouse_dialect::crash::{self, RunVersion};
+use valvehouse_dialect::instrument::Coverage;
+use valvehouse_dialect::interpreter::Interpreter;
 use valvehouse_json::Json;
 
 /// Returns `true` for a filter with `security: true`.
@@ -145,7 +146,7 @@ impl Script {
             problem.help(help).warning()
         }));
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
-        let resources = Resources::of(&manifest, &valves, settings, file, source);
+        let resources = grants::resources(&manifest, &valves, settings, file, source);
         let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
         let values = || {
             let of_file =
@@ -258,7 +259,7 @@ impl Script {
         let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
         let behind = Arc::new(Breaker::new(format!("{} (in the background)", file.id), settings.breaker));
         let caller = |breaker: &Arc<Breaker>| {
-            Arc::new(Caller {
+            Arc::new(ScriptCaller {
                 plugin: file.id.clone(),
                 script: OnceLock::new(),
                 breaker: breaker.clone(),
@@ -410,9 +411,9 @@ mod tests {
     fn a_file_is_parsed_as_written_and_with_the_values_of_its_names() {
         let text = "const Valves = #{ limit: 1 + 2 }; fn inlet(body) { body.n = Valves.limit; body }";
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
-        let before = crate::tokens::PARSES.get();
+        let before = valvehouse_dialect::syntax::tokens::PARSES.get();
         Script::compile(&file, &Settings::default()).unwrap();
-        assert_eq!(crate::tokens::PARSES.get() - before, 2);
+        assert_eq!(valvehouse_dialect::syntax::tokens::PARSES.get() - before, 2);
     }
 
     #[test]

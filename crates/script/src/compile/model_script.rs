@@ -5,7 +5,6 @@ use super::parsed::{Beside, folded};
 use crate::diagnostic::{self, Cause, Diagnostic};
 use crate::manifest::Manifest;
 use crate::names::Names;
-use crate::resources::{OfModel, Resources, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
@@ -14,6 +13,7 @@ use rhai::{Dynamic, Module, Shared};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use valvehouse_config::{Capability, Grant};
+use valvehouse_dialect::call::resources::{OfModel, Resources, Tools};
 use valvehouse_json::Json;
 
 /// The function that contains the statements.

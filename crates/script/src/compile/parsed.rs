@@ -1,18 +1,20 @@
 //! A parsed file before folding, and its functions after folding, with the engine that runs them.
 
-use crate::coverage::Coverage;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{self, InstrumentedBodies, Literals};
 use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
-use crate::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
-use crate::{bounded_call, engine, folding, language, lint, literal, manifest, reference, tokens};
+use crate::{engine, lint, manifest, reference};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::valve::ValveSchema;
+use valvehouse_dialect::instrument::Coverage;
+use valvehouse_dialect::instrument::{self, InstrumentedBodies, Literals};
+use valvehouse_dialect::language;
+use valvehouse_dialect::syntax::{bounded_call, folding, literal, tokens};
+use valvehouse_dialect::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
 use valvehouse_json::Json;
 
 /// A parsed file.

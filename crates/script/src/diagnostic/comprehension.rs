@@ -1,7 +1,7 @@
 //! List comprehensions and generators of Python, as chains of `filter` and `map`.
 
-use crate::spans::is_part;
 use std::ops::Range;
+use valvehouse_dialect::syntax::spans::is_part;
 
 /// Returns the comprehension around a byte of a line: its range, with the brackets and a function such as `any`, and
 /// what to write instead.

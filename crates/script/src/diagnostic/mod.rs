@@ -17,7 +17,6 @@ mod position;
 mod run;
 mod run_hints;
 mod signature;
-mod summary;
 mod unclosed;
 
 #[cfg(test)]
@@ -34,6 +33,4 @@ pub(crate) use parse::of_parse;
 pub(crate) use run::{at_run, of_run};
 pub(crate) use run_hints::help_for_run;
 pub use signature::in_row as signature;
-pub use summary::summary_of_run;
-pub(crate) use summary::without_place;
 pub(crate) use unclosed::comment as unclosed_comment;

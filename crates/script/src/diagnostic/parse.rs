@@ -3,12 +3,13 @@
 use super::cause::{Cause, Syntax};
 use super::codes::Code;
 use super::finding::Diagnostic;
-use super::summary::lower_first;
 use super::{foreign, interpreter, unclosed};
-use crate::{hooks, spans, tokens};
+use crate::hooks;
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;
+use valvehouse_dialect::answer::lower_first;
+use valvehouse_dialect::syntax::{spans, tokens};
 
 /// The hint where nothing better is known.
 const ANYTHING: &str = "check the text right before this place for a missing or an extra character";

@@ -1,8 +1,9 @@
 //! The position of a problem in its source.
 
 use super::finding::Diagnostic;
-use crate::spans::{self, SpanKind};
 use rhai::Position;
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 impl Diagnostic {
     /// Sets the position.

@@ -1,8 +1,8 @@
 //! Hints for run-time errors, for code that works in Python or JavaScript.
 
 use super::functions;
-use super::summary::operands;
 use rhai::EvalAltResult;
+use valvehouse_dialect::answer::operands;
 
 /// Returns the way to do what an operator does for values of these kinds in other languages.
 fn help_for_operator((operator, [first, second]): (&str, [&str; 2])) -> &'static str {

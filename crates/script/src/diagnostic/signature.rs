@@ -1,8 +1,8 @@
 //! Parameters with types and defaults, as Python and TypeScript write them.
 
 use super::comprehension::closing;
-use crate::spans::is_part;
 use std::ops::Range;
+use valvehouse_dialect::syntax::spans::is_part;
 
 /// Returns the parameters of the function whose type or default is at a byte of a line: their range, up to the body,
 /// and the names alone.

@@ -3,8 +3,9 @@
 use super::codes::Code;
 use super::finding::Diagnostic;
 use crate::source::SourceFile;
-use crate::spans::{self, SpanKind};
 use rhai::ParseErrorType;
+use valvehouse_dialect::syntax::spans;
+use valvehouse_dialect::syntax::spans::SpanKind;
 
 /// Returns the problem of the unclosed or surplus bracket if it is the cause of the parse error.
 pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {

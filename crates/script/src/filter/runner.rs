@@ -1,15 +1,11 @@
 //! The filter of a script: the call of a hook, and the conversion of its result into the chain's verdict.
 
-use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic::{Code, Diagnostic, summary_of_run};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks::{Param, subject_name};
-use crate::input_size::attributed;
-use crate::interpreter::Args;
 use crate::run::CallEnd;
 use crate::script::Script;
-use crate::value::{List, Map, Shape, json_of, live};
-use crate::{budget, clock, windows};
+use crate::windows;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,6 +19,13 @@ use valvehouse_core::filter::{
     wrong_events,
 };
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::budget::input_size::attributed;
+use valvehouse_dialect::call::clock;
+use valvehouse_dialect::interpreter::Args;
+use valvehouse_dialect::value::{List, Map, Shape, json_of, live};
 use valvehouse_executor::Workload;
 use valvehouse_json::{Json, Object};
 

@@ -5,7 +5,6 @@ use super::tree::{Body, ModuleFunctions, View};
 use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::engine;
 use crate::hooks::DONE;
-use crate::instrument::returns_text;
 use crate::package::turn::MAX_PRINTED;
 use crate::reference;
 use crate::source::{Kind, SourceFile};
@@ -14,6 +13,7 @@ use std::collections::{BTreeSet, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
+use valvehouse_dialect::instrument::returns_text;
 
 /// Calls of other languages with another number of arguments, and what to write instead.
 const ELSEWHERE: [(&str, usize, &str); 3] = [

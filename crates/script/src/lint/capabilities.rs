@@ -4,9 +4,9 @@ use super::tree;
 use super::tree::View;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks::OF_PIPES;
-use crate::spans;
 use std::collections::HashSet;
 use valvehouse_config::Capability;
+use valvehouse_dialect::syntax::spans;
 
 /// Returns `true` if a function calls a tool by `ctx.kernel.invoke(…)`.
 fn invokes(view: &View<'_>) -> bool {

@@ -3,10 +3,10 @@
 use super::tree::View;
 use super::tree::{self, Link, Node};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{Kinds, KnownFunctions, ValueKind};
 use crate::reference::{self, Type};
 use rhai::{Expr, INT, Position};
 use std::collections::{BTreeSet, HashSet};
+use valvehouse_dialect::instrument::{Kinds, KnownFunctions, OperandKind};
 use valvehouse_json::Json;
 
 /// The least time limit, in milliseconds, that is not taken for one in seconds.
@@ -46,7 +46,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
             let (Some(first), Some(second)) = (kinds.kind_of(first), kinds.kind_of(second)) else { return };
             let names = format!("{} with {}", first.as_str(), second.as_str());
             let message = match call.name.as_str() {
-                "<" | "<=" | ">" | ">=" if first == ValueKind::Boolean && is_comparison(&call.args[0]) => {
+                "<" | "<=" | ">" | ">=" if first == OperandKind::Boolean && is_comparison(&call.args[0]) => {
                     let message = "a comparison has two sides; the call fails here";
                     let problem = view.problem(Code::ForeignKinds, position, message);
                     problems.push(problem.help("write `a < b && b < c` for `a < b < c`"));
@@ -59,10 +59,10 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
                     )
                 }
                 // A comparison with `()` is the way to detect a missing value.
-                "==" if first != second && ![first, second].contains(&ValueKind::Unit) => {
+                "==" if first != second && ![first, second].contains(&OperandKind::Unit) => {
                     format!("`==` of {names} is always false")
                 }
-                "!=" if first != second && ![first, second].contains(&ValueKind::Unit) => {
+                "!=" if first != second && ![first, second].contains(&OperandKind::Unit) => {
                     format!("`!=` of {names} is always true")
                 }
                 _ => return,
@@ -152,11 +152,11 @@ fn of_parts(view: &View<'_>, node: Node<'_>) -> Option<Diagnostic> {
 fn text_arithmetic(
     view: &View<'_>,
     operator: &str,
-    first: Option<ValueKind>,
-    second: Option<ValueKind>,
+    first: Option<OperandKind>,
+    second: Option<OperandKind>,
     position: Position,
 ) -> Option<Diagnostic> {
-    let has_text = first == Some(ValueKind::Text) || second == Some(ValueKind::Text) && first.is_some();
+    let has_text = first == Some(OperandKind::Text) || second == Some(OperandKind::Text) && first.is_some();
     let help = match operator {
         "%" => "use backticks for a text with values: `Hello ${name}`",
         "/" => "convert the text first: `parse_int(text)`",
@@ -224,23 +224,23 @@ fn method_of_others(view: &View<'_>, kinds: &Kinds<'_>, chain: &Expr) -> Option<
     let (root, links) = tree::chain(chain);
     let Some(Link::Call(call)) = links.first() else { return None };
     let kind = kinds.kind_of(root)?;
-    if kind == ValueKind::Map
-        || kind == ValueKind::Unit
+    if kind == OperandKind::Map
+        || kind == OperandKind::Unit
         || view.functions.iter().any(|own| own.name == *call.name)
     {
         return None;
     }
     // A part of a text is taken like that of a list.
-    if kind == ValueKind::Text && call.name == "extract" {
+    if kind == OperandKind::Text && call.name == "extract" {
         return None;
     }
     let named = reference::functions().iter().filter(|one| one.module.is_empty() && one.name == *call.name);
     let receivers: Vec<Type> = named.filter_map(|one| Some(one.params.first()?.kind)).collect();
     let takes = |of: &Type| match of {
-        Type::Text => kind == ValueKind::Text,
-        Type::Number | Type::Integer => kind == ValueKind::Number,
-        Type::Boolean => kind == ValueKind::Boolean,
-        Type::Array | Type::ListOf(_) => kind == ValueKind::Array,
+        Type::Text => kind == OperandKind::Text,
+        Type::Number | Type::Integer => kind == OperandKind::Number,
+        Type::Boolean => kind == OperandKind::Boolean,
+        Type::Array | Type::ListOf(_) => kind == OperandKind::Array,
         Type::Nothing
         | Type::Map
         | Type::Closure
@@ -272,8 +272,8 @@ fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<D
     let kind = match &links[..] {
         [_] => kinds.kind_of(root)?,
         _ if !is_of_host => return None,
-        [.., Link::Property("messages" | "tools", _), _] => ValueKind::Array,
-        [.., Link::Property("text" | "model" | "role", _), _] => ValueKind::Text,
+        [.., Link::Property("messages" | "tools", _), _] => OperandKind::Array,
+        [.., Link::Property("text" | "model" | "role", _), _] => OperandKind::Text,
         _ => return None,
     };
     let (name, position) = match links.last()? {
@@ -282,17 +282,18 @@ fn of_known_kind(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<D
             if &*call.name == "count"
                 && call.args.len() == 1
                 && links.len() == 1
-                && kind == ValueKind::Array =>
+                && kind == OperandKind::Array =>
         {
             ("count", root.position())
         }
-        Link::Call(call) if &*call.name == "remove" && kind == ValueKind::Array => {
-            let is_text = call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(ValueKind::Text));
+        Link::Call(call) if &*call.name == "remove" && kind == OperandKind::Array => {
+            let is_text =
+                call.args.first().is_some_and(|text| kinds.kind_of(text) == Some(OperandKind::Text));
             ("remove", is_text.then(|| root.position())?)
         }
         _ => return None,
     };
-    if ![ValueKind::Text, ValueKind::Array].contains(&kind) {
+    if ![OperandKind::Text, OperandKind::Array].contains(&kind) {
         return None;
     }
     let what = if matches!(links.last(), Some(Link::Call(_))) { "method" } else { "property" };

@@ -9,9 +9,10 @@ use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
-use crate::{engine, final_statement, imports, link, tokens};
+use crate::{engine, final_statement, imports, link};
 use rhai::OptimizationLevel;
 use std::path::Path;
+use valvehouse_dialect::syntax::tokens;
 
 impl Script {
     /// Returns all problems of a file: the reasons why it does not load, or probable mistakes.

@@ -3,10 +3,10 @@
 
 use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::instrument::{Kinds, KnownFunctions, ValueKind};
 use crate::reference;
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
+use valvehouse_dialect::instrument::{Kinds, KnownFunctions, OperandKind};
 use valvehouse_json::Json;
 
 /// Methods that change a list or map in place.
@@ -55,7 +55,7 @@ fn lost_in_call(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>) -> Option<Di
     })?;
     let is_copied = |(argument, param): (&Expr, &String)| {
         let name = tree::variable(argument)?;
-        let is_own = matches!(kinds.kind_of(argument), Some(ValueKind::Array | ValueKind::Map));
+        let is_own = matches!(kinds.kind_of(argument), Some(OperandKind::Array | OperandKind::Map));
         (is_own && changes(called, param)).then(|| (name.to_owned(), param.clone()))
     };
     let (name, param) = call.args.iter().zip(&called.params).find_map(is_copied)?;

@@ -5,10 +5,10 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::ModuleFile;
 use crate::manifest::Manifest;
 use crate::source::SourceFile;
-use crate::syntax::statements_of;
-use crate::{Script, engine, tokens};
+use crate::{Script, engine};
 use rhai::{AST, ASTFlags, Expr, FnAccess, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use valvehouse_dialect::syntax::{statements_of, tokens};
 
 /// A node of the syntax tree.
 #[derive(Clone, Copy)]

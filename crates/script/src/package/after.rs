@@ -3,10 +3,10 @@
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
 use super::reading::OpenAnswer;
-use crate::call;
-use crate::value::{List, Map as Live, json_of, live};
 use rhai::{Dynamic, FnNamespace, FnPtr, Module};
 use std::sync::Weak;
+use valvehouse_dialect::call;
+use valvehouse_dialect::value::{List, Map as Live, json_of, live};
 
 const NAME: &str = "after";
 /// The approximate maximum size of the values that one function holds, in bytes.
@@ -94,7 +94,7 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
     let bytes = match (value.as_immutable_string_ref(), value.as_blob_ref()) {
         (Ok(text), _) => text.len(),
         (_, Ok(blob)) => blob.len(),
-        _ => value.read_lock::<crate::value::Bytes>().map_or(0, |bytes| bytes.0.len()),
+        _ => value.read_lock::<valvehouse_dialect::value::Bytes>().map_or(0, |bytes| bytes.0.len()),
     };
     keep(bytes)?;
     Ok(value.flatten_clone())

@@ -3,9 +3,10 @@
 //!
 //! Also registers functions with side effects.
 
-use crate::call::{self, Call};
-use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Dynamic, EvalAltResult, FuncRegistration};
+use valvehouse_dialect::call;
+use valvehouse_dialect::call::Call;
+use valvehouse_dialect::value::{Bytes, Shape, json_of, live};
 use valvehouse_json::Json;
 
 /// An integer or a float. The name of this type appears in the API reference.
@@ -23,7 +24,7 @@ pub type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 
 /// Creates the error of a native: its name and the reason.
 pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {
-    crate::value::error(format!("{function}: {why}"))
+    valvehouse_dialect::value::error(format!("{function}: {why}"))
 }
 
 /// Returns the running call, for a function that needs its turn.

@@ -2,11 +2,11 @@
 
 use super::argument::{RhaiResultOf, TextOrBytes, fail, with_bytes};
 use super::output::check_size;
-use crate::value::Bytes;
 use ::base64::Engine as _;
 use ::base64::alphabet;
 use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use rhai::plugin::*;
+use valvehouse_dialect::value::Bytes;
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

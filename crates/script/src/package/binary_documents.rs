@@ -2,10 +2,10 @@
 
 use super::argument::{RhaiResultOf, fail, running};
 use super::output::check_text;
-use crate::budget::{self, processor_time};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use valvehouse_dialect::budget::{self, processor_time};
 use valvehouse_documents::DocumentKind;
 
 /// The maximum number of documents that are read at the same time; others wait. Each may need 100 MB.

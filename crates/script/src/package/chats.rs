@@ -4,15 +4,15 @@ use super::argument::{AnyMap, RhaiResultOf, effect, fail, running};
 use super::host_calls;
 use super::records::{self, charge_bytes, ungranted};
 use super::waiting::Options;
-use crate::budget;
-use crate::call::Call;
-use crate::resources::{ChatRecord, Chats};
-use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::chat::message;
 use valvehouse_core::error::Error;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::Call;
+use valvehouse_dialect::call::resources::{ChatRecord, Chats};
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::Json;
 
 /// The maximum number of conversations in a list.
@@ -113,7 +113,7 @@ impl Own {
             charge_bytes(message.size_estimate() as u64)?;
         }
         found.ok_or_else(|| {
-            let id = crate::redaction::excerpt(id);
+            let id = valvehouse_dialect::call::redaction::excerpt(id);
             fail(
                 self.name,
                 format!("unknown conversation `{id}` of this user; chats::list() returns the known ids"),

@@ -4,11 +4,11 @@ use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail};
 use super::output::{Pulse, Text, check_size, check_walk};
 use super::table::{self, MAX_CELLS};
 use super::waiting::Options;
-use crate::redaction::excerpt;
-use crate::value::{Shape, live};
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
 use rhai::plugin::*;
 use std::collections::HashSet;
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::{Json, Object};
 
 /// The number of bytes that are read between two checks of the budgets.

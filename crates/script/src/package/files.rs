@@ -7,12 +7,12 @@ use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
 use super::host_calls::{self, Recordable};
 use super::waiting::{known_options, unknown_option};
-use crate::budget::{self, processor_time};
-use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use valvehouse_core::text::hex;
+use valvehouse_dialect::budget::{self, processor_time};
+use valvehouse_dialect::value::{Bytes, Shape, json_of, live};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 

@@ -1,13 +1,13 @@
 //! `hash::…`: digests and signatures of texts and bytes.
 
 use super::argument::{RhaiResultOf, TextOrBytes, fail, with_bytes};
-use crate::redaction::excerpt;
-use crate::value::Bytes;
 use hmac::{Hmac, Mac};
 use md5::Md5;
 use rhai::plugin::*;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use valvehouse_core::text::hex;
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::Bytes;
 
 #[export_module]
 pub(super) mod functions {

@@ -1,14 +1,14 @@
 //! Calls with effects outside of the turn, which are made once even if their step runs again after a pause.
 
 use super::argument::RhaiResultOf;
-use crate::budget::{self, ExceededLimit};
-use crate::call;
-use crate::diagnostic::summary_of_run;
-use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Array, Dynamic, EvalAltResult, Map};
 use valvehouse_core::context::{HostCall, HostResult};
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget::{self, ExceededLimit};
+use valvehouse_dialect::call;
+use valvehouse_dialect::value::{Bytes, Map as Live, Shape, error, json_of, live};
 use valvehouse_json::{Json, Object};
 
 /// A result of a host call that can be recorded.

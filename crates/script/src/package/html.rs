@@ -4,8 +4,8 @@ use super::argument::RhaiResultOf;
 use super::markup;
 use super::output::{Pulse, Text, check_size, check_walk};
 use super::page::{Element, RAW, Selectors, Tree};
-use crate::value::{Shape, live};
 use rhai::plugin::*;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::{Json, Object};
 
 #[export_module]
@@ -102,7 +102,7 @@ fn shown(tree: &Tree<'_>, element: &Element<'_>) -> Json {
 #[cfg(test)]
 mod tests {
     use crate::package::tests::{engine, gives, refuses};
-    use crate::value::json_of;
+    use valvehouse_dialect::value::json_of;
     use valvehouse_json::Json;
 
     const PAGE: &str = r#"let page = "<!doctype html><title>A &amp; <b></title>\

@@ -2,8 +2,8 @@
 
 use super::argument::{RhaiResultOf, fail};
 use super::output;
-use crate::value::{Shape, json_of, live};
 use rhai::plugin::*;
+use valvehouse_dialect::value::{Shape, json_of, live};
 use valvehouse_json::Json;
 
 /// The maximum number of values that are read at once, because a native's memory is not checked meanwhile.

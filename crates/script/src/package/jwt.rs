@@ -4,11 +4,11 @@ use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, fail, float, unfit, wit
 use super::host_calls;
 use super::output::{check_size, json};
 use super::waiting::Options;
-use crate::redaction::excerpt;
-use crate::value::{Shape, json_of, live};
-use crate::{budget, call};
 use rhai::plugin::*;
 use serde_json::Value;
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::{Shape, json_of, live};
+use valvehouse_dialect::{budget, call};
 use valvehouse_json::Json;
 use valvehouse_jwt::{Algorithm, MAX_TOKEN, SigningKey, VerifyingKey};
 

@@ -9,11 +9,11 @@
 use super::argument::effect;
 use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
 use super::host_calls::{self, Recordable};
-use crate::value::{Shape, json_of, live};
-use crate::{budget, call};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map, Module, NativeCallContext};
 use std::sync::Arc;
 use std::time::Duration;
+use valvehouse_dialect::value::{Shape, json_of, live};
+use valvehouse_dialect::{budget, call};
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES, scope_of_chat};
 

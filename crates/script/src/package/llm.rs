@@ -6,14 +6,14 @@ use super::host_calls;
 use super::reading::{Item, OpenAnswer};
 use super::records::charge_embedding;
 use super::waiting::{Options, beside_each_other};
-use crate::budget;
-use crate::call::Call;
-use crate::resources::{EmbedRequest, Models, Question};
-use crate::value::{Shape, json_of, live};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::context::{Claim, Share, Turn};
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::Call;
+use valvehouse_dialect::call::resources::{EmbedRequest, Models, Question};
+use valvehouse_dialect::value::{Shape, json_of, live};
 use valvehouse_executor::Job;
 use valvehouse_json::{Json, Object};
 

@@ -1,10 +1,10 @@
 //! Multipart bodies, as forms with files send them.
 
 use super::argument::{RhaiResultOf, fail, items, with_bytes};
-use crate::redaction::excerpt;
-use crate::value::json_of;
 use bytes::Bytes;
 use rhai::{Dynamic, Map};
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 
 /// The maximum number of parts in a body.
@@ -90,7 +90,8 @@ impl Body<'_> {
             head.push_str(&format!("; filename=\"{}\"\r\ncontent-type: {kind}", quoted(file)));
         }
         head.push_str("\r\n\r\n");
-        crate::budget::reserve(head.len() + data.len()).map_err(crate::budget::ended)?;
+        valvehouse_dialect::budget::reserve(head.len() + data.len())
+            .map_err(valvehouse_dialect::budget::ended)?;
         self.bytes.extend_from_slice(head.as_bytes());
         self.bytes.extend_from_slice(data);
         self.bytes.extend_from_slice(b"\r\n");

@@ -1,13 +1,13 @@
 //! Limits the results of natives: nothing interrupts a native, so it must not build more than a script may hold.
 
 use super::argument::{RhaiResultOf, fail};
-use crate::budget::{self, WALK};
-use crate::standard::shortened_text;
-use crate::thrown::ThrownError;
-use crate::value::json_of;
-use crate::value_limits::{ARRAY, max_text};
 use rhai::{Array, Dynamic, ImmutableString};
 use std::time::{Duration, Instant};
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::budget::{self, WALK};
+use valvehouse_dialect::standard::shortened_text;
+use valvehouse_dialect::value::json_of;
+use valvehouse_dialect::value::limits::{ARRAY, max_text};
 use valvehouse_json::{Json, MAX_DEPTH};
 
 /// The maximum length of a text that a native builds, in bytes.

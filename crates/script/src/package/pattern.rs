@@ -2,7 +2,6 @@
 
 use super::argument::RhaiResultOf;
 use super::simulation::{self, Spans};
-use crate::{budget, redaction};
 use parking_lot::Mutex;
 use regex::{Regex, RegexBuilder};
 use regex_automata::Input;
@@ -10,6 +9,8 @@ use regex_automata::hybrid::{dfa, regex as hybrid};
 use regex_automata::nfa::thompson::NFA;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::redaction;
 
 /// The size limits of a compiled pattern, in units of 256 KiB; the last is the library's own limit.
 const SIZES: [usize; 4] = [1, 4, 16, 40];

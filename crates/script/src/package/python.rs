@@ -5,12 +5,12 @@ use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, fail, unfit};
 use super::output::{check_text, check_walk, text};
 use super::sequences::elements;
 use super::text::joined;
-use crate::budget;
-use crate::standard::kind_of;
-use crate::value::{Map, PAIR, is_empty};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, INT, ImmutableString};
 use std::collections::HashSet;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::standard::kind_of;
+use valvehouse_dialect::value::{Map, PAIR, is_empty};
 
 #[export_module]
 pub(super) mod functions {

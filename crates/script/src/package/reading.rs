@@ -3,8 +3,6 @@
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
 use super::host_calls::{self, Recordable};
-use crate::budget;
-use crate::value::{Bytes, Map, Shape, error, live};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
@@ -12,6 +10,8 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use rhai::{Dynamic, FnNamespace, FuncRegistration, Module};
 use std::sync::Arc;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::value::{Bytes, Map, Shape, error, live};
 use valvehouse_json::{Json, Object};
 
 /// An item of such an answer.

@@ -1,15 +1,15 @@
 //! The records that the host stores for scripts and users: their owners, and work on them while a script waits.
 
 use super::argument::{RhaiResultOf, fail, running, unfit};
-use crate::budget;
-use crate::call::Call;
-use crate::resources::Embeddings;
-use crate::value::json_of;
 use rhai::Dynamic;
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::BUILTIN_EMBEDDING;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::Call;
+use valvehouse_dialect::call::resources::Embeddings;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 use valvehouse_store::{StoreError, StoreErrorKind, VectorOwner};
 

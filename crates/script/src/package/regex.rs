@@ -217,9 +217,9 @@ fn index(group: &str, regex: &Regex) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::budget::{Budget, Guard};
     use crate::package::tests::{engine, gives, refuses};
     use std::time::Duration;
+    use valvehouse_dialect::budget::{Budget, Guard};
 
     #[test]
     fn matches_are_found() {

@@ -1,13 +1,13 @@
 //! Functions on a whole list, under the names that other languages use for them.
 
 use super::argument::{AnyArray, RhaiResultOf};
-use crate::budget;
-use crate::standard::{compared, kind_of};
-use crate::value::{List, error, numbers_of};
 use rhai::plugin::*;
 use rhai::{Array, FLOAT, FnPtr, INT};
 use std::cmp::Ordering;
 use std::ops::Range;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::standard::{compared, kind_of};
+use valvehouse_dialect::value::{List, error, numbers_of};
 
 /// The number of elements that are charged as one operation.
 const ELEMENTS: usize = 16;

@@ -4,10 +4,10 @@ use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
 use super::waiting::{known_options, unknown_option};
-use crate::budget;
-use crate::value::{Shape, json_of, live};
 use rhai::{Dynamic, Module};
 use std::time::Duration;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::value::{Shape, json_of, live};
 use valvehouse_json::Json;
 use valvehouse_os::{Command, Options};
 

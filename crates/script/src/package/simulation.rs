@@ -4,10 +4,10 @@
 //! automaton in parallel: its worst-case time is the length of the text times the number of states.
 
 use super::argument::RhaiResultOf;
-use crate::budget;
 use regex_automata::nfa::thompson::{NFA, State};
 use regex_automata::util::primitives::StateID;
 use std::ops::Range;
+use valvehouse_dialect::budget;
 
 /// The number of steps between two checks of the budgets.
 const STEPS: usize = 4_096;

@@ -4,12 +4,12 @@ use super::argument::{AnyMap, RhaiResultOf, count, fail, unfit};
 use super::output::text;
 use super::pattern::{self, Pattern};
 use super::simulation::Spans;
-use crate::value::{Map, json_of};
 use compact_str::CompactString;
 use rhai::plugin::*;
 use rhai::{EvalAltResult, FnPtr, ImmutableString};
 use std::sync::Arc;
 use valvehouse_core::chat::window::{WindowVisitor, last_words, pass};
+use valvehouse_dialect::value::{Map, json_of};
 use valvehouse_json::Json;
 
 const NAME: &str = "stream::window";

@@ -2,9 +2,9 @@
 
 use super::argument::{RhaiResultOf, fail, items, unfit};
 use super::waiting::Options;
-use crate::redaction::excerpt;
-use crate::value::json_of;
 use rhai::Dynamic;
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 
 /// The maximum number of cells per call, because a native's memory is not checked meanwhile.

@@ -2,10 +2,10 @@
 
 use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items};
 use super::output::{List, Text, check_size, check_walk, text};
-use crate::budget;
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 use std::collections::HashMap;
+use valvehouse_dialect::budget;
 
 /// The maximum product of both lengths for which `similar` compares character by character, which takes about ten
 /// milliseconds.

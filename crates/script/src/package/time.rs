@@ -2,11 +2,11 @@
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
 use super::host_calls;
-use crate::call;
 use jiff::fmt::strtime::{self, BrokenDownTime};
 use jiff::tz::{TimeZone, db};
 use jiff::{Timestamp, Zoned};
 use rhai::plugin::*;
+use valvehouse_dialect::call;
 
 /// The maximum length of a pattern, in bytes.
 const MAX_PATTERN: usize = 1024;
@@ -124,7 +124,7 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
             time.to_datetime()?.to_zoned(zone).map(|time| time.timestamp())
         }
     });
-    let shown = crate::redaction::excerpt(text);
+    let shown = valvehouse_dialect::call::redaction::excerpt(text);
     let fail = |error| fail("time::parse", format!("cannot parse `{shown}` as `{strftime}`: {error}"));
     read.map(Timestamp::as_second).map_err(fail)
 }
@@ -143,7 +143,10 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
 fn find_zone(function: &str, name: &str) -> RhaiResultOf<TimeZone> {
     TimeZone::get(name).map_err(|_| {
         let nearest = nearest(name).map_or(String::new(), |zone| format!("; did you mean `{zone}`?"));
-        fail(function, format!("unknown time zone `{}`{nearest}", crate::redaction::excerpt(name)))
+        fail(
+            function,
+            format!("unknown time zone `{}`{nearest}", valvehouse_dialect::call::redaction::excerpt(name)),
+        )
     })
 }
 

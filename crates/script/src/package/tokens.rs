@@ -2,8 +2,8 @@
 
 use super::argument::{RhaiResultOf, unfit};
 use super::output::Pulse;
-use crate::value::json_of;
 use rhai::plugin::*;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 use valvehouse_tokens::{BESIDE, Counter, DEFAULT_MODEL};
 

@@ -3,10 +3,6 @@
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::waiting::{Options, run_beside};
-use crate::budget;
-use crate::resources::{Resources, Tools};
-use crate::thrown::ThrownError;
-use crate::value::{KernelHandle, Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
 use valvehouse_config::Grant;
@@ -15,6 +11,10 @@ use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::{Tool, ToolSpec};
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::resources::{Resources, Tools};
+use valvehouse_dialect::value::{KernelHandle, Shape, json_of, live};
 use valvehouse_executor::Job;
 use valvehouse_json::{Json, Object};
 

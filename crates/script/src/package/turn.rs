@@ -2,10 +2,6 @@
 
 use super::argument::effect;
 use super::host_calls;
-use crate::standard::shortened_text;
-use crate::thrown::ThrownError;
-use crate::value::{Shape, error, json_of, live};
-use crate::{budget, call};
 use rhai::{
     Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position, RhaiFunc,
     Shared,
@@ -14,6 +10,10 @@ use std::any::TypeId;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::kernel;
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::standard::shortened_text;
+use valvehouse_dialect::value::{Shape, error, json_of, live};
+use valvehouse_dialect::{budget, call};
 use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
@@ -124,7 +124,7 @@ fn unanswered(nobody: &NobodyAnswers) -> Box<EvalAltResult> {
 /// Registers `print` and `debug` with several values, separated by blanks; the engine prints the returned text.
 fn print_several(module: &mut Module) {
     fn joined(values: &[&Dynamic]) -> String {
-        let most = crate::log::PRINTED_BYTES;
+        let most = valvehouse_dialect::call::log::PRINTED_BYTES;
         let lines = values.iter().map(|value| {
             let mut line = line_of(value);
             line.truncate(line.floor_char_boundary(most));
@@ -215,7 +215,9 @@ pub(super) fn log() -> Module {
         FuncRegistration::new(name)
             .with_params_info(["value"])
             .with_comments([format!("/// Writes a line of level `{name}` to the log.")])
-            .set_into_module(&mut module, move |value: Dynamic| crate::log::log(level, &line_of(&value)));
+            .set_into_module(&mut module, move |value: Dynamic| {
+                valvehouse_dialect::call::log::log(level, &line_of(&value))
+            });
     }
     module
 }
@@ -224,7 +226,7 @@ pub(super) fn log() -> Module {
 fn line_of(value: &Dynamic) -> String {
     match json_of(value) {
         Ok(json @ (Json::Array(_) | Json::Object(_))) => json.to_string(),
-        _ => shortened_text(value, crate::log::PRINTED_BYTES),
+        _ => shortened_text(value, valvehouse_dialect::call::log::PRINTED_BYTES),
     }
 }
 

@@ -6,12 +6,12 @@
 use super::argument::{RhaiResultOf, effect, fail, running};
 use super::output::{check_size, check_text, check_walk};
 use super::{documents, markup};
-use crate::budget;
-use crate::redaction::excerpt;
-use crate::value::{Bytes, Shape, live};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use rhai::{Array, Dynamic, Module};
+use valvehouse_dialect::budget;
+use valvehouse_dialect::call::redaction::excerpt;
+use valvehouse_dialect::value::{Bytes, Shape, live};
 use valvehouse_json::Json;
 
 /// The maximum number of files that are read.

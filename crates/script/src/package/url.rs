@@ -2,11 +2,11 @@
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
 use super::output::{Text, check_size, check_walk};
-use crate::value::json_of;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rhai::plugin::*;
 use rhai::{Array, Map};
 use std::collections::BTreeMap;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 
 /// All characters except those that RFC 3986 calls unreserved.
@@ -38,7 +38,7 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Map> {
         check_size("url::parse", text.len().saturating_mul(3))?;
-        let shown = crate::redaction::excerpt(text);
+        let shown = valvehouse_dialect::call::redaction::excerpt(text);
         let url =
             ::url::Url::parse(text).map_err(|error| fail("url::parse", format!("`{shown}`: {error}")))?;
         let some = |part: Option<&str>| part.map_or(Dynamic::UNIT, Into::into);

@@ -1,8 +1,8 @@
 //! Functions that are called without a module name: `uuid()`, `empty(v)`.
 
 use super::host_calls;
-use crate::value::is_empty;
 use rhai::plugin::*;
+use valvehouse_dialect::value::is_empty;
 
 #[export_module]
 pub(super) mod functions {

@@ -7,9 +7,9 @@ use super::argument::{AnyArray, AnyMap, AnyNumber, RhaiResultOf, effect, fail, f
 use super::host_calls;
 use super::records::{self, charge_bytes, charge_search, space_of_user, undeclared, vector, vector_of, wait};
 use super::waiting::Options;
-use crate::call::Call;
-use crate::value::{Shape, json_of, live};
 use rhai::{Array, Dynamic, Map, Module};
+use valvehouse_dialect::call::Call;
+use valvehouse_dialect::value::{Shape, json_of, live};
 use valvehouse_json::Json;
 use valvehouse_store::{FoundVector, MAX_SPACE_VECTORS, NewVector, VectorIndex, VectorOwner};
 

@@ -2,15 +2,15 @@
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
-use crate::diagnostic::summary_of_run;
 use crate::reference::options_of;
-use crate::value::{Shape, error, json_of, live};
-use crate::{budget, call};
 use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::text::{nearest, suggested};
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::value::{Shape, error, json_of, live};
+use valvehouse_dialect::{budget, call};
 use valvehouse_executor::Job;
 use valvehouse_json::Json;
 

@@ -239,7 +239,7 @@ fn length(bytes: usize) -> u32 {
 mod tests {
     use super::workbook;
     use crate::package::tests::{gives, refuses};
-    use crate::value::dynamic_of;
+    use valvehouse_dialect::value::dynamic_of;
     use valvehouse_documents::DocumentKind;
     use valvehouse_json::Json;
 

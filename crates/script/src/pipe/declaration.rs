@@ -1,18 +1,18 @@
 //! Reads the declaration of the models that a script offers, when it is loaded.
 
 use super::function::{Offer, PipeFunction};
-use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::schedule::{self, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
-use crate::value::json_of;
 use rhai::{AST, EvalAltResult};
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 
 /// The time limit of a pipe, including calls of models.

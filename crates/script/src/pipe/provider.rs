@@ -1,17 +1,11 @@
 //! Pipes as a provider of models.
 
 use super::function::Offer;
-use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::budget;
-use crate::call::ChunkSink;
 use crate::hooks::Param;
-use crate::input_size::attributed;
 use crate::package::reading::OpenAnswer;
 use crate::run::CallEnd;
 use crate::script::Script;
-use crate::thrown::ThrownError;
-use crate::value::{Shape, error, json_of, live};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt, stream};
@@ -26,6 +20,12 @@ use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::budget::input_size::attributed;
+use valvehouse_dialect::call::ChunkSink;
+use valvehouse_dialect::value::{Shape, error, json_of, live};
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 use valvehouse_tokens::Counter;

@@ -1,11 +1,12 @@
 //! The functions that scripts may call, read from the engine.
 
+use super::keys::type_of_engine;
 use crate::engine;
-use crate::value::Type;
 use rhai::{Engine, FuncMetadata};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
 use valvehouse_config::Capability;
+use valvehouse_dialect::value::Type;
 
 /// A function that scripts may call. Overloads by number of arguments are separate functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,7 +302,7 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
         params,
         returns: match function.return_type.as_str() {
             "" => Type::Nothing,
-            kind => Type::of_engine(kind)?,
+            kind => type_of_engine(kind)?,
         },
         doc: doc_of(&function.comments),
         capability,
@@ -315,7 +316,7 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
 fn param(info: &str) -> Option<Param> {
     let (name, kind) = info.split_once(':').unwrap_or((info, ""));
     let name = name.trim().trim_start_matches("mut ");
-    Some(Param { name: if name.is_empty() { "_" } else { name }.to_owned(), kind: Type::of_engine(kind)? })
+    Some(Param { name: if name.is_empty() { "_" } else { name }.to_owned(), kind: type_of_engine(kind)? })
 }
 
 /// Returns `true` if a function of Rhai is documented as a method: those on a value are nearly always called as

@@ -1,10 +1,10 @@
 //! Values with properties and methods: `body`, its messages, an event, a caught error.
 
 use super::function::{Function, FunctionOrigin, Param, doc_of, functions};
-use super::keys::{self, Keys};
+use super::keys::{self, Keys, is_list, is_map, type_of_engine};
 use crate::engine;
-use crate::value::{self, Shape, Type};
 use std::sync::OnceLock;
+use valvehouse_dialect::value::{self, Shape, Type};
 
 /// A value with properties and methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn registered(handle: &str) -> Vec<Word> {
                 (
                     way == "set",
                     name.to_owned(),
-                    Type::of_engine(&function.return_type),
+                    type_of_engine(&function.return_type),
                     doc_of(&function.comments),
                 )
             })
@@ -198,9 +198,9 @@ pub fn members(kind: Type) -> Vec<Word> {
 fn fits(function: &Function, kind: Type) -> bool {
     let Some(first) = function.params.first().filter(|_| function.is_method) else { return false };
     match first.kind {
-        Type::Any => function.origin == FunctionOrigin::Host && (kind.is_list() || kind.is_map()),
-        Type::Array => kind.is_list(),
-        Type::Map => kind.is_map(),
+        Type::Any => function.origin == FunctionOrigin::Host && (is_list(kind) || is_map(kind)),
+        Type::Array => is_list(kind),
+        Type::Map => is_map(kind),
         Type::Number => matches!(kind, Type::Number | Type::Integer),
         Type::Integer => matches!(kind, Type::Number | Type::Integer),
         other => other == kind,

@@ -2,7 +2,7 @@
 //!
 //! Also converts types of the engine into those of the reference.
 
-use crate::value::{Shape, Type};
+use valvehouse_dialect::value::{Shape, Type};
 
 /// The description of `ctx.kernel`.
 const KERNEL: &str =
@@ -449,60 +449,57 @@ pub(super) const HANDLES: &[Keys] = &[
     },
 ];
 
-impl Type {
-    /// Converts the engine's name of a type; `None` for number types that scripts never have.
-    pub(super) fn of_engine(name: &str) -> Option<Self> {
-        let name = name.trim();
-        let name =
-            name.strip_prefix("RhaiResultOf<").map_or(name, |inner| inner.trim_end_matches('>').trim());
-        let name = name.strip_prefix("&mut").unwrap_or(name).trim();
-        Some(match name {
-            "" | "?" | "any" | "TextOrBytes" | "Dynamic" | "RhaiResult" => Self::Any,
-            "()" | "nothing" => Self::Nothing,
-            "text" | "&str" | "String" | "ImmutableString" | "char" => Self::Text,
-            "number" | "AnyNumber" | "f64" | "FLOAT" => Self::Number,
-            "integer" | "i64" | "INT" => Self::Integer,
-            "boolean" | "bool" => Self::Boolean,
-            "array" | "Array" | "AnyArray" => Self::Array,
-            "map" | "Map" | "AnyMap" => Self::Map,
-            "closure" | "FnPtr" => Self::Closure,
-            "Blob" | "blob" | "Bytes" => Self::Blob,
-            "Reading" => Self::Handle("stream"),
-            "Instant" => Self::Instant,
-            "CharsStream" => Self::Range,
-            range if range.contains("Range") => {
-                let of_other = ["i8", "i16", "i32", "u8", "u16", "u32", "u64", "i128", "u128", "f32"];
-                let of_other = of_other.iter().any(|other| range.contains(&format!("<{other}")));
-                return (!of_other).then_some(Self::Range);
-            }
-            handle => Self::Handle(named(handle)?.name),
-        })
-    }
-
-    /// Returns the type of an element, in a loop or at an index.
-    pub fn element(self) -> Self {
-        match self {
-            Self::ListOf(name) => Self::Handle(name),
-            Self::Handle(name) => named(name).map_or(Self::Any, |handle| handle.element),
-            Self::Map => Self::Text,
-            Self::Range => Self::Integer,
-            _ => Self::Any,
+/// Converts the engine's name of a type; `None` for number types that scripts never have.
+pub(super) fn type_of_engine(name: &str) -> Option<Type> {
+    let name = name.trim();
+    let name = name.strip_prefix("RhaiResultOf<").map_or(name, |inner| inner.trim_end_matches('>').trim());
+    let name = name.strip_prefix("&mut").unwrap_or(name).trim();
+    Some(match name {
+        "" | "?" | "any" | "TextOrBytes" | "Dynamic" | "RhaiResult" => Type::Any,
+        "()" | "nothing" => Type::Nothing,
+        "text" | "&str" | "String" | "ImmutableString" | "char" => Type::Text,
+        "number" | "AnyNumber" | "f64" | "FLOAT" => Type::Number,
+        "integer" | "i64" | "INT" => Type::Integer,
+        "boolean" | "bool" => Type::Boolean,
+        "array" | "Array" | "AnyArray" => Type::Array,
+        "map" | "Map" | "AnyMap" => Type::Map,
+        "closure" | "FnPtr" => Type::Closure,
+        "Blob" | "blob" | "Bytes" => Type::Blob,
+        "Reading" => Type::Handle("stream"),
+        "Instant" => Type::Instant,
+        "CharsStream" => Type::Range,
+        range if range.contains("Range") => {
+            let of_other = ["i8", "i16", "i32", "u8", "u16", "u32", "u64", "i128", "u128", "f32"];
+            let of_other = of_other.iter().any(|other| range.contains(&format!("<{other}")));
+            return (!of_other).then_some(Type::Range);
         }
-    }
+        handle => Type::Handle(named(handle)?.name),
+    })
+}
 
-    /// Returns `true` if it behaves like a list.
-    pub fn is_list(self) -> bool {
-        match self {
-            Self::Array | Self::ListOf(_) => true,
-            Self::Handle(name) => named(name).is_some_and(|handle| handle.is_list),
-            _ => false,
-        }
+/// Returns the type of the elements of a type, in a loop or at an index.
+pub fn element_of(kind: Type) -> Type {
+    match kind {
+        Type::ListOf(name) => Type::Handle(name),
+        Type::Handle(name) => named(name).map_or(Type::Any, |handle| handle.element),
+        Type::Map => Type::Text,
+        Type::Range => Type::Integer,
+        _ => Type::Any,
     }
+}
 
-    /// Returns `true` if it behaves like a map.
-    pub fn is_map(self) -> bool {
-        matches!(self, Self::Map) || matches!(self, Self::Handle(_)) && !self.is_list()
+/// Returns `true` if a value of a type behaves like a list.
+pub fn is_list(kind: Type) -> bool {
+    match kind {
+        Type::Array | Type::ListOf(_) => true,
+        Type::Handle(name) => named(name).is_some_and(|handle| handle.is_list),
+        _ => false,
     }
+}
+
+/// Returns `true` if a value of a type behaves like a map.
+pub fn is_map(kind: Type) -> bool {
+    matches!(kind, Type::Map) || matches!(kind, Type::Handle(_)) && !is_list(kind)
 }
 
 /// Returns the keys of this name. Only names are read, so that types can be converted before all tables are built.

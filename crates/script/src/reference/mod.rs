@@ -19,10 +19,11 @@ pub use function::{
     registrations,
 };
 pub use handle::{Form, Handle, Word, handle, handles, members};
+pub use keys::{element_of, is_list, is_map};
 pub use options::{FunctionOptions, options_of};
 pub use script::{
     CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
     VALVE_KEYS, entries, entry, frontmatter,
 };
 
-pub use crate::value::Type;
+pub use valvehouse_dialect::value::Type;

@@ -1,7 +1,7 @@
 //! The keys of the maps that functions take as options: what completion offers, lints require and calls accept.
 
 use super::script::{KeyDoc, key, switch};
-use crate::value::Type;
+use valvehouse_dialect::value::Type;
 
 /// The option map of a function.
 #[derive(Clone, Copy)]

@@ -1,10 +1,10 @@
 //! The parts of a script: functions that the host calls, their parameters, the opening comment and the constants.
 
-use crate::value::Type;
 use std::sync::LazyLock;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::schema::ValueKind;
 use valvehouse_core::valve::ValveSchema;
+use valvehouse_dialect::value::Type;
 
 /// A function that the host calls if a script defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Tests that the reference is complete and lists nothing that does not exist.
 
 use super::*;
-use crate::value::PROPERTIES;
 use crate::{engine, hooks, manifest};
 use std::collections::BTreeSet;
 use valvehouse_config::Capability;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::value::PROPERTIES;
 
 #[test]
 fn the_reference_lists_every_function_of_the_engine() {

@@ -1,29 +1,29 @@
 //! The declarations and values of a session, and the evaluation of lines within the budget of a tool.
 
 use crate::UserValves;
-use crate::answer::HookAnswer;
-use crate::budget::{self, Budget, Guard};
-use crate::call::RunningCall;
 use crate::compile::ParsedFile;
-use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Code, Diagnostic};
 use crate::engine;
-use crate::folding;
-use crate::folding::known_to;
 use crate::hooks;
-use crate::language;
 use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::script::Script;
-use crate::thrown::ThrownError;
-use crate::tokens;
-use crate::value::{Misspelt, Shape, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, Position, Scope};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget::{self, Budget, Guard};
+use valvehouse_dialect::call::RunningCall;
+use valvehouse_dialect::language;
+use valvehouse_dialect::syntax::folding;
+use valvehouse_dialect::syntax::folding::known_to;
+use valvehouse_dialect::syntax::tokens;
+use valvehouse_dialect::value::{Misspelt, Shape, json_of, live, property_accessors};
 use valvehouse_json::Json;
 
 /// The running time limit of a line; also its wall-clock limit.

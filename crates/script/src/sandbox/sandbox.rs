@@ -1,8 +1,6 @@
 //! The replacements of a dry run.
 
-use crate::coverage::Coverage;
 use crate::diagnostic::Diagnostic;
-use crate::resources::{Clock, Models, NoBackground, Question, Resources, SetClock, Tools};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::SourceFile;
@@ -12,6 +10,10 @@ use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::error::{Error, Rejection};
+use valvehouse_dialect::call::resources::{
+    Clock, Models, NoBackground, Question, Resources, SetClock, Tools,
+};
+use valvehouse_dialect::instrument::Coverage;
 use valvehouse_json::Json;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};

@@ -1,14 +1,14 @@
 //! Tests that exactly the executed lines are recorded and that coverage changes nothing else.
 
-use crate::Coverage;
 use crate::run::CallEnd;
-use crate::value::{self, Shape, dynamic_of};
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::metrics::CallCost;
+use valvehouse_dialect::instrument::Coverage;
+use valvehouse_dialect::value::{self, Shape, dynamic_of};
 use valvehouse_json::Json;
 
 fn file(text: &str) -> SourceFile {

@@ -1,13 +1,13 @@
 //! Tests of scripts' requests to other hosts, with real servers on the loopback interface.
 
 use crate::run::CallEnd;
-use crate::value::{Shape, live};
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::Json;
 use valvehouse_testkit::loopback::{Server, ok, redirect};
 

@@ -1,11 +1,11 @@
 //! Tests that every operator has the same result for every mix of live and native values.
 
 use crate::run::CallEnd;
-use crate::value::{self, Shape, dynamic_of};
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::{Blob, Dynamic};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::value::{self, Shape, dynamic_of};
 use valvehouse_json::Json;
 
 /// An operation on `a` and `b`, and the expression that is compared afterwards.

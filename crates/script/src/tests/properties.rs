@@ -1,9 +1,9 @@
 //! Tests of the keys of live maps: their names, and misspelt ones.
 
-use crate::value::{self, Shape};
 use crate::{Kind, Script, Settings, SourceFile};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::value::{self, Shape};
 use valvehouse_json::Json;
 
 /// Runs code on a request; returns the changed request, or the error.

@@ -1,10 +1,10 @@
 //! Tests that steps do not change the results of scripts, except for work that would otherwise be unbounded.
 
 use crate::run::CallEnd;
-use crate::value::{self, Shape};
 use crate::{Kind, Script, Settings, SourceFile};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::value::{self, Shape};
 use valvehouse_json::Json;
 use valvehouse_memory as memory;
 

@@ -1,19 +1,19 @@
 //! Reads the tools that a script declares, when it is loaded.
 
 use super::function::ToolFunction;
-use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Cause, Code, Diagnostic};
 use crate::hooks::{self, Param};
 use crate::schedule::{self, FunctionRef, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
-use crate::value::json_of;
 use rhai::{AST, Dynamic, FnPtr};
 use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::limits::shortened;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::ToolSpec;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::Json;
 
 /// The help for the declaration of a tool.

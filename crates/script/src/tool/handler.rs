@@ -1,14 +1,10 @@
 //! Calls of a script's tools by models.
 
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::answer::HookAnswer;
 use crate::argument::UserValves;
-use crate::diagnostic::summary_of_run;
 use crate::hooks::Param;
-use crate::input_size::attributed;
 use crate::run::CallEnd;
 use crate::script::Script;
-use crate::value::{Shape, dynamic_of, json_of, live};
 use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
@@ -17,6 +13,10 @@ use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::budget::input_size::attributed;
+use valvehouse_dialect::value::{Shape, dynamic_of, json_of, live};
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 

@@ -4,13 +4,13 @@
 
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::schedule::FunctionRef;
 use crate::script::Script;
-use crate::value::json_of;
 use rhai::Dynamic;
 use valvehouse_core::limits::unknown_keys;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::value::json_of;
 use valvehouse_json::{Json, Object};
 
 /// The help for declarations of prompts and resources.

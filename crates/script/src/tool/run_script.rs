@@ -1,16 +1,13 @@
 //! `run_script`: a model calls several tools from one script; each call is handled like a direct one.
 
 use super::handler::{MAX_RESULT, length_of};
-use crate::answer::HookAnswer;
 use crate::compile::MAIN;
-use crate::diagnostic::summary_of_run;
 use crate::diagnostic::{self, Diagnostic};
 use crate::engine;
 use crate::package::tool_functions;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
-use crate::value::json_of;
 use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
@@ -19,6 +16,9 @@ use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState};
 use valvehouse_core::context::Turn;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
+use valvehouse_dialect::answer::HookAnswer;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::value::json_of;
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
 

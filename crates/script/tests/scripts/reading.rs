@@ -14,9 +14,9 @@ use valvehouse_core::chat::{Head, event};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, Request};
+use valvehouse_dialect::call::resources::{Models, Question};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Pipes, Script, Settings, SourceFile};
-use valvehouse_script::{Models, Question};
 
 /// A model that says two words, the second when it is let.
 #[derive(Debug, Default)]

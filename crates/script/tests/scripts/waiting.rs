@@ -7,8 +7,8 @@ use tokio::sync::Barrier;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::{Pauses, Turn};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
+use valvehouse_dialect::budget::Budget;
 use valvehouse_json::Json;
-use valvehouse_script::Budget;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
 use valvehouse_testkit::loopback::{Server, ok};
 

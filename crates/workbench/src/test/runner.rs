@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use valvehouse_authoring::testing::{Suite, SuiteOptions, Test, TestResult};
 use valvehouse_config::Config;
+use valvehouse_dialect::instrument::Coverage;
 use valvehouse_host::app;
-use valvehouse_script::{Coverage, Diagnostic, Settings};
+use valvehouse_script::{Diagnostic, Settings};
 use valvehouse_terminal::{Case, Exit};
 
 /// The outcome of a test file.

@@ -8,11 +8,10 @@ use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallCon
 use std::path::Path;
 use valvehouse_config::read_regular;
 use valvehouse_core::text::shortened;
+use valvehouse_dialect::answer::{ThrownError, summary_of_run};
+use valvehouse_dialect::value::{Bytes, error, json_of};
 use valvehouse_json::Json;
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::diagnostic::summary_of_run;
-use valvehouse_script::thrown::ThrownError;
-use valvehouse_script::value::{Bytes, error, json_of};
 
 /// The number of characters of a value that a message shows.
 const SHOWN: usize = 200;

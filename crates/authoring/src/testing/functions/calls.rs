@@ -7,12 +7,12 @@ use valvehouse_core::chat::{event, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::filter::Hook;
+use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::budget;
+use valvehouse_dialect::value::{Shape, error, json_of, live};
 use valvehouse_executor::{self as executor, Workload};
 use valvehouse_json::{Json, Object};
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::budget;
-use valvehouse_script::thrown::ThrownError;
-use valvehouse_script::value::{Shape, error, json_of, live};
 use valvehouse_script::{Lists, ScheduledCall};
 
 /// Returns a conversation that begins with a question.

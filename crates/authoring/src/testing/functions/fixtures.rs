@@ -6,9 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_dialect::value::{Bytes, error, json_of};
 use valvehouse_json::Json;
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::value::{Bytes, error, json_of};
 
 pub(super) fn register(module: &mut Module) {
     function(

@@ -4,9 +4,9 @@ use super::super::environment::TestEnvironment;
 use super::registration::{environment, within};
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
+use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::Json;
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::value::{Shape, live};
 
 type Look = fn(&TestEnvironment) -> Vec<Json>;
 

@@ -3,8 +3,8 @@
 use crate::testing::environment::TestEnvironment;
 use rhai::{FnNamespace, FuncRegistration};
 use std::sync::Arc;
+use valvehouse_dialect::value::error;
 use valvehouse_script::RhaiResultOf;
-use valvehouse_script::value::error;
 
 /// Registers a function without a module.
 pub(super) fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {

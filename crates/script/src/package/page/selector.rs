@@ -6,10 +6,10 @@
 use super::super::argument::{RhaiResultOf, fail};
 use super::super::output::Pulse;
 use super::tree::{Element, Tree};
-use crate::redaction::{excerpt, redacted};
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
+use valvehouse_dialect::call::redaction::{excerpt, redacted};
 
 /// The maximum number of steps of all selectors; each is a bit of a set.
 const MAX_STEPS: usize = 64;

@@ -1,18 +1,18 @@
 //! Runs snippets like scripts, and checks that every promised function exists and is documented.
 
 use super::{globals, modules};
-use crate::diagnostic::summary_of_run;
-use crate::value::json_of;
 use rhai::{Dynamic, Engine};
 use std::collections::BTreeSet;
+use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::language;
+use valvehouse_dialect::value::json_of;
 
 /// Returns an engine with the modules, and with `big(n)`: a text of `n` times `x`.
 pub(super) fn engine() -> Engine {
     let mut engine = Engine::new();
-    engine.register_global_module(globals());
-    let mut bytes = rhai::Module::new();
-    crate::value::register_bytes(&mut bytes);
-    engine.register_global_module(bytes.into());
+    for module in language::modules().into_iter().chain([globals()]) {
+        engine.register_global_module(module);
+    }
     for (name, module) in modules() {
         engine.register_static_module(name, module.clone());
     }

@@ -1,0 +1,11 @@
+//! The texts and syntax trees of scripts, as far as they are read before the interpreter runs them.
+
+pub mod bounded_call;
+pub mod folding;
+pub mod literal;
+pub mod rename;
+pub mod spans;
+pub mod tokens;
+mod tree;
+
+pub use tree::{call_of, statements_of};
