@@ -66,7 +66,7 @@ fn the_grammar_has_its_referenced_rules_and_every_hook() {
             }
         }
     });
-    for entry in valvehouse_script::reference::entries() {
+    for entry in valvehouse_script_std::reference::entries() {
         let name = entry.name;
         let is_hook = patterns
             .split(|letter: char| !letter.is_alphanumeric() && letter != '_')

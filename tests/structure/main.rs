@@ -41,6 +41,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-providers",
     "valvehouse-store",
     "valvehouse-dialect",
+    "valvehouse-script-std",
     "valvehouse-script",
     "valvehouse-agent",
     "valvehouse-host",
@@ -57,7 +58,7 @@ const APART: &[&str] = &["valvehouse-testkit", "valvehouse-embed-example"];
 
 /// Foreign crates and the packages that may depend on them.
 const DOORS: &[(&str, &[&str])] = &[
-    ("rhai", &["valvehouse-dialect", "valvehouse-script", "valvehouse-authoring"]),
+    ("rhai", &["valvehouse-dialect", "valvehouse-script-std", "valvehouse-script", "valvehouse-authoring"]),
     ("notify", &["valvehouse-script"]),
     ("axum", &["valvehouse-server"]),
     ("tokio-tungstenite", &["valvehouse-server"]),
@@ -70,7 +71,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("rustls", &["valvehouse-net"]),
     ("sqlx", &["valvehouse-store"]),
     ("ring", &["valvehouse-store", "valvehouse-jwt"]),
-    ("csv-core", &["valvehouse-script"]),
+    ("csv-core", &["valvehouse-script-std"]),
     ("jsonschema", &["valvehouse-json-schema"]),
     ("tiktoken-rs", &["valvehouse-tokens"]),
     ("toml", &["valvehouse-config"]),

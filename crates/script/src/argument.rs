@@ -1,7 +1,6 @@
 //! The values that a function's parameters receive by name.
 
 use super::hooks::Param;
-use super::package;
 use super::script::Script;
 use rhai::{Dynamic, FnPtr};
 use std::collections::HashMap;
@@ -9,6 +8,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_dialect::call::redaction;
 use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::{Json, Object};
+use valvehouse_script_std::functions;
 
 /// The effective user valves of one plugin: per user id, and the default.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +64,7 @@ impl Script {
             Param::EventCall => function_value("ask"),
             // A copy: tools only read the conversation.
             Param::Messages => live(&turn.context().history().deep_clone(), Shape::Messages),
-            Param::Tools => package::offered_tools(self.caller.plugin.clone(), self.resources.clone(), turn),
+            Param::Tools => functions::offered_tools(self.caller.plugin.clone(), self.resources.clone(), turn),
         }
     }
 }

@@ -5,11 +5,11 @@
 //! therefore inserted after such a call of a method or of a host function. Functions of the script itself are
 //! excluded, because they may return `skip(…)` or `error(…)`.
 
-use super::package;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use valvehouse_core::filter::Hook;
 use valvehouse_dialect::syntax::spans;
+use valvehouse_script_std::functions;
 
 /// Keywords of statements with a block.
 const BLOCKS: [&str; 7] = ["if", "for", "while", "loop", "do", "switch", "try"];
@@ -166,7 +166,7 @@ impl<'a> Code<'a> {
         }
         if caller.ends_with("::") {
             let module = first_word(caller);
-            return package::modules().iter().any(|(known, _)| *known == module);
+            return functions::modules().iter().any(|(known, _)| *known == module);
         }
         caller.ends_with('.') && !self.functions.contains(name) && !is_keyword(first_word(caller))
     }

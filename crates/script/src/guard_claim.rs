@@ -6,11 +6,11 @@
 //! Also reads the opening comment of a file as pairs of keys and values.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
-use super::reference;
 use super::source::SourceFile;
 use std::collections::{HashMap, HashSet};
 use valvehouse_dialect::syntax::spans;
 use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_script_std::reference;
 
 /// The key that makes a filter a guard.
 const KEY: &str = "security";

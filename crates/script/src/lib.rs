@@ -15,7 +15,6 @@ mod compile;
 mod warnings;
 mod embed;
 mod final_statement;
-pub mod engine;
 mod filter;
 mod grants;
 mod hooks;
@@ -26,11 +25,9 @@ mod loader;
 mod manifest;
 mod misnamed;
 mod names;
-mod package;
 mod periodic;
 mod pipe;
 pub mod diagnostic;
-pub mod reference;
 mod repl;
 mod run;
 mod sandbox;
@@ -60,7 +57,6 @@ pub use loader::{
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
-pub use package::{RhaiResultOf, store_memory};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use repl::{LineResult, Repl};
 pub use sandbox::{Sandbox, SandboxRun, SandboxScript, TestOutside};

@@ -10,7 +10,7 @@ use super::lint::ModuleFunctions;
 use super::manifest::Manifest;
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
-use super::{engine, lint, manifest, names, package, shadow, warnings};
+use super::{lint, manifest, names, shadow, warnings};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, Position, ScriptFuncDef, Shared, Stmt,
 };
@@ -22,6 +22,7 @@ use valvehouse_dialect::syntax::tokens::RenamePlan;
 use valvehouse_dialect::syntax::{folding, literal, rename, tokens};
 use valvehouse_dialect::value::KeyOrders;
 use valvehouse_json::Json;
+use valvehouse_script_std::{engine, functions};
 
 /// The maximum depth of nested imports.
 const MAX_CHAIN: usize = 8;
@@ -145,7 +146,7 @@ impl<'a> Linker<'a> {
                 break;
             }
             let problem = |code, what: String| Diagnostic::of(code, file, what).at(source, position);
-            if package::modules().iter().any(|(module, _)| *module == alias) {
+            if functions::modules().iter().any(|(module, _)| *module == alias) {
                 let taken = problem(
                     Code::BadImport,
                     format!("cannot import a module as `{alias}`: the host has a module of this name"),

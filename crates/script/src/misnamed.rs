@@ -5,11 +5,11 @@ use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::guard_claim;
 use crate::manifest::{CONSTANTS, Manifest};
 use crate::names::Names;
-use crate::reference;
 use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::text::nearest;
 use valvehouse_json::Json;
+use valvehouse_script_std::reference;
 
 /// The length up to which a name is too short to be almost another one.
 const SHORT: usize = 3;

@@ -2,8 +2,6 @@
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use super::manifest::Manifest;
-use super::package;
-use super::reference;
 use super::source::SourceFile;
 use regex::RegexBuilder;
 use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
@@ -13,6 +11,7 @@ use valvehouse_config::Capability;
 use valvehouse_core::filter::Hook;
 use valvehouse_dialect::syntax::call_of;
 use valvehouse_json::Json;
+use valvehouse_script_std::{functions, reference};
 
 /// The time for which patterns are checked at load; the remaining ones are checked when they are used.
 const CHECKING: Duration = Duration::from_secs(2);
@@ -182,7 +181,7 @@ fn check(pattern: &str, is_prepared: bool) -> Result<(), String> {
     match compiled(SMALL_PATTERN) {
         Ok(()) if !is_prepared => Ok(()),
         Err(regex::Error::CompiledTooBig(_)) if !is_prepared || compiled(LARGE_PATTERN).is_ok() => Ok(()),
-        Ok(()) | Err(_) => package::check_pattern(pattern),
+        Ok(()) | Err(_) => functions::check_pattern(pattern).map_err(|why| why.to_string()),
     }
 }
 

@@ -4,7 +4,6 @@ use super::argument::UserValves;
 use super::diagnostic::{Code, Diagnostic};
 use super::hooks::{self, Param};
 use super::manifest::Manifest;
-use super::package::bounded_json;
 use super::schedule::{self, ScheduledCall};
 use super::script::Script;
 use super::source::SourceFile;
@@ -20,6 +19,7 @@ use valvehouse_dialect::budget::Budget;
 use valvehouse_dialect::interpreter::Args;
 use valvehouse_dialect::value::error;
 use valvehouse_json::Json;
+use valvehouse_script_std::functions::bounded_json;
 
 /// The time limit of `tick()`, including waiting.
 const TICK: Duration = Duration::from_secs(300);

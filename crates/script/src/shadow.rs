@@ -1,11 +1,11 @@
 //! Reports functions of a script that shadow the host's own functions, or variables.
 
 use super::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
-use super::engine;
 use super::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 use valvehouse_dialect::syntax::statements_of;
+use valvehouse_script_std::engine;
 
 /// Functions with which a script rejects and answers. A reader must be able to rely on the meaning of `deny(…)`.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];

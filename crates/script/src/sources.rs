@@ -51,7 +51,7 @@ impl Sources {
             });
         match index.and_then(|index| self.modules.get(index)) {
             Some(module) => module,
-            None if super::engine::arities(function).is_some() => caller,
+            None if valvehouse_script_std::engine::arities(function).is_some() => caller,
             None => &self.script,
         }
     }

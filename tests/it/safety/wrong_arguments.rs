@@ -6,7 +6,8 @@ use crate::host::{TIMEOUT, client};
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use valvehouse_script::reference::{Function, Param, Type, functions};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{Function, Param, functions};
 
 /// Secrets as people store them: a token, and random bytes in base64, whose signs separate parts of a URL.
 const SECRETS: [(&str, &str); 2] = [

@@ -7,7 +7,8 @@ use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
 use crate::reference::about_module;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use valvehouse_script::reference::{self, KeyDoc, Type, is_map};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{self, KeyDoc, is_map};
 
 /// Keywords of the language, and their snippets.
 const WORDS: [(&str, &str); 14] = [

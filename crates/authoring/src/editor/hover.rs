@@ -7,7 +7,8 @@ use super::suggestion::doc_of;
 use crate::reference::about_module;
 use std::ops::Range;
 use valvehouse_core::text::optional;
-use valvehouse_script::reference::{self, Function, Type, Word};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{self, Function, Word};
 
 /// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]

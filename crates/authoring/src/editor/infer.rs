@@ -3,7 +3,8 @@
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
 use std::ops::Range;
-use valvehouse_script::reference::{self, Form, FunctionOrigin, Type, is_list};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{self, Form, FunctionOrigin, is_list};
 
 /// The known facts about a value.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use super::hover::{Meaning, touches};
 use super::outline::{Sketch, Value};
 use super::scan::Kind;
 use std::ops::Range;
-use valvehouse_script::reference;
+use valvehouse_script_std::reference;
 
 /// A word at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]

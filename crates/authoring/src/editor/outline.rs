@@ -3,7 +3,8 @@
 use super::scan::{Kind, Token, tokens};
 use std::ops::Range;
 use std::sync::Arc;
-use valvehouse_script::reference::{self, Type};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference;
 
 /// The tokens and declarations of a script's text.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Suggestions of the completion.
 
-use valvehouse_script::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Type, Word};
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Word};
 
 /// A suggestion of the completion.
 #[derive(Debug, Clone, PartialEq, Eq)]

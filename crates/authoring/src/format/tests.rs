@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rhai::{Token, TokenizeState};
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_script::engine;
+use valvehouse_script_std::engine;
 
 /// Returns the tokens that the interpreter reads, and `true` if the text parses.
 fn tokens_of_rhai(source: &str) -> (Vec<String>, bool) {

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use valvehouse_config::Capability;
 use valvehouse_core::text::optional;
-use valvehouse_script::reference::{
-    Form, Function, FunctionOrigin, Handle, PARAMETERS, Type, entries, functions, handles,
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{
+    Form, Function, FunctionOrigin, Handle, PARAMETERS, entries, functions, handles,
 };
 
 /// Returns all files: the name and the text of each.

@@ -4,9 +4,10 @@ use super::theme::{THEMES, Theme};
 use crate::testing::test_functions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use valvehouse_script::reference::{
+use valvehouse_dialect::value::Type;
+use valvehouse_script_std::reference::{
     CAPABILITIES, CONSTANTS, EntryPoint, Form, Function, FunctionOrigin, Handle, KeyDoc, PARAMETER_KEYS,
-    PARAMETERS, ScriptRole, TOOL_KEYS, Type, VALVE_KEYS, entries, frontmatter, functions, handles,
+    PARAMETERS, ScriptRole, TOOL_KEYS, VALVE_KEYS, entries, frontmatter, functions, handles,
 };
 
 const HEAD: &str = "\

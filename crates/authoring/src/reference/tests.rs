@@ -3,8 +3,9 @@
 use super::*;
 use crate::testing::test_functions;
 use std::collections::BTreeSet;
-use valvehouse_script::reference::{Function, FunctionOrigin, Param, functions};
-use valvehouse_script::{Kind, Script, Settings, SourceFile, engine};
+use valvehouse_script::{Kind, Script, Settings, SourceFile};
+use valvehouse_script_std::engine;
+use valvehouse_script_std::reference::{Function, FunctionOrigin, Param, functions};
 
 #[test]
 fn every_host_function_has_a_description_and_named_parameters() {

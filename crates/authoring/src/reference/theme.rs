@@ -1,6 +1,6 @@
 //! The host's functions by theme, with an example if a signature is not sufficient.
 
-use valvehouse_script::reference::{Function, handle};
+use valvehouse_script_std::reference::{Function, handle};
 
 /// A group of related functions.
 pub(super) struct Theme {

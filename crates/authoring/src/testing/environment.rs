@@ -26,10 +26,10 @@ use valvehouse_dialect::instrument::Coverage;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_script::UserValves;
-use valvehouse_script::store_memory;
 use valvehouse_script::{Diagnostic, Severity};
 use valvehouse_script::{Lists, ScheduledCall, Script, Settings, SourceFile};
 use valvehouse_script::{Sandbox, SandboxScript, TestOutside};
+use valvehouse_script_std::functions::store_memory;
 use valvehouse_store::{Kv, VectorIndex};
 
 /// The time at which tests begin: 2026-01-01T00:00:00Z, a Thursday.

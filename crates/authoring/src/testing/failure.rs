@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_script::Script;
 use valvehouse_script::diagnostic::{Code, Diagnostic};
-use valvehouse_script::reference::Function;
+use valvehouse_script_std::reference::Function;
 
 /// The failure of a test.
 #[derive(Debug, Clone)]

@@ -366,6 +366,7 @@ pub(crate) fn called() -> Result<(), Box<EvalAltResult>> {
 ///
 /// # Errors
 /// Returns the limit that the call exceeds.
+#[inline]
 pub fn charge(operations: u64) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         if !meter.is_running() {
@@ -395,6 +396,7 @@ const WORK_OF_AN_OPERATION: u64 = 400;
 ///
 /// # Errors
 /// Returns the limit that the call exceeds.
+#[inline]
 pub fn charge_bytes(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimit> {
     charge_work(Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64)))
 }
@@ -421,6 +423,7 @@ pub fn charge_work(work: Duration) -> Result<(), ExceededLimit> {
 ///
 /// # Errors
 /// Returns the limit that the call exceeds.
+#[inline]
 pub fn reserve(bytes: usize) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;

@@ -18,6 +18,7 @@ pub(super) fn misplaced(error_of_json: MisplacedValue) -> Error {
 }
 
 /// Returns a value as scripts see it; containers stay live.
+#[inline]
 pub fn live(json: &Json, shape: Shape) -> Dynamic {
     match json {
         Json::Null => Dynamic::UNIT,
@@ -72,11 +73,13 @@ const EACH: usize = 16;
 ///
 /// # Errors
 /// Returns an error if the value has no JSON form or is too large.
+#[inline]
 pub fn json_of(value: &Dynamic) -> Result<Json, Error> {
     convert(value, 0, &mut { MAX_COPIED })
 }
 
 /// Returns `true` if a value is false as a condition.
+#[inline]
 pub fn is_empty(value: &Dynamic) -> bool {
     if let Ok(text) = value.as_immutable_string_ref() {
         return text.is_empty();

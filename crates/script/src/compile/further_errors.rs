@@ -3,13 +3,14 @@
 
 use super::parsed::ParsedFile;
 use crate::diagnostic::{self, Diagnostic};
+use crate::final_statement;
 use crate::link::LinkedModules;
 use crate::source::{Kind, SourceFile};
-use crate::{engine, final_statement};
 use rhai::{AST, Dynamic, ParseError, ParseErrorType, Scope};
 use std::collections::HashMap;
 use std::ops::Range;
 use valvehouse_dialect::syntax::{folding, spans, tokens};
+use valvehouse_script_std::engine;
 
 /// The maximum number of errors that are reported for a file.
 const MAX_ERRORS: usize = 10;

@@ -4,18 +4,18 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::source::SourceFile;
-use crate::{engine, lint, manifest, reference};
+use crate::{lint, manifest};
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::valve::ValveSchema;
-use valvehouse_dialect::instrument::Coverage;
-use valvehouse_dialect::instrument::{self, InstrumentedBodies, Literals};
+use valvehouse_dialect::instrument::{self, Coverage, InstrumentedBodies, Literals};
 use valvehouse_dialect::language;
 use valvehouse_dialect::syntax::{bounded_call, folding, literal, tokens};
 use valvehouse_dialect::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
 use valvehouse_json::Json;
+use valvehouse_script_std::{engine, reference};
 
 /// A parsed file.
 pub(crate) struct ParsedFile {

@@ -1,9 +1,8 @@
 //! Finds the name of a missing value in the source when a run fails because of `()`.
 
-use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::answer::{Operand, ThrownError};
 
 use rhai::{EvalAltResult, Position};
-use valvehouse_dialect::answer::Operand;
 
 /// The maximum length of a shown name, in bytes.
 const MAX_NAME: usize = 80;

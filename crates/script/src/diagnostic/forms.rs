@@ -1,7 +1,7 @@
 //! The overloads of a function that was called with values of other kinds.
 
-use crate::reference::{self, Function};
 use rhai::EvalAltResult;
+use valvehouse_script_std::reference::{self, Function};
 
 /// The maximum number of overloads that are shown.
 const MAX_FORMS: usize = 3;

@@ -3,10 +3,11 @@
 use super::cause::Cause;
 use super::explanation::Foreign;
 use super::finding::Diagnostic;
-use crate::{engine, hooks};
+use crate::hooks;
 use rhai::ParseErrorType;
 use valvehouse_config::Capability;
 use valvehouse_core::text::nearest;
+use valvehouse_script_std::engine;
 
 /// Functions of modules of Python and JavaScript, and what to write instead. A module may have several names.
 const FUNCTIONS: [(&str, &str, &str); 52] = [

@@ -9,8 +9,7 @@ use super::run_hints::help_for_run;
 use crate::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
-use valvehouse_dialect::answer::summary_of_run;
-use valvehouse_dialect::answer::{lower_first, message_of};
+use valvehouse_dialect::answer::{lower_first, message_of, summary_of_run};
 use valvehouse_dialect::syntax::rename;
 
 /// Formats a run-time error for the log: message, function, file:line:column, call stack.

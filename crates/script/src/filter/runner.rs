@@ -19,8 +19,7 @@ use valvehouse_core::filter::{
     wrong_events,
 };
 use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
-use valvehouse_dialect::answer::HookAnswer;
-use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::answer::{HookAnswer, summary_of_run};
 use valvehouse_dialect::budget;
 use valvehouse_dialect::budget::input_size::attributed;
 use valvehouse_dialect::call::clock;

@@ -3,10 +3,7 @@
 use super::tree::{self, Node};
 use super::tree::{Body, ModuleFunctions, View};
 use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
-use crate::engine;
 use crate::hooks::DONE;
-use crate::package::turn::MAX_PRINTED;
-use crate::reference;
 use crate::source::{Kind, SourceFile};
 use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 use std::collections::{BTreeSet, HashSet};
@@ -14,6 +11,8 @@ use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 use valvehouse_dialect::instrument::returns_text;
+use valvehouse_script_std::functions::turn::MAX_PRINTED;
+use valvehouse_script_std::{engine, reference};
 
 /// Calls of other languages with another number of arguments, and what to write instead.
 const ELSEWHERE: [(&str, usize, &str); 3] = [

@@ -3,11 +3,12 @@
 use super::tree::View;
 use super::tree::{self, Link, Node};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::reference::{self, Type};
 use rhai::{Expr, INT, Position};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_dialect::instrument::{Kinds, KnownFunctions, OperandKind};
+use valvehouse_dialect::value::Type;
 use valvehouse_json::Json;
+use valvehouse_script_std::reference;
 
 /// The least time limit, in milliseconds, that is not taken for one in seconds.
 const SHORTEST: INT = 100;

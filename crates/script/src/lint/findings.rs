@@ -9,10 +9,11 @@ use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile};
-use crate::{engine, final_statement, imports, link};
+use crate::{final_statement, imports, link};
 use rhai::OptimizationLevel;
 use std::path::Path;
 use valvehouse_dialect::syntax::tokens;
+use valvehouse_script_std::engine;
 
 impl Script {
     /// Returns all problems of a file: the reasons why it does not load, or probable mistakes.

@@ -3,11 +3,11 @@
 
 use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::reference;
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_dialect::instrument::{Kinds, KnownFunctions, OperandKind};
 use valvehouse_json::Json;
+use valvehouse_script_std::reference;
 
 /// Methods that change a list or map in place.
 const CHANGING: [&str; 8] = ["push", "insert", "append", "remove", "set", "mixin", "clear", "retain"];

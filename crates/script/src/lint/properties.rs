@@ -4,13 +4,13 @@
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::reference::{self, Form};
 use rhai::{Expr, Position, Stmt};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 use valvehouse_dialect::value::{Misspelt, Shape};
+use valvehouse_script_std::reference::{self, Form};
 
 /// The length from which a singular such as `max_token` is a mistake for `max_tokens` and not another key.
 const MIN_SINGULAR: usize = 9;

@@ -1,14 +1,15 @@
 //! Walks a script's syntax tree for lints, and collects what they know about a file: its functions with their
 //! bodies, and all words in it. A chain of properties and indexes is one expression with links.
 
+use crate::Script;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::imports::ModuleFile;
 use crate::manifest::Manifest;
 use crate::source::SourceFile;
-use crate::{Script, engine};
 use rhai::{AST, ASTFlags, Expr, FnAccess, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use valvehouse_dialect::syntax::{statements_of, tokens};
+use valvehouse_script_std::engine;
 
 /// A node of the syntax tree.
 #[derive(Clone, Copy)]

@@ -3,7 +3,6 @@
 use super::function::Offer;
 use crate::argument::UserValves;
 use crate::hooks::Param;
-use crate::package::reading::OpenAnswer;
 use crate::run::CallEnd;
 use crate::script::Script;
 use futures::channel::mpsc::{Receiver, Sender, channel};
@@ -20,14 +19,14 @@ use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Provider, Request, StreamChunk};
-use valvehouse_dialect::answer::HookAnswer;
-use valvehouse_dialect::answer::ThrownError;
+use valvehouse_dialect::answer::{HookAnswer, ThrownError};
 use valvehouse_dialect::budget;
 use valvehouse_dialect::budget::input_size::attributed;
 use valvehouse_dialect::call::ChunkSink;
 use valvehouse_dialect::value::{Shape, error, json_of, live};
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
+use valvehouse_script_std::functions::reading::OpenAnswer;
 use valvehouse_tokens::Counter;
 
 /// The maximum size of one answer, in bytes.

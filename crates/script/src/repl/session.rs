@@ -3,7 +3,6 @@
 use crate::UserValves;
 use crate::compile::ParsedFile;
 use crate::diagnostic::{self, Code, Diagnostic};
-use crate::engine;
 use crate::hooks;
 use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
@@ -14,17 +13,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_dialect::answer::HookAnswer;
-use valvehouse_dialect::answer::ThrownError;
-use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::answer::{HookAnswer, ThrownError, summary_of_run};
 use valvehouse_dialect::budget::{self, Budget, Guard};
 use valvehouse_dialect::call::RunningCall;
 use valvehouse_dialect::language;
-use valvehouse_dialect::syntax::folding;
 use valvehouse_dialect::syntax::folding::known_to;
-use valvehouse_dialect::syntax::tokens;
+use valvehouse_dialect::syntax::{folding, tokens};
 use valvehouse_dialect::value::{Misspelt, Shape, json_of, live, property_accessors};
 use valvehouse_json::Json;
+use valvehouse_script_std::engine;
 
 /// The running time limit of a line; also its wall-clock limit.
 const TIME: Duration = Duration::from_secs(5);

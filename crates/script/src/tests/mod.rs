@@ -4,4 +4,5 @@ mod coverage;
 mod http;
 mod mixes;
 mod properties;
+mod reference;
 mod steps;

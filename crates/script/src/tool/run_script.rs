@@ -3,8 +3,6 @@
 use super::handler::{MAX_RESULT, length_of};
 use crate::compile::MAIN;
 use crate::diagnostic::{self, Diagnostic};
-use crate::engine;
-use crate::package::tool_functions;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
@@ -16,11 +14,12 @@ use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState};
 use valvehouse_core::context::Turn;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
-use valvehouse_dialect::answer::HookAnswer;
-use valvehouse_dialect::answer::summary_of_run;
+use valvehouse_dialect::answer::{HookAnswer, summary_of_run};
 use valvehouse_dialect::value::json_of;
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
 use valvehouse_json::Json;
+use valvehouse_script_std::engine;
+use valvehouse_script_std::functions::tool_functions;
 
 /// The maximum length of the code, in bytes.
 const MAX_CODE: usize = 32 << 10;

@@ -10,7 +10,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use valvehouse_dialect::syntax::spans::is_whole;
-use valvehouse_script::reference::{Function, functions};
+use valvehouse_script_std::reference::{Function, functions};
 use valvehouse_terminal::{CommandError, StdinLines};
 
 /// The maximum number of lines in the history file.

@@ -3,8 +3,8 @@
 use std::io;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_json::Json;
-use valvehouse_script::reference::{Function, functions as all};
 use valvehouse_script::{Diagnostic, LineResult};
+use valvehouse_script_std::reference::{Function, functions as all};
 use valvehouse_terminal::{Console, clean, report, table};
 
 /// The maximum number of characters of a value that is shown in one line.

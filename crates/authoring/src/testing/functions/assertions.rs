@@ -11,7 +11,7 @@ use valvehouse_core::text::shortened;
 use valvehouse_dialect::answer::{ThrownError, summary_of_run};
 use valvehouse_dialect::value::{Bytes, error, json_of};
 use valvehouse_json::Json;
-use valvehouse_script::RhaiResultOf;
+use valvehouse_script_std::functions::RhaiResultOf;
 
 /// The number of characters of a value that a message shows.
 const SHOWN: usize = 200;

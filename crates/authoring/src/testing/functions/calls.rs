@@ -12,8 +12,8 @@ use valvehouse_dialect::budget;
 use valvehouse_dialect::value::{Shape, error, json_of, live};
 use valvehouse_executor::{self as executor, Workload};
 use valvehouse_json::{Json, Object};
-use valvehouse_script::RhaiResultOf;
 use valvehouse_script::{Lists, ScheduledCall};
+use valvehouse_script_std::functions::RhaiResultOf;
 
 /// Returns a conversation that begins with a question.
 pub(in crate::testing) fn body_of(text: &str) -> Json {

@@ -8,7 +8,7 @@ use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_dialect::value::{Bytes, error, json_of};
 use valvehouse_json::Json;
-use valvehouse_script::RhaiResultOf;
+use valvehouse_script_std::functions::RhaiResultOf;
 
 pub(super) fn register(module: &mut Module) {
     function(

@@ -3,7 +3,7 @@
 use super::{assertions, calls, fixtures, observations};
 use rhai::{Engine, Module, Shared};
 use std::sync::OnceLock;
-use valvehouse_script::reference::{self, Function};
+use valvehouse_script_std::reference::{self, Function};
 
 /// Returns the modules of tests; the functions of the module "" need no prefix.
 pub(in crate::testing) fn modules() -> &'static [(&'static str, Shared<Module>)] {

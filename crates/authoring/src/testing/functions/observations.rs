@@ -6,7 +6,7 @@ use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_dialect::value::{Shape, live};
 use valvehouse_json::Json;
-use valvehouse_script::RhaiResultOf;
+use valvehouse_script_std::functions::RhaiResultOf;
 
 type Look = fn(&TestEnvironment) -> Vec<Json>;
 

@@ -4,7 +4,7 @@ use crate::testing::environment::TestEnvironment;
 use rhai::{FnNamespace, FuncRegistration};
 use std::sync::Arc;
 use valvehouse_dialect::value::error;
-use valvehouse_script::RhaiResultOf;
+use valvehouse_script_std::functions::RhaiResultOf;
 
 /// Registers a function without a module.
 pub(super) fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
