@@ -24,25 +24,14 @@ struct Findings {
 }
 
 #[test]
-fn errors_of_public_functions_are_types() {
-    silences::check_counts(
-        TEXT_ERROR,
-        "return an error type with `std::error::Error` instead of a text",
-        |text| found(text).text_errors.len(),
-    );
-}
-
-#[test]
-fn public_functions_document_their_errors() {
-    silences::check_counts(ERRORS_DOC, "say in the section `# Errors` when the function fails", |text| {
-        found(text).undocumented.len()
-    });
-}
-
-#[test]
-fn error_enums_can_get_variants_without_breaking_programs() {
-    silences::check_counts(CLOSED_ERROR, "add `#[non_exhaustive]` to public enums of errors", |text| {
-        closed_enums(text).len()
+fn errors_of_public_functions_are_documented_types() {
+    let of_type = "return an error type with `std::error::Error` instead of a text";
+    let documented = "say in the section `# Errors` when the function fails";
+    let open = "add `#[non_exhaustive]` to public enums of errors";
+    silences::check_counts([(TEXT_ERROR, of_type), (ERRORS_DOC, documented), (CLOSED_ERROR, open)], |text| {
+        let file = syn::parse_file(text).unwrap();
+        let Findings { text_errors, undocumented } = found(&file);
+        [text_errors.len(), undocumented.len(), closed_enums(file).len()]
     });
 }
 
@@ -50,13 +39,13 @@ fn error_enums_can_get_variants_without_breaking_programs() {
 fn closed_error_enums_are_found() {
     let text = "pub enum AError { B } #[non_exhaustive] pub enum CError { D } enum EError { F } pub enum GErrorKind { H } \
                 pub enum Either<E> { I(E) } pub enum JError<E> { K(E) }";
-    assert_eq!(closed_enums(text), ["AError", "GErrorKind"]);
+    assert_eq!(closed_enums(syn::parse_file(text).unwrap()), ["AError", "GErrorKind"]);
 }
 
 /// Returns the public enums of errors that are not marked `#[non_exhaustive]`. Generic ones wrap the error of a caller,
 /// who handles each variant.
-fn closed_enums(text: &str) -> Vec<String> {
-    let items = syn::parse_file(text).unwrap().items.into_iter();
+fn closed_enums(file: syn::File) -> Vec<String> {
+    let items = file.items.into_iter();
     let enums = items.filter_map(|item| match item {
         syn::Item::Enum(found) if is_public(&found.vis) && found.generics.params.is_empty() => Some(found),
         _ => None,
@@ -92,16 +81,15 @@ fn errors_are_found_in_public_functions() {
         #[cfg(test)]
         mod tests { pub fn ten() -> Result<(), String> {} }
     "#;
-    let Findings { text_errors, undocumented } = found(text);
+    let Findings { text_errors, undocumented } = found(&syn::parse_file(text).unwrap());
     assert_eq!(text_errors, ["one", "two", "four", "seven", "eleven", "twelve"]);
     assert_eq!(undocumented, ["one", "four", "seven", "nine", "eleven", "twelve", "thirteen"]);
 }
 
-fn found(text: &str) -> Findings {
+fn found(file: &syn::File) -> Findings {
     let mut finder = Finder::default();
-    let file = syn::parse_file(text).unwrap();
     if !is_of_tests(&file.attrs) {
-        finder.visit_file(&file);
+        finder.visit_file(file);
     }
     finder.0
 }

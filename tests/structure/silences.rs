@@ -22,21 +22,14 @@ struct Count {
 }
 
 #[test]
-fn silent_defaults_are_rare() {
-    check(
-        DEFAULT,
-        "say what absence means: `json.field(key)`, `.list(key)`, `.text_or_empty(key)`, or handle the error",
-        |count| count.defaults,
-    );
-}
-
-#[test]
-fn a_failed_write_into_json_is_not_ignored() {
-    check(
-        IGNORED,
-        "write into a new object with `put`, into a live one with `edit`, or handle the error",
-        |count| count.ignored,
-    );
+fn silent_defaults_and_ignored_writes_into_json_are_rare() {
+    let say =
+        "say what absence means: `json.field(key)`, `.list(key)`, `.text_or_empty(key)`, or handle the error";
+    let write = "write into a new object with `put`, into a live one with `edit`, or handle the error";
+    check_counts([(DEFAULT, say), (IGNORED, write)], |text| {
+        let Count { defaults, ignored } = count(text.parse().unwrap());
+        [defaults, ignored]
+    });
 }
 
 #[test]
@@ -59,31 +52,28 @@ fn silent_defaults_are_found_in_code_but_not_in_tests() {
     assert_eq!(count(text.parse().unwrap()), Count { defaults: 3, ignored: 2 });
 }
 
-fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
-    check_counts(rule, help, |text| of(&count(text.parse().unwrap())));
-}
-
-/// Compares the count of each package with its ceiling; `of` counts in one file.
-pub(crate) fn check_counts(rule: &str, help: &str, of: impl Fn(&str) -> usize) {
-    let listed = words::listed();
-    let mut ceilings: BTreeMap<PathBuf, usize> = listed
-        .into_iter()
-        .filter(|(name, ..)| name == rule)
-        .map(|(_, path, ceiling)| (path, ceiling))
-        .collect();
-    let mut wrong = Vec::new();
-    for (package, found) in counts(of) {
-        let ceiling = ceilings.remove(&package).unwrap_or(0);
-        if found != ceiling {
-            let why = if found > ceiling { "too many" } else { "fewer than listed" };
-            wrong.push(format!("{}: {found} where {ceiling} are listed, {why}", package.display()));
-            wrong.push(format!("  {EXCEPTIONS}: `{rule} {} {found}`", package.display()));
+/// Compares the counts of each package with their ceilings; each rule has its help, and `of` counts in one file.
+pub(crate) fn check_counts<const N: usize>(rules: [(&str, &str); N], of: impl Fn(&str) -> [usize; N]) {
+    let (counts, mut wrong) = (counts(of), Vec::new());
+    for (number, (rule, help)) in rules.into_iter().enumerate() {
+        let listed = words::listed().into_iter().filter(|(name, ..)| name == rule);
+        let mut ceilings: BTreeMap<PathBuf, usize> =
+            listed.map(|(_, path, ceiling)| (path, ceiling)).collect();
+        for (package, found) in &counts {
+            let (found, ceiling) = (found[number], ceilings.remove(package).unwrap_or(0));
+            if found != ceiling {
+                let why = if found > ceiling { "too many" } else { "fewer than listed" };
+                wrong.push(format!(
+                    "{}: {found} where {ceiling} are listed, {why}: {help}",
+                    package.display()
+                ));
+                wrong.push(format!("  {EXCEPTIONS}: `{rule} {} {found}`", package.display()));
+            }
         }
+        let unknown = ceilings.keys();
+        wrong.extend(unknown.map(|path| format!("{EXCEPTIONS}: {rule} {}: no such package", path.display())));
     }
-    wrong.extend(
-        ceilings.keys().map(|path| format!("{EXCEPTIONS}: {rule} {}: no such package", path.display())),
-    );
-    assert!(wrong.is_empty(), "{help}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Returns the code of a file before its tests, without blanks.
@@ -93,12 +83,12 @@ pub(crate) fn code_of(text: &str) -> String {
 }
 
 /// Returns the counts by package folder; those of the root package are under `src`, those of the translator under `port`.
-pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
+pub(crate) fn counts<const N: usize>(of: impl Fn(&str) -> [usize; N]) -> BTreeMap<PathBuf, [usize; N]> {
     let mut paths = Vec::new();
     for folder in ["crates", "port", "src"] {
         words::sources(&root().join(folder), &mut paths);
     }
-    let mut counts: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<PathBuf, [usize; N]> = BTreeMap::new();
     for path in paths {
         let own = relative(&path);
         if is_of_tests(&own) {
@@ -107,7 +97,9 @@ pub(crate) fn counts(of: impl Fn(&str) -> usize) -> BTreeMap<PathBuf, usize> {
         let parts: Vec<_> = own.iter().collect();
         let depth = if parts[0] == "crates" { 2 } else { 1 };
         let package = parts[..depth].iter().collect();
-        *counts.entry(package).or_default() += of(&std::fs::read_to_string(&path).unwrap());
+        let found = of(&std::fs::read_to_string(&path).unwrap());
+        let sums = counts.entry(package).or_insert([0; N]);
+        sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
     }
     counts
 }

@@ -15,7 +15,8 @@ const SLACK: usize = 100;
 
 #[test]
 fn packages_do_not_grow() {
-    let found = silences::counts(lines);
+    let found = silences::counts(|text| [lines(text)]).into_iter();
+    let found: BTreeMap<PathBuf, usize> = found.map(|(package, [lines])| (package, lines)).collect();
     let mut listed = listed();
     if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
         for (package, size) in &mut listed {
