@@ -1,16 +1,21 @@
-//! The texts that people read: errors, warnings, hints, lines of the log, of the page and of the terminal.
+//! The wording of errors: *cannot do a thing: the reason; the fix*, in lower case and without a full stop.
 //!
-//! `messages.txt` lists them by file, in the order of the source, so that they can be read from top to bottom and a
-//! changed text is seen as one: `VALVEHOUSE_UPDATE=1 cargo test --test structure messages`. A text is a string with at
-//! least three words; SQL and tests do not count.
+//! A text is a string with at least three words; SQL and tests do not count. `exceptions.txt` has the number of errors in
+//! each package that give no reason because their words are one: "cannot call tools outside of a turn".
 
-use crate::words::sources;
-use crate::{relative, root};
+use crate::silences;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use std::fmt::Write;
 
-/// The list of the texts.
-const LIST: &str = "tests/structure/messages.txt";
+/// The number of errors with another opening, a capital letter or a full stop.
+pub(crate) const ODD_ERROR: &str = "odd-error";
+/// The number of errors that say what failed or what is wrong, and neither a reason nor an expectation nor a fix.
+pub(crate) const BARE_ERROR: &str = "bare-error";
+
+/// The openings of errors.
+const OPENINGS: [&str; 4] = ["cannot ", "unknown ", "missing ", "invalid "];
+/// The same in other words.
+const OTHERS: [&str; 7] =
+    ["can not ", "can't ", "could not ", "couldn't ", "failed to ", "unable to ", "unrecognized "];
 
 /// The first words of strings that are SQL.
 const SQL: &[&str] = &[
@@ -19,21 +24,46 @@ const SQL: &[&str] = &[
 ];
 
 #[test]
-fn the_messages_equal_the_list() {
-    let found = list();
-    assert!(found.lines().count() > 1000, "only {} lines", found.lines().count());
-    if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
-        std::fs::write(root().join(LIST), &found).unwrap();
+fn errors_state_the_action_the_reason_and_the_fix() {
+    let odd = "begin with `cannot`, `unknown`, `missing` or `invalid` in lower case, end without a full stop";
+    let bare = "add the reason and the fix: `cannot read {path}: {reason}; check its rights`";
+    silences::check_counts([(ODD_ERROR, odd), (BARE_ERROR, bare)], |text| {
+        let texts = texts(text.parse().unwrap());
+        [texts.iter().filter(|text| is_odd(text)).count(), texts.iter().filter(|text| is_bare(text)).count()]
+    });
+}
+
+#[test]
+fn odd_and_bare_errors_are_found() {
+    for odd in ["Cannot read the file", "failed to read the file", "unknown tool `x`.", "Could not read it"] {
+        assert!(is_odd(odd), "{odd}");
     }
-    let listed = std::fs::read_to_string(root().join(LIST)).unwrap();
-    let new = found.lines().filter(|line| !listed.contains(line)).map(|line| format!("+{line}"));
-    let gone = listed.lines().filter(|line| !found.contains(line)).map(|line| format!("-{line}"));
-    let changes: Vec<String> = new.chain(gone).collect();
-    assert!(
-        found == listed,
-        "messages changed; if that is meant: VALVEHOUSE_UPDATE=1 cargo test --test structure messages\n{}",
-        changes.join("\n")
-    );
+    for bare in ["cannot read the file", "invalid name `{name}`"] {
+        assert!(is_bare(bare) && !is_odd(bare), "{bare}");
+    }
+    for good in [
+        "cannot read {path}: {error}",
+        "unknown tool `x`",
+        "invalid `n`: expected a number",
+        "Cannons are loud.",
+    ] {
+        assert!(!is_bare(good) && !is_odd(good), "{good}");
+    }
+}
+
+/// Returns `true` for an error that does not begin or end like others.
+fn is_odd(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let begins = |openings: &[&str]| openings.iter().any(|opening| lower.starts_with(opening));
+    begins(&OTHERS)
+        || begins(&OPENINGS)
+            && (text.starts_with(char::is_uppercase) || text.ends_with('.') && !text.ends_with("..."))
+}
+
+/// Returns `true` for an error that ends after its first clause.
+fn is_bare(text: &str) -> bool {
+    ["cannot ", "invalid "].iter().any(|opening| text.starts_with(opening))
+        && ![": ", ";", " because ", "expected "].iter().any(|more| text.contains(more))
 }
 
 #[test]
@@ -52,31 +82,6 @@ fn messages_are_extracted_from_code_outside_of_tests() {
     "##;
     let texts = texts(source.parse().unwrap());
     assert_eq!(texts, ["cannot read {0}: it is gone", "left {file} as it was"]);
-}
-
-/// Returns the texts of all files, each list under the path of its file.
-fn list() -> String {
-    let mut paths = Vec::new();
-    for folder in ["crates", "port", "src"] {
-        sources(&root().join(folder), &mut paths);
-    }
-    paths.sort();
-    let mut list = String::new();
-    for path in paths {
-        let path = relative(&path);
-        let is_test = path.components().any(|part| {
-            ["benches", "tests", "tests.rs", "testkit"].iter().any(|name| part.as_os_str() == *name)
-        });
-        if is_test {
-            continue;
-        }
-        let source = std::fs::read_to_string(root().join(&path)).unwrap();
-        let texts = texts(source.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display())));
-        if !texts.is_empty() {
-            writeln!(list, "{}\n    {}", path.display(), texts.join("\n    ")).unwrap();
-        }
-    }
-    list
 }
 
 /// Returns the texts among tokens, each as one line.

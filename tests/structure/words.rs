@@ -5,6 +5,7 @@
 
 use crate::cuts::CUT_TEXT;
 use crate::errors::{CLOSED_ERROR, ERRORS_DOC, TEXT_ERROR};
+use crate::messages::{BARE_ERROR, ODD_ERROR};
 use crate::messages_read::READ_MESSAGE;
 use crate::silences::{DEFAULT, IGNORED};
 use crate::{relative, root};
@@ -171,8 +172,18 @@ fn the_list_of_exceptions_has_known_rules_once_for_each_file() {
     let mut seen = BTreeSet::new();
     for (rule, path, count) in &listed {
         let is_known = Rule::ALL.iter().any(|one| one.as_str() == rule)
-            || [DEFAULT, IGNORED, CUT_TEXT, READ_MESSAGE, CLOSED_ERROR, ERRORS_DOC, TEXT_ERROR]
-                .contains(&&**rule);
+            || [
+                DEFAULT,
+                IGNORED,
+                CUT_TEXT,
+                BARE_ERROR,
+                ODD_ERROR,
+                READ_MESSAGE,
+                CLOSED_ERROR,
+                ERRORS_DOC,
+                TEXT_ERROR,
+            ]
+            .contains(&&**rule);
         assert!(is_known, "{EXCEPTIONS}: unknown rule {rule}");
         assert!(seen.insert((rule, path)), "{EXCEPTIONS}: {rule} {} twice", path.display());
         assert!(*count > 0, "{EXCEPTIONS}: {rule} {} 0: remove the line", path.display());
