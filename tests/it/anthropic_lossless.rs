@@ -162,14 +162,3 @@ async fn options_for_other_services_are_translated_or_reported() {
     assert_eq!(body_sent["messages"][0]["content"][1]["file"]["filename"], "document.pdf");
     assert_eq!(body_sent["messages"][2]["content"], "Error: no such file");
 }
-
-#[tokio::test]
-async fn unknown_routes_answer_in_the_protocol_of_the_caller() {
-    let host = TestHost::new().start().await;
-    for (path, named) in [("/v1/nothing", true), ("/v1/messages/nothing", false)] {
-        let request = host.request("GET", path);
-        let request = if named { request.header("anthropic-version", "2023-06-01") } else { request };
-        let answer = Answer::of(request).await;
-        assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")), "{}", answer.body());
-    }
-}

@@ -107,6 +107,8 @@ async fn unknown_routes_answer_in_the_protocol_of_the_caller() {
     let answer = Answer::of(request.body("{}")).await;
     assert_eq!((answer.status, &answer.json()["type"]), (404, &json!("error")));
     assert_eq!(answer.json()["error"]["type"], "not_found_error");
+    // The path names the protocol as well.
+    assert_eq!(host.get("/v1/messages/nothing").await.json()["type"], "error");
 }
 
 #[tokio::test]
