@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 /// The number of bytes that each call allocates and that a leak would lose.
 const LOST: usize = 1_000_000;
 /// The number of calls before the first measurement, and between two measurements.
-const FIRST: usize = 20;
-const CALLS: usize = 60;
+const FIRST: usize = 10;
+const CALLS: usize = 24;
 /// A leak grows with each call; what threads and caches keep grows once. The least growth of so many rounds counts.
 const ROUNDS: usize = 3;
 

@@ -93,17 +93,20 @@ async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn settings_changed_on_the_page_apply_to_the_next_turn() {
     run_script("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_shows_broken_files_and_rolls_them_back() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     run_script("source.cjs", TestHost::new().filter("signs", SIGNS).filter("guard", guard), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
@@ -123,6 +126,7 @@ async fn the_page_hands_out_keys_and_shows_their_use() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_is_accessible_and_responsive() {
     let setup = TestHost::new()
         .filter("greets", GREETS)
@@ -151,11 +155,13 @@ fn outlet(body, valves) {
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn pending_changes_are_accepted_on_the_page() {
     run_script("guards.cjs", TestHost::new().filter("guard", GUARD).filter("keeps", KEEPS), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn tools_of_mcp_servers_are_approved_on_the_page_as_shown() {
     let Some(toml) = crate::mcp::mounts::python_toml("shop", "tools = [\"pay*\", \"become\"]") else {
         return;
@@ -197,11 +203,13 @@ async fn attack(setup: Setup, more: &[(&str, &str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn content_of_services_and_other_sites_have_no_rights_of_the_page() {
     attack(TestHost::new(), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn content_of_services_cannot_use_the_session_of_an_operator() {
     let key = "a key that opens everything";
     attack(TestHost::new().config(&format!("[admin]\nkey = \"{key}\"")), &[("VALVEHOUSE_TEST_KEY", key)])

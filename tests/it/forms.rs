@@ -196,7 +196,7 @@ fn fields(read: &Value) -> Vec<Value> {
 async fn every_server_reads_a_passed_form_as_the_guard_did() {
     let host = TestHost::new().filter("guard", GUARD).start().await;
     host.upstream.reply(Reply::json(&json!({})));
-    let cases = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(600);
+    let cases = valvehouse_testkit::cases(600);
     let mut rng = Rng::with_seed(7);
     let mut forms = known();
     forms.extend((0..cases).map(|_| random(&mut rng)));

@@ -224,6 +224,7 @@ async fn is_shown_as_a_whole(options: &str, systems: Systems, sends_all: bool) {
 
 #[tokio::test]
 async fn a_stored_conversation_is_shortened_like_its_whole_history() {
+    let mut all = Vec::new();
     for options in [
         "window_size = 4, compress_threshold = 6",
         "window_size = 1, compress_threshold = 1",
@@ -232,9 +233,10 @@ async fn a_stored_conversation_is_shortened_like_its_whole_history() {
         "window_size = 5, compress_threshold = 20, preserve_system = false",
     ] {
         for systems in [Systems::None, Systems::Once, Systems::Clock] {
-            for sends_all in [false, true] {
-                is_shown_as_a_whole(options, systems, sends_all).await;
-            }
+            all.extend([false, true].map(|sends_all| (options, systems, sends_all)));
         }
+    }
+    for (options, systems, sends_all) in valvehouse_testkit::sampled(all, 4) {
+        is_shown_as_a_whole(options, systems, sends_all).await;
     }
 }

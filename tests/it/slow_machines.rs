@@ -11,11 +11,6 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 const REDACT: &str = include_str!("../../filters/redact.rhai");
 
-/// Returns the number of requests; `VALVEHOUSE_CASES=10000` sets it.
-fn requests() -> usize {
-    std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_redact_fails_no_request_and_no_first_call_of_a_version() {
     /// The number of requests to one version of the filter.
@@ -26,8 +21,8 @@ async fn the_shipped_redact_fails_no_request_and_no_first_call_of_a_version() {
     let words =
         "Write to ann@example.com from 10.1.2.3 about 4111 1111 1111 1111 and sk-0123456789abcdefghij. ";
     host.upstream.script(move |request| Reply::fitting(request, &words.repeat(4)));
-    let mut failed = Vec::new();
-    for version in 0..requests().div_ceil(OF_A_VERSION) {
+    let (requests, mut failed) = (valvehouse_testkit::cases(200_usize), Vec::new());
+    for version in 0..requests.div_ceil(OF_A_VERSION) {
         host.update("redact", &format!("{REDACT}\n// version {version}")).await;
         let all = futures::stream::iter(0..OF_A_VERSION).map(|number| {
             let host = &host;
@@ -46,7 +41,7 @@ async fn the_shipped_redact_fails_no_request_and_no_first_call_of_a_version() {
             texts.filter(|text| text.contains("ann@") || !text.contains("[redacted]")).collect();
         assert!(shown.is_empty(), "{shown:?}");
     }
-    assert!(failed.is_empty(), "{} of {}: {:.2000}", failed.len(), requests(), failed.join("\n"));
+    assert!(failed.is_empty(), "{} of {}: {:.2000}", failed.len(), requests, failed.join("\n"));
 }
 
 /// Loops around functions of the host, each of which would run for minutes without a limit.

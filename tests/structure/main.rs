@@ -16,6 +16,7 @@ mod modules;
 mod public_names;
 mod silences;
 mod size;
+mod tiers;
 mod titles;
 mod words;
 

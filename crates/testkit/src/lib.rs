@@ -21,5 +21,7 @@ pub mod well_formed;
 #[cfg(feature = "host")]
 mod wait;
 mod slow;
+mod tiers;
 
 pub use slow::{slow_variables, slowness};
+pub use tiers::{by_length, cases, is_long, sampled};

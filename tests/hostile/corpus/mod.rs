@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use valvehouse_testkit::slowness;
+use valvehouse_testkit::{by_length, is_long, sampled, slowness};
 
 /// The number of files of one host. If a host dies, another one runs the remaining files.
 const BATCH: usize = 96;
@@ -29,7 +29,7 @@ const BACK: u64 = 96 << 20;
 const CALLS: usize = 100;
 const PAUSES: usize = 5;
 /// The number of cases per function in a sample.
-const OF_EACH: usize = 2;
+const OF_EACH: usize = 1;
 /// Runs of more cases than this report their progress.
 const PROGRESS: usize = 2_000;
 /// The time limit of a tool, which is wall-clock time and so longer than its computing: a busy machine must not exhaust
@@ -313,7 +313,7 @@ fn chosen(all: Vec<Case>) -> Vec<Case> {
     if let Ok(text) = std::env::var("VALVEHOUSE_CASE") {
         return all.into_iter().filter(|case| shown(case).contains(&text)).collect();
     }
-    if std::env::var_os("VALVEHOUSE_CASES").is_some() {
+    if is_long() {
         let mut spread: Vec<(usize, Case)> = all.into_iter().enumerate().collect();
         spread.sort_by_key(|(at, _)| at.wrapping_mul(0x9e37_79b9) & 0xffff_ffff);
         return spread.into_iter().map(|(_, case)| case).collect();
@@ -332,9 +332,7 @@ fn chosen(all: Vec<Case>) -> Vec<Case> {
 /// Returns `true` if only a few cases failed before their call: a tenth of a sample or an eighth of all
 /// cases. The check does not apply to cases that were selected by text.
 fn few_try_nothing(not_called: usize, ran: usize) -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some();
-    let part = if is_set("VALVEHOUSE_CASES") { 8 } else { 10 };
-    is_set("VALVEHOUSE_CASE") || not_called * part < ran
+    std::env::var_os("VALVEHOUSE_CASE").is_some() || not_called * by_length(10, 8) < ran
 }
 
 #[test]
@@ -407,8 +405,7 @@ fn copying_all_values_of_a_call_stays_within_its_memory_limit() {
     let held = |count: usize| {
         format!("let v = cycle; let a = []; a.pad(90_000, 0); for i in 0..{count} {{ a[i] = v; }}")
     };
-    let cases: Vec<Case> = [30_000, 60_000, 75_000, 90_000]
-        .into_iter()
+    let cases: Vec<Case> = sampled([75_000, 30_000, 60_000, 90_000], 4)
         .flat_map(|count| COPIES.iter().map(move |form| format!("{} {form}", held(count))))
         .map(|code| Case { family: "copies".to_owned(), position: Position::Inlet, code })
         .collect();

@@ -57,7 +57,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: valvehouse_testkit::by_length(8, 200), ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_agrees_with_a_simple_in_memory_model(

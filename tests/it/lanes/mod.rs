@@ -163,7 +163,7 @@ fn check(shape: Shape, given: &[Json], got: &[Json]) -> Result<(), String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(u32::try_from(crate::sdk::cases(150)).unwrap()))]
+    #![proptest_config(ProptestConfig::with_cases(valvehouse_testkit::cases(150)))]
     #[test]
     fn an_assembled_stream_equals_the_original_with_each_text_filtered(events in speeches()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

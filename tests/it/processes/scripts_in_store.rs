@@ -208,6 +208,7 @@ async fn scripts_in_a_file_store_are_applied_diffed_pulled_and_rolled_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; short: scripts_in_a_file_store_are_applied_diffed_pulled_and_rolled_back"]
 async fn scripts_in_postgres_are_applied_diffed_pulled_and_rolled_back() {
     let Some(database) = Postgres::start() else { return };
     let upstream = Upstream::start().await;

@@ -6,9 +6,10 @@ use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Instant;
+use valvehouse_testkit::by_length;
 
 /// The number of moments at which a host is killed, without and with VALVEHOUSE_CASES.
-const MIN_MOMENTS: usize = 15;
+const MIN_MOMENTS: usize = 6;
 const MAX_MOMENTS: usize = 300;
 /// The number of hosts that run in parallel.
 const LANES: usize = 3;
@@ -27,7 +28,7 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_killed_at_any_moment_loses_and_repeats_nothing() {
-    let moments = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_MOMENTS } else { MIN_MOMENTS };
+    let moments = by_length(MIN_MOMENTS, MAX_MOMENTS);
     let began = Instant::now();
     let lanes = (0..LANES).map(|lane| {
         let moments = moments / LANES + usize::from(lane < moments % LANES);

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use valvehouse::config::{Secret, SecretSource};
 use valvehouse::store::Store;
+use valvehouse_testkit::by_length;
 use valvehouse_testkit::postgres::Postgres;
 
 /// The number of takeovers, without and with VALVEHOUSE_CASES.
-const MIN_CASES: usize = 12;
+const MIN_CASES: usize = 6;
 const MAX_CASES: usize = 300;
 /// The number of pairs of hosts in parallel.
 const LANES: usize = 3;
@@ -50,7 +51,7 @@ type Ledger = Arc<Mutex<Vec<(String, String)>>>;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_taken_over_by_another_host_has_every_step_once() {
     let Some(database) = Postgres::start() else { return };
-    let cases = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_CASES } else { MIN_CASES };
+    let cases = by_length(MIN_CASES, MAX_CASES);
     let (began, database) = (Instant::now(), Arc::new(database));
     let lanes = (0..LANES).map(|lane| tokio::spawn(take_over(lane, cases / LANES, database.clone())));
     let mut all = Tally::default();

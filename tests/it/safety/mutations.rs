@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The number of mutations that are tried without `VALVEHOUSE_CASES`.
-const SAMPLE: usize = 70;
+const SAMPLE: usize = 16;
 
 const GUARD: &str = r#"/*
 title: Guard
@@ -1184,11 +1184,8 @@ async fn holds_anew(mutation: &Mutation) {
 }
 
 fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
-    let step = match std::env::var_os("VALVEHOUSE_CASES") {
-        Some(_) => 1,
-        None => all.len().div_ceil(most),
-    };
-    all.into_iter().step_by(step).collect()
+    let step = all.len().div_ceil(most);
+    valvehouse_testkit::sampled(all, step).collect()
 }
 
 /// The number of concurrent hosts, which wait most of the time.
@@ -1218,10 +1215,10 @@ async fn changing_a_guard_lets_no_request_pass() {
 async fn mistakes_with_a_guard_let_no_request_pass() {
     all_hold(sampled(slips(), SAMPLE / 3), async |mutation| holds(mutation, Reach::Every).await).await;
     let shown = slips().into_iter().filter(|mutation| mutation.shows).collect();
-    all_hold(sampled(shown, SAMPLE / 6), holds_anew).await;
+    all_hold(sampled(shown, SAMPLE / 4), holds_anew).await;
     let of_files = |mutation: &Mutation| !matches!(mutation.change, Change::Settings(_));
     let all = slips().into_iter().filter(of_files).collect();
-    all_hold(sampled(all, SAMPLE / 6), async |mutation| holds_asleep(mutation, Reach::Listed).await).await;
+    all_hold(sampled(all, SAMPLE / 4), async |mutation| holds_asleep(mutation, Reach::Listed).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -1246,10 +1243,10 @@ async fn a_file_that_claims_to_be_a_guard_rejects_on_a_new_store() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_file_of_a_guard_lets_no_request_pass() {
-    all_hold(second_files(), holds_anew).await;
-    all_hold(sampled(second_files(), SAMPLE / 5), async |mutation| holds(mutation, Reach::Every).await).await;
+    all_hold(sampled(second_files(), SAMPLE), holds_anew).await;
+    all_hold(sampled(second_files(), SAMPLE / 4), async |mutation| holds(mutation, Reach::Every).await).await;
     let listed = async |mutation: &Mutation| holds_asleep(mutation, Reach::Listed).await;
-    all_hold(sampled(second_files(), SAMPLE / 5), listed).await;
+    all_hold(sampled(second_files(), SAMPLE / 4), listed).await;
 }
 
 /// Saves in two writes while requests are sent.

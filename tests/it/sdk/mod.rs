@@ -17,19 +17,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// The number of cases unless `VALVEHOUSE_CASES` sets another one.
-const CASES: usize = 1_000;
+const CASES: usize = 200;
 
 const ACTS: &str = include_str!("acts.rhai");
 const MARKS: &str = "fn stream(event) { if event.text != \"\" { event.text += \"'\"; } }";
 const SIGNS: &str = "fn outlet(body) { body.messages[-1].text += \" -- signed\"; }";
 const HOLDS: &str = "fn outlet(body) { body.messages[-1].text = `[${body.messages[-1].text}]`; }";
 const LOOKS: &str = "/*\ndescription: Looks.\n*/\nconst parameters = #{};\nfn handler(args) { \"seen\" }";
-
-/// Returns the number of cases to try.
-pub(crate) fn cases(usual: usize) -> usize {
-    let number = std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok());
-    number.unwrap_or(usual)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_python_sdk_sees_one_end_despite_any_filter() {
@@ -51,7 +45,8 @@ fn script(path: &str) -> std::path::PathBuf {
 }
 
 async fn check(mut client: Command) {
-    let cases: Arc<Vec<(Case, ExpectedView)>> = Arc::new((0..cases(CASES)).map(case).collect());
+    let cases: Arc<Vec<(Case, ExpectedView)>> =
+        Arc::new((0..valvehouse_testkit::cases(CASES)).map(case).collect());
     let host = host(cases.clone()).await;
     let list = tempfile::NamedTempFile::new().unwrap();
     let lines: String = cases.iter().map(|(case, _)| format!("{}\n", case.request())).collect();

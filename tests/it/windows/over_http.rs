@@ -15,7 +15,7 @@ const GROUP: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_changed_text_is_sent_in_its_old_form_at_any_endpoint() {
-    let cases = crate::sdk::cases(CASES);
+    let cases = valvehouse_testkit::cases(CASES);
     let all: Vec<Case> = (0..).map(Case::new).filter(Case::is_plain).take(cases).collect();
     let mut wrong = Vec::new();
     let mut all = all.into_iter().map(Case::ended).peekable();

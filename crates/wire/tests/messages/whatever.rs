@@ -204,13 +204,8 @@ fn conversation() -> impl Strategy<Value = Vec<Json>> {
     })
 }
 
-/// `tests/run --long` tries more.
-fn cases() -> u32 {
-    std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(valvehouse_testkit::cases(500)))]
 
     #[test]
     fn an_answer_survives_a_round_trip(original in answer(), size in 1..7_usize) {

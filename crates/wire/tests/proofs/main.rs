@@ -17,5 +17,5 @@ fn json(text: &str) -> Json {
 
 /// `tests/run --long` tries more.
 fn cases() -> u32 {
-    std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
+    valvehouse_testkit::cases(300)
 }

@@ -117,13 +117,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Returns the number of cases; `VALVEHOUSE_CASES=2000` sets it.
-fn cases() -> u32 {
-    std::env::var("VALVEHOUSE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: valvehouse_testkit::cases(60), ..ProptestConfig::default() })]
 
     #[test]
     fn random_runs_keep_every_message_once_and_one_result_per_call(plan in plan()) {
