@@ -38,7 +38,10 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    let out = Console::new(line.global.format.into(), line.global.quiet);
+    let mut out = Console::new(line.global.format.into(), line.global.quiet);
+    if matches!(line.command, Command::Serve(_)) {
+        out = out.as_log();
+    }
     log::start(&line, &out);
     match execute(line, &out).await {
         Ok(exit) => exit,

@@ -134,7 +134,8 @@ fn print_report(app: &App, report: &Report, out: &Console) {
             let id = optional(change.id(), |id| format!("{} ", paint.bold(id)));
             let word = if news.is_bad { paint.red(news.word) } else { paint.green(news.word) };
             let when = paint.dim(&format!("(generation {}, {ms} ms)", report.generation));
-            let mut text = format!("{id}{word}{} {when}", news.what_now);
+            let stamp = out.stamp(news.level());
+            let mut text = format!("{stamp}{id}{word}{} {when}", news.what_now);
             for problem in &news.problems {
                 text.push_str(&format!("\n{}", report::shown(problem, paint)));
             }
@@ -171,6 +172,7 @@ impl News {
             is_bad: true,
             problems: problems.to_vec(),
         };
+                ("level", news.level().into()),
         match change {
             Change::Loaded(id) => Self { problems: warnings(app, id), ..good("loaded") },
             Change::Updated(id) => Self { problems: warnings(app, id), ..good("updated") },
@@ -194,3 +196,9 @@ fn warnings(app: &App, id: &str) -> Vec<Diagnostic> {
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
     script.map_or_else(Vec::new, |script| script.findings())
 }
+impl News {
+    fn level(&self) -> &'static str {
+        if self.is_bad { "WARN" } else { "INFO" }
+    }
+}
+

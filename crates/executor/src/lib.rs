@@ -26,4 +26,4 @@ pub use health::{Workload, lost_now, lost_so_far, max_stuck, set_max_stuck};
 pub use separate_stack::{abandon, run_apart};
 pub use stackful::{STACK, WaitEnd, is_here, wait, yield_now};
 pub use together::{Job, TogetherError, together};
-pub use work::{run, run_for};
+pub use work::{CARRIED, run, run_for};

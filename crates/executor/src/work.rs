@@ -6,6 +6,7 @@ use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
@@ -16,6 +17,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::dispatcher;
 use tracing::instrument::WithSubscriber;
+
+tokio::task_local! {
+    /// A value that accompanies the work of a task, such as the request for which it works. Work on lanes inherits it.
+    pub static CARRIED: Arc<dyn Any + Send + Sync>;
+}
 
 /// Runs work without an owner on a lane; see [`run_for`].
 ///
@@ -46,6 +52,7 @@ pub async fn run_for<T: Send + 'static>(
     // Work that only computes does not need a runtime.
     let runtime = Handle::try_current().ok();
     let log = dispatcher::get_default(Clone::clone);
+    let carried = CARRIED.try_with(Clone::clone).ok();
     let job = move || -> LocalBoxFuture<'static, ()> {
         let piece = async move {
             let _place = place;
@@ -67,7 +74,11 @@ pub async fn run_for<T: Send + 'static>(
             let _ = reply.send(value.map_err(|AbandonedWork| ExecutorError::Abandoned));
         };
         // The work's log lines go to the log of its caller.
-        Box::pin(piece.with_subscriber(log))
+        let piece = piece.with_subscriber(log);
+        match carried {
+            Some(carried) => Box::pin(CARRIED.scope(carried, piece)),
+            None => Box::pin(piece),
+        }
     };
     let job: Waiting = Arc::new(Mutex::new(Some(Box::new(job))));
     loop {

@@ -52,27 +52,26 @@ impl Usage {
         counts["requests"] = 1;
         counts["client_errors"] = i64::from((400..500).contains(&ended.status));
         counts["server_errors"] = i64::from(ended.status >= 500);
-        counts["refusals"] = i64::from(trace.is_refused());
+        let totals = trace.totals();
+        counts["refusals"] = i64::from(totals.ended_by.is_some_and(|(_, word)| word == "refused"));
         (counts["prompt_tokens"], counts["completion_tokens"]) = (prompt, completion);
         counts["cost"] =
             i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
         counts["took_ms"] = ms(ended.took);
         counts.add_latency(ms(ended.took));
         let (at, request) = (now() / 60_000 * 60, &trace.request);
-        trace.with_last_call(|call| {
-            let (provider, first) = call.unwrap_or(("", None));
-            if let Some(first) = first {
-                (counts["first_ms"], counts["first_count"]) = (ms(first), 1);
+        if let Some(first) = totals.first {
+            (counts["first_ms"], counts["first_count"]) = (ms(first), 1);
+        }
+        if configured.is_some() {
+            let mut models = self.models.lock();
+            match models.get_mut(&request.model) {
+                Some(sums) => sums.add(&counts),
+                None => drop(models.insert(request.model.clone(), counts)),
             }
-            if configured.is_some() {
-                let mut models = self.models.lock();
-                match models.get_mut(&request.model) {
-                    Some(sums) => sums.add(&counts),
-                    None => drop(models.insert(request.model.clone(), counts)),
-                }
-            }
-            self.add(at, [key, &request.user, &request.model, provider, request.endpoint], &counts);
-        });
+        }
+        let provider = totals.provider.as_deref().unwrap_or("");
+        self.add(at, [key, &request.user, &request.model, provider, request.endpoint], &counts);
     }
 
     fn add(&self, at: i64, by: [&str; 5], counts: &Counts) {

@@ -1,6 +1,7 @@
 //! The HTTP endpoints. Each reads requests and writes responses in its own protocol; all of them run the same
 //! turn.
 
+mod access_log;
 mod actions;
 mod address;
 mod agents;

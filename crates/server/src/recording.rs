@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::trace::{RequestFacts, TraceGuard};
+use valvehouse_core::trace::{RequestFacts, RequestScope, TraceGuard};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -71,6 +71,9 @@ fn counted_at_end(app: &Arc<App>, headers: &HeaderMap, recording: &mut TraceGuar
                 tracing::debug!("cannot record the use of the key {name}: {error}");
             }
         });
+    }
+    if let Some(key) = &key {
+        recording.trace().set_key(&key.name);
     }
     let app = app.clone();
     recording.at_end(move |trace| {
@@ -148,6 +151,10 @@ impl Follower for Afterwards {
 /// Follows a response while it is sent. A follower that is dropped before the end records that the client
 /// disconnected.
 pub(super) trait Follower: Send + Unpin + 'static {
+    /// Returns the scope in which the response is sent, if the follower has one.
+    fn scope(&self) -> Option<RequestScope> {
+        None
+    }
     /// Records that the response is streamed.
     fn streams(&mut self) {}
     /// Records that a part of the response was sent.
@@ -168,12 +175,14 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
 
 /// Returns the response with a follower that is done when the connection has received all of it.
 pub(super) fn followed_to_the_wire(response: Response, follower: impl Follower) -> Response {
-    response.map(|body| Body::new(FollowedBody { body, follower: Some(follower) }))
+    let scope = follower.scope();
+    response.map(|body| Body::new(FollowedBody { body, follower: Some(follower), scope }))
 }
 
 struct FollowedBody<F> {
     body: Body,
     follower: Option<F>,
+    scope: Option<RequestScope>,
 }
 
 impl<F: Follower> HttpBody for FollowedBody<F> {
@@ -184,7 +193,12 @@ impl<F: Follower> HttpBody for FollowedBody<F> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let this = &mut *self;
+        let body = Pin::new(&mut this.body);
+        let polled = match &this.scope {
+            Some(scope) => scope.enter(|| body.poll_frame(context)),
+            None => body.poll_frame(context),
+        };
         match &polled {
             Poll::Ready(Some(Ok(_))) => self.follower.iter_mut().for_each(F::sends),
             Poll::Ready(None) => self.follower.take().into_iter().for_each(F::done),

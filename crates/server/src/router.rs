@@ -1,6 +1,7 @@
 //! All routes, and the handling that they share: each request is counted, checked and passed on or rejected,
 //! and its response names the generation.
 
+use crate::access_log::Answering;
 use crate::api::{Callers, Routes};
 use crate::handler::{get, post};
 use crate::headers::GENERATION;
@@ -181,10 +182,10 @@ async fn pass<F: Future<Output = Response>>(
     request: Request,
     work: impl FnOnce(Request) -> F,
 ) -> Response {
-    let mut answering = app.endpoints.of(endpoint).begin();
+    let mut answering = Answering::begin(app.endpoints.of(endpoint).begin(), endpoint, &request);
     let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
-        false => middleware::checks::run(app, request, work).await,
+        false => answering.scope().run(middleware::checks::run(app, request, work)).await,
     };
     let headers = response.headers_mut();
     headers.reserve(HEADERS);

@@ -14,7 +14,7 @@ pub mod report;
 pub mod trace_view;
 
 pub use exit::{CommandError, Exit};
-pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table};
+pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table, timestamp};
 pub use overview::{check_valve, contents, first_request, key_value, plugin_problems};
 pub use questions::StdinLines;
 pub use report::{Case, ScriptPlace, case};

@@ -1,6 +1,7 @@
 //! The streams of results and talk, and their look there.
 
 use crate::exit::{CommandError, Exit};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub struct Console {
     is_terminal: bool,
     results: Paint,
     talk: Paint,
+    /// Set if lines on stderr are a log: they have time and level.
+    is_log: bool,
     held: Arc<Mutex<WaitingLines>>,
 }
 
@@ -106,8 +109,41 @@ impl Console {
             is_terminal: io::stdout().is_terminal(),
             results: Paint::on(&io::stdout()),
             talk: Paint::on(&io::stderr()),
+            is_log: false,
             held: Arc::default(),
         }
+    }
+
+    /// Returns these streams, whose lines on stderr have time and level, for a command that runs for long.
+    #[must_use]
+    pub fn as_log(self) -> Self {
+        Self { is_log: true, ..self }
+    }
+
+    /// Returns the time and a level, with which a line of a log starts; "" if stderr is not a log.
+    pub fn stamp(&self, level: &str) -> String {
+        if !self.is_log || self.is_json() {
+            return String::new();
+        }
+        let level = match level {
+            "ERROR" => self.talk.red(level),
+            "WARN" => self.talk.yellow("WARN "),
+            "INFO" => "INFO ".to_owned(),
+            other => other.to_owned(),
+        };
+        format!("{} {level} ", self.talk.dim(&timestamp()))
+    }
+
+    /// Returns an object for a log: with time and level.
+    fn stamped(&self, level: &str, object: Json) -> Json {
+        if !self.is_log {
+            return object;
+        }
+        let stamped = Json::from([("timestamp", timestamp().into()), ("level", level.into())]);
+        for (name, value) in object.entries() {
+            stamped.edit(&name, value);
+        }
+        stamped
     }
 
     /// Returns `true` if only results and errors are wanted.
@@ -186,15 +222,18 @@ impl Console {
     /// Writes a note for people to stderr, unless the output is quiet or JSON.
     pub fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            self.write_talk(text);
+            self.write_talk(&(self.stamp("INFO") + text));
         }
     }
 
     /// Writes an event to stderr: as text for people or as a line of JSON for programs.
     pub fn event(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
         match self.format {
-            Format::Human => self.note(&human()),
-            _ if !self.quiet => self.write_talk(&json().to_string()),
+            Format::Human if !self.quiet => self.write_talk(&human()),
+            Format::Json | Format::Sarif if !self.quiet => {
+                self.write_talk(&self.stamped("INFO", json()).to_string());
+            }
+            Format::Human => {}
             Format::Json | Format::Sarif => {}
         }
     }
@@ -212,6 +251,7 @@ impl Console {
                 // A rejection is an answer, not an error.
                 let line = match failure.exit {
                     Exit::Findings => message,
+                    _ if self.is_log => format!("{}{message}", self.stamp("ERROR")),
                     _ => format!("{}{gap}{message}", self.talk.red("error:")),
                 };
                 self.write_talk(&line);
@@ -221,7 +261,7 @@ impl Console {
                     ("message", failure.message.as_str().into()),
                     ("exit", u64::from(failure.exit.code()).into()),
                 ]);
-                self.write_talk(&Json::from([("error", error)]).to_string());
+                self.write_talk(&self.stamped("ERROR", Json::from([("error", error)])).to_string());
             }
         }
     }
@@ -230,6 +270,11 @@ impl Console {
     fn write_talk(&self, text: &str) {
         let _ = self.held.lock().write(Stream::Talk, format!("{text}\n").as_bytes());
     }
+}
+
+/// Returns the current time for a log, in UTC with milliseconds.
+pub fn timestamp() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// Colours, where they are wanted.

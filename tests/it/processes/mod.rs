@@ -1,5 +1,6 @@
 //! Hosts as separate processes on one store: they are killed, and they run in parallel.
 
+mod access_log;
 mod convergence;
 mod deployment;
 mod outage;

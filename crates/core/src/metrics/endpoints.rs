@@ -3,7 +3,7 @@
 use super::histogram::{Histogram, HistogramSnapshot, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The status classes of responses; `gone` if the client disconnected before there was a status.
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
@@ -157,9 +157,24 @@ impl RequestGuard {
     }
 
     /// Records that the response was sent completely.
-    pub fn done(mut self) {
+    pub fn done(&mut self) {
         self.sends();
         self.is_whole = true;
+    }
+
+    /// Returns the status; `None` if there was none yet.
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// Returns `true` if the response was sent completely.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Returns the time since the start of the request.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 }
 
@@ -196,6 +211,7 @@ mod tests {
         let mut whole = endpoint.begin();
         whole.answers(404);
         whole.done();
+        drop(whole);
         drop(endpoint.begin());
         assert_eq!(endpoint.answered().map(|(_, count)| count), [0, 1, 0, 1, 0, 1]);
         assert_eq!((endpoint.left(), endpoint.running(), endpoint.streams()), (1, 0, 0));

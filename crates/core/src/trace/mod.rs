@@ -9,10 +9,12 @@ mod facts;
 mod json;
 mod prompt_cache;
 mod record;
+mod request_scope;
 pub(crate) mod spans;
 mod step;
 #[cfg(test)]
 mod tests;
+mod totals;
 #[expect(clippy::module_inception, reason = "a trace is what this folder is about")]
 mod trace;
 mod traces;
@@ -21,7 +23,9 @@ pub use facts::{Contents, EventRecord, Line, RequestEnd, RequestFacts};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 pub(crate) use prompt_cache::PromptCacheWatch;
 pub use record::{Cost, Details, StepRecord, Tokens, What};
+pub use request_scope::{ACCESS, RequestScope};
 pub use spans::SPANS;
 pub use step::{End, Step};
+pub use totals::Totals;
 pub use trace::{News, Trace};
 pub use traces::{TraceGuard, Traces};

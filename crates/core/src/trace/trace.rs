@@ -32,6 +32,7 @@ pub struct Trace {
     pub(super) prompt_caches: Arc<PromptCaches>,
     /// The prompt and completion tokens of all model calls of the request.
     pub(super) tokens: [AtomicU64; 2],
+    pub(super) key: OnceLock<String>,
     /// Redacts the secrets of plugins in the names of models, which scripts may set.
     pub(super) redactor: Redactor,
 }
@@ -40,6 +41,17 @@ impl Trace {
     /// Returns the end of the request; `None` while it runs.
     pub fn ended(&self) -> Option<&RequestEnd> {
         self.ended.get()
+    }
+
+    /// Sets the name of the key that pays for the request.
+    pub fn set_key(&self, name: &str) {
+        // A request has one key.
+        let _ = self.key.set(name.to_owned());
+    }
+
+    /// Returns the name of the key that pays for the request, if it is one that operators handed out.
+    pub fn key(&self) -> Option<&str> {
+        self.key.get().map(String::as_str)
     }
 
     /// Adds the tokens of a model call, also of one by a script.
@@ -230,23 +242,6 @@ impl Trace {
     /// Returns the events so far.
     pub fn events(&self) -> Vec<EventRecord> {
         self.taken.lock().events.clone()
-    }
-
-    /// Calls a function with the provider of the last model call, and the time from the start of the request to the
-    /// first part of its answer.
-    pub fn with_last_call<R>(&self, look: impl FnOnce(Option<(&str, Option<Duration>)>) -> R) -> R {
-        self.with_records(|records| {
-            let call = records.iter().rev().find(|record| record.hook == "model");
-            look(call.map(|record| {
-                let provider = record.name.split_once('/').map_or(&*record.name, |(provider, _)| provider);
-                (provider, record.details().first.map(|first| record.at + first))
-            }))
-        })
-    }
-
-    /// Returns `true` if a filter has refused the request.
-    pub fn is_refused(&self) -> bool {
-        self.with_records(|records| records.iter().any(|record| record.word == "refused"))
     }
 
     /// Borrows the steps without copying them.

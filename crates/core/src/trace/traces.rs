@@ -3,6 +3,7 @@
 use super::facts::{Contents, MAX_LENGTH, RequestEnd, RequestFacts, short};
 use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
+use super::request_scope::RequestScope;
 use super::trace::{News, Trace, publish};
 use crate::context::Afterwards;
 use crate::valve::{Redactor, SecretGroup};
@@ -92,8 +93,10 @@ impl Traces {
             news: self.news.clone(),
             prompt_caches: self.prompt_caches.clone(),
             tokens: Default::default(),
+            key: OnceLock::new(),
             redactor: self.redactor.clone(),
         });
+        RequestScope::begins(&trace);
         self.live.lock().insert(number, trace.clone());
         publish(&self.news, || News::Begun(trace.clone()));
         TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None, at_end: None }

@@ -1,10 +1,9 @@
 //! The metrics of requests, by endpoint.
 
 use super::families::Families;
-use crate::recording::Follower;
 use crate::{actions, openai};
 use axum::extract::MatchedPath;
-use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
+use valvehouse_core::metrics::EndpointMetricsMap;
 
 /// The name of the endpoint for the operation of the host.
 pub(crate) const OPERATIONS: &str = "operations";
@@ -56,20 +55,6 @@ pub(crate) fn endpoint_of(route: Option<&MatchedPath>) -> &'static str {
             found.map_or("pipelines", |(_, name)| *name)
         }
         None => "none",
-    }
-}
-
-impl Follower for RequestGuard {
-    fn streams(&mut self) {
-        Self::streams(self);
-    }
-
-    fn sends(&mut self) {
-        Self::sends(self);
-    }
-
-    fn done(self) {
-        Self::done(self);
     }
 }
 

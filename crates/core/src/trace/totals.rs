@@ -1,0 +1,51 @@
+//! The sums of a request, for its line in the log.
+
+use super::record::StepRecord;
+use super::trace::Trace;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The sums of a request.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// The provider of the last model call.
+    pub provider: Option<String>,
+    /// The prompt and completion tokens of all model calls.
+    pub tokens: [u64; 2],
+    /// The time from the start of the request to the first part of a streamed answer.
+    pub first: Option<Duration>,
+    /// The plugin that ended the request, and `refused`, `failed` or `breaker_open`.
+    pub ended_by: Option<(Arc<str>, &'static str)>,
+}
+
+impl Trace {
+    /// Returns the sums of the request.
+    pub fn totals(&self) -> Totals {
+        let has_failed = self.ended().is_some_and(|ended| ended.error.is_some());
+        self.with_records(|records| {
+            let mut totals = Totals { tokens: self.tokens(), ..Totals::default() };
+            for record in records {
+                totals.add(record, has_failed);
+            }
+            totals
+        })
+    }
+}
+
+impl Totals {
+    fn add(&mut self, record: &StepRecord, has_failed: bool) {
+        match record.hook {
+            "model" => {
+                let details = record.details();
+                self.provider = record.name.split_once('/').map(|(provider, _)| provider.to_owned());
+                let first = details.first.map(|first| record.at + first);
+                self.first = self.first.or(first);
+            }
+            "tool" => {}
+            _ if has_failed && matches!(record.word, "refused" | "failed" | "breaker_open") => {
+                self.ended_by = Some((record.name.clone(), record.word));
+            }
+            _ => {}
+        }
+    }
+}
