@@ -83,9 +83,10 @@ impl Remote {
 
     async fn refused(&self, status: u16, response: Response) -> CommandError {
         let body = Json::from(response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()));
-        let message = body.at_path("error.message");
+        // A host that is not ready gives its reason in another form.
+        let message = body.at_path("error").text("message").or_else(|| body.text("reason"));
         let message =
-            message.as_str().map_or_else(|| format!("status {status} without a reason"), str::to_owned);
+            message.map_or_else(|| format!("status {status} without a reason"), |text| text.to_string());
         let exit = match status {
             422 => Exit::Data,
             400..=499 => Exit::Usage,

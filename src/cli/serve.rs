@@ -11,7 +11,7 @@ use valvehouse_agent::{INTERRUPTED, RunQuery};
 use valvehouse_config::{Config, FILE};
 use valvehouse_core::text::{count, optional};
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report, SharedStatus};
+use valvehouse_host::{Change, RefusedModels, Report, SharedStatus};
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
@@ -29,7 +29,10 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Res
     let app = server::open_app(config, out).await?;
     greet(&app, serving.address, out);
     note_waiting_runs(&app, out).await;
-    let news = tokio::spawn(print_reports(app.clone(), app.host.reports(), out.clone()));
+    let reports = app.host.reports();
+    let mut refused = Refusals::default();
+    refused.log_changes(&app);
+    let news = tokio::spawn(print_reports(app.clone(), reports, refused, out.clone()));
     let ended = serving.run(&app, reading, out).await;
     news.abort();
     ended
@@ -113,15 +116,41 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
 }
 
 /// Shows the changes of every reload.
-async fn print_reports(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
+async fn print_reports(
+    app: Arc<App>,
+    mut reports: broadcast::Receiver<Arc<Report>>,
+    mut refused: Refusals,
+    out: Console,
+) {
     loop {
         match reports.recv().await {
-            Ok(report) => print_report(&app, &report, &out),
+            Ok(report) => {
+                print_report(&app, &report, &out);
+                refused.log_changes(&app);
+            }
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 out.note(&format!("{} were skipped", count(missed as usize, "reload")));
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }
+    }
+}
+
+/// The models whose requests were all refused at the last look.
+#[derive(Default)]
+struct Refusals(Vec<RefusedModels>);
+
+impl Refusals {
+    /// Logs a sentence for each reason that is new, and one when there are none any more.
+    fn log_changes(&mut self, app: &App) {
+        let now = app.host.snapshot().refused_models();
+        for row in now.iter().filter(|row| !self.0.contains(row)) {
+            tracing::error!("{row}");
+        }
+        if now.is_empty() && !self.0.is_empty() {
+            tracing::info!("requests to all models are accepted again");
+        }
+        self.0 = now;
     }
 }
 
@@ -143,6 +172,7 @@ fn print_report(app: &App, report: &Report, out: &Console) {
         };
         let json = || {
             Json::from([
+                ("level", news.level().into()),
                 ("event", "reload".into()),
                 ("generation", report.generation.into()),
                 ("ms", (ms as u64).into()),
@@ -172,7 +202,6 @@ impl News {
             is_bad: true,
             problems: problems.to_vec(),
         };
-                ("level", news.level().into()),
         match change {
             Change::Loaded(id) => Self { problems: warnings(app, id), ..good("loaded") },
             Change::Updated(id) => Self { problems: warnings(app, id), ..good("updated") },
@@ -190,15 +219,15 @@ impl News {
     }
 }
 
-/// Returns the warnings of a script that loads.
-fn warnings(app: &App, id: &str) -> Vec<Diagnostic> {
-    let snapshot = app.host.snapshot();
-    let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
-    script.map_or_else(Vec::new, |script| script.findings())
-}
 impl News {
     fn level(&self) -> &'static str {
         if self.is_bad { "WARN" } else { "INFO" }
     }
 }
 
+/// Returns the warnings of a script that loads.
+fn warnings(app: &App, id: &str) -> Vec<Diagnostic> {
+    let snapshot = app.host.snapshot();
+    let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
+    script.map_or_else(Vec::new, |script| script.findings())
+}

@@ -177,33 +177,39 @@ impl Plugin {
 
     /// Returns the reason for rejecting requests if the plugin is a guard that cannot run.
     pub fn refusal(&self) -> Option<String> {
+        let (cause, help) = self.refusal_cause()?;
+        Some(format!("the guard `{}` {cause}; {help}", self.id))
+    }
+
+    /// Returns why the plugin rejects requests if it is a guard that cannot run, and how to solve it.
+    pub(crate) fn refusal_cause(&self) -> Option<(String, String)> {
         if !self.security {
             return None;
         }
-        match (&self.state, &self.script) {
-            (State::Missing, _) => Some(format!(
-                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm {0}",
-                self.id
-            )),
-            (_, None) if self.pending.is_some() => Some(format!(
-                "the guard `{0}` has a change that waits for an operator; undo the change, or run: valvehouse confirm {0}",
-                self.id
-            )),
-            (State::Broken(_), _) | (_, None) => Some(format!(
-                "the guard `{0}` does not load; an operator has to fix it: valvehouse check {0}",
-                self.id
-            )),
+        let id = &self.id;
+        let (cause, help) = match (&self.state, &self.script) {
+            (State::Missing, _) => (
+                "is missing",
+                format!("an operator has to restore its file, or run: valvehouse confirm {id}"),
+            ),
+            (_, None) if self.pending.is_some() => (
+                "has a change that waits for an operator",
+                format!("undo the change, or run: valvehouse confirm {id}"),
+            ),
+            (State::Broken(_), _) | (_, None) => {
+                ("does not load", format!("an operator has to fix it: valvehouse check {id}"))
+            }
             _ if self.was_configured && self.is_idle() && self.has_values() => {
                 let needs = self.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
-                Some(format!(
-                    "the guard `{0}` has no effect until {1} is set again; an operator has to run: valvehouse valves set {0} {first}=…",
-                    self.id,
-                    needs.join(" or ")
-                ))
+                return Some((
+                    format!("has no effect until {} is set again", needs.join(" or ")),
+                    format!("an operator has to run: valvehouse valves set {id} {first}=…"),
+                ));
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some((cause.to_owned(), help))
     }
 
     /// Returns `true` if any of its valves is set in the configuration or in the store.

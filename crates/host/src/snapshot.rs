@@ -187,8 +187,18 @@ impl Snapshot {
         }
     }
 
+    /// Returns the chain of names that are not configured.
+    pub(crate) fn passing_chain(&self) -> &Chain {
+        &self.passing.chain
+    }
+
+    /// Returns the chain of a configured model.
+    pub(crate) fn chain_of(&self, model: &str) -> Option<&Chain> {
+        self.models.get(model).map(|selected| &selected.chain)
+    }
+
     /// Returns the ids listed by a model that do not belong to a filter.
-    fn absent<'a>(&'a self, listed: &'a [String]) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn absent<'a>(&'a self, listed: &'a [String]) -> impl Iterator<Item = &'a str> {
         let is_filter = |id: &str| self.plugins.get(id).is_some_and(|plugin| plugin.kind == Kind::Filter);
         listed.iter().map(String::as_str).filter(move |id| !is_filter(id))
     }

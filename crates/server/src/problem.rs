@@ -18,7 +18,8 @@ pub(super) struct ProblemReport {
     /// The id of the plugin; null if the problem concerns no plugin.
     plugin: Option<String>,
     #[schemars(extend("enum" = [
-        "stale", "broken", "missing", "pending", "quarantined", "held", "breaker_open", "set_aside", "file"
+        "stale", "broken", "missing", "pending", "quarantined", "held", "breaker_open", "set_aside", "refused",
+        "file"
     ]))]
     state: &'static str,
     message: String,
@@ -50,7 +51,11 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
         );
         Some(general_report("error", None, "breaker_open", message, None))
     });
-    let mut all: Vec<ProblemReport> = of_plugins.chain(of_providers).chain(of_files).collect();
+    let of_models = snapshot.refused_models().into_iter();
+    let of_models =
+        of_models.map(|refused| general_report("error", None, "refused", refused.to_string(), None));
+    let mut all: Vec<ProblemReport> =
+        of_models.chain(of_plugins).chain(of_providers).chain(of_files).collect();
     all.sort_by_key(|problem| problem.severity == "warning");
     all
 }

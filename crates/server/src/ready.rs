@@ -25,6 +25,9 @@ const SHARED_PATIENCE: Duration = Duration::from_millis(500);
 /// The maximum age of the last scan. Folders and store are scanned about every two seconds.
 const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
 
+/// The check of the models.
+const MODELS: &str = "models";
+
 /// The hosts that use the same store.
 pub(super) struct Hosts {
     pub(super) all: usize,
@@ -96,14 +99,20 @@ impl Check {
 pub(super) struct ReadyQuery {
     /// Any value but `0` and `false` returns every check to operators.
     verbose: Option<String>,
+    /// Checks only this model, instead of all configured ones.
+    model: Option<String>,
 }
 
 /// The readiness of a host.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Readiness {
     ready: bool,
-    /// The names of the failed checks that are needed; null if there are none.
+    /// The failed checks that are needed: their names and, for operators, the models whose requests are all refused, with
+    /// the reason. Null if there are none.
     reason: Option<String>,
+    /// Set if details were requested without an operator's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
     #[serde(flatten)]
     details: Option<Details>,
 }
@@ -136,23 +145,41 @@ pub(super) async fn ready(
     Query(query): Query<ReadyQuery>,
 ) -> (StatusCode, Reply<Readiness>) {
     let snapshot = app.host.snapshot();
-    let checks = checks(&app, &snapshot).await;
-    let lacking: Vec<&str> =
-        checks.iter().filter(|check| check.needed && !check.ok).map(|check| check.name).collect();
+    let checks = checks(&app, &snapshot, query.model.as_deref()).await;
+    let is_operator = auth::operator(&app, &parts).is_ok();
+    // A bare `verbose` has no value.
+    let is_bare = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
+    let is_verbose = query.verbose.map_or(is_bare, |value| !matches!(&*value, "0" | "false"));
+    let lacking = checks.iter().filter(|check| check.needed && !check.ok);
+    let lacking: Vec<&str> = lacking
+        .map(|check| if is_operator && check.name == MODELS { &check.says } else { check.name })
+        .collect();
     let status = if lacking.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let reason = (!lacking.is_empty()).then(|| lacking.join(", "));
-    let details = auth::operator(&app, &parts).is_ok().then(|| {
-        // A bare `verbose` has no value.
-        let is_bare = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
-        let is_verbose = query.verbose.map_or(is_bare, |value| !matches!(&*value, "0" | "false"));
-        Details {
-            generation: snapshot.generation,
-            plugins: plugins(&snapshot),
-            providers: providers(&snapshot),
-            checks: is_verbose.then_some(checks),
-        }
+    let note = (is_verbose && !is_operator).then_some("details need the key of an operator");
+    let details = is_operator.then(|| Details {
+        generation: snapshot.generation,
+        plugins: plugins(&snapshot),
+        providers: providers(&snapshot),
+        checks: is_verbose.then_some(checks),
     });
-    (status, Reply(Readiness { ready: reason.is_none(), reason, details }))
+    (status, Reply(Readiness { ready: reason.is_none(), reason, note, details }))
+}
+
+/// Checks that a model, or every configured model, can be used: a filter that refuses all of its requests stops it for
+/// everybody, on every host.
+fn models(snapshot: &Snapshot, model: Option<&str>) -> Check {
+    let refused: Vec<String> = match model {
+        Some(name) => match snapshot.ready(name, &[]) {
+            Ok(_) => snapshot.refused_model(name).iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
+        },
+        None => snapshot.refused_models().iter().map(ToString::to_string).collect(),
+    };
+    match refused.is_empty() {
+        true => Check::needed(MODELS, true, "no filter refuses all requests to a model".into()),
+        false => Check::needed(MODELS, false, refused.join("; ")),
+    }
 }
 
 /// Returns the reason why writes currently fail, such as a full disk or a lock that another process holds.
@@ -167,7 +194,7 @@ async fn unwritable(app: &App) -> Option<String> {
     why.map(|error| format!("cannot {error}"))
 }
 
-async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
+async fn checks(app: &App, snapshot: &Snapshot, model: Option<&str>) -> Vec<Check> {
     let (hosts, unwritable) = tokio::join!(hosts(app), unwritable(app));
     let hosts = hosts.and_then(|hosts| unwritable.map_or(Ok(hosts), Err));
     let stopping = app.is_stopping();
@@ -193,6 +220,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
             Err(why) if app.host.store().is_shared() => Check::new("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },
+        models(snapshot, model),
         Check::new(
             "folders",
             ago < LOOKS_PATIENCE,

@@ -1,6 +1,6 @@
 //! `/livez` and `/readyz`.
 
-use crate::host::{Answer, TestHost, client, until};
+use crate::host::{Answer, TestHost, chat_body, client, until};
 use crate::upstream::{Gate, Reply, chunk};
 use serde_json::{Value, json};
 
@@ -38,9 +38,90 @@ async fn without_the_operator_key_readiness_shows_no_details() {
         .start()
         .await;
     let readiness = host.get("/readyz?verbose").await;
-    assert_eq!((readiness.status, readiness.json()), (200, json!({"ready": true, "reason": null})));
+    let note = "details need the key of an operator";
+    let expected = json!({"ready": true, "reason": null, "note": note});
+    assert_eq!((readiness.status, readiness.json()), (200, expected));
+    assert_eq!(host.get("/readyz").await.json(), json!({"ready": true, "reason": null}));
     let details = Answer::of(host.request("GET", "/readyz?verbose").bearer_auth("admin-key")).await;
     assert_eq!(details.json()["plugins"]["good"], "live");
+}
+
+const TWO: &str = "[[models]]\nname = \"smart\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nfilters = [\"redact\"]\n\
+    [[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n";
+/// A guard of the models that list it, which fails on request.
+const REDACT: &str = "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { if body.messages[-1].text == \"break\" { throw [1][9]; } body }";
+
+/// Returns the status and the reason of `/readyz`.
+async fn readiness(host: &TestHost, query: &str) -> (u16, String) {
+    let ready = host.get(&format!("/readyz{query}")).await;
+    (ready.status, ready.json()["reason"].as_str().unwrap_or("").to_owned())
+}
+
+/// Waits until a host is not ready for this reason.
+async fn is_unready(host: &TestHost, says: &str) {
+    let expected = (503, says.to_owned());
+    for _ in 0..100 {
+        if readiness(host, "").await == expected {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(readiness(host, "").await, expected);
+}
+
+#[tokio::test]
+async fn a_host_that_refuses_all_requests_to_a_model_is_not_ready_and_says_so_everywhere() {
+    let config = format!("{TWO}[admin]\nkey = \"admin-key\"");
+    let host =
+        TestHost::new().filter("redact", "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(").config(&config);
+    let host = host.start().await;
+    let says = "All requests to `smart` are refused: guard `redact` does not load";
+    host.chat(&chat_body("smart", "hi")).await.refused(503, "the guard `redact` does not load");
+    assert_eq!(readiness(&host, "").await, (503, "models".into()), "names are for operators");
+    assert_eq!(readiness(&host, "?model=smart").await, (503, "models".into()));
+    assert_eq!(readiness(&host, "?model=plain").await.0, 200);
+    let as_operator = |path: &'static str| {
+        let request = host.request("GET", path).bearer_auth("admin-key");
+        async { Answer::of(request).await.json() }
+    };
+    assert_eq!(as_operator("/readyz").await["reason"], says);
+    assert_eq!(as_operator("/readyz?model=smart").await["reason"], says);
+    assert_eq!(as_operator("/api/v1/overview").await["problems"][0]["message"], says);
+    host.save("redact", REDACT);
+    until("it is ready", || async { readiness(&host, "").await.0 == 200 }).await;
+    // A missing guard is not an absent filter.
+    host.delete("redact");
+    until("it is missing", || async { readiness(&host, "").await.0 == 503 }).await;
+    let says = "All requests to `smart` are refused: guard `redact` is missing";
+    assert_eq!(as_operator("/readyz").await["reason"], says);
+}
+
+#[tokio::test]
+async fn a_host_is_ready_again_once_the_breaker_of_a_guard_may_be_tried() {
+    let config = format!("{TWO}[breaker]\nfailure_threshold = 3\ncool_down_ms = 1_500\n");
+    let host = TestHost::new().filter("redact", REDACT).config(&config).start().await;
+    for _ in 0..3 {
+        host.chat(&chat_body("smart", "break")).await.refused(500, "redact");
+    }
+    let says = "All requests to `smart` are refused: the circuit breaker of guard `redact` is open";
+    assert_eq!(readiness(&host, "").await, (503, says.into()));
+    until("a request may be tried", || async { readiness(&host, "").await.0 == 200 }).await;
+    host.chat(&chat_body("smart", "break")).await;
+    assert_eq!(readiness(&host, "").await, (503, says.into()));
+}
+
+#[tokio::test]
+async fn a_filter_that_does_not_exist_and_a_global_guard_refuse_the_models_they_run_for() {
+    let mut host = TestHost::new().config(TWO).start().await;
+    let says = "All requests to `smart` are refused: filter `redact` does not exist";
+    assert_eq!(readiness(&host, "").await, (503, says.into()));
+    host.save("redact", REDACT);
+    host.save("guard", "/*\nsecurity: true\n*/\nfn inlet(");
+    let says = "All requests to `demo`, `smart`, `plain` are refused: guard `guard` does not load";
+    is_unready(&host, says).await;
+    host.reconfigure("[[providers]]\nname = \"demo\"\nkind = \"demo\"\nmodels = \"*\"\n").await;
+    let says = "All requests are refused: guard `guard` does not load";
+    is_unready(&host, says).await;
 }
 
 #[tokio::test]

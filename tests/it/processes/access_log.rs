@@ -180,3 +180,25 @@ async fn nothing_is_logged_for_a_request_if_its_target_is_off() {
     let words = server.last_words();
     assert!(!words.contains("/v1/models 200"), "{words}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_when_all_requests_to_a_model_are_refused_and_when_no_more() {
+    let model =
+        "[[models]]\nname = \"smart\"\nprovider = \"demo\"\nmodel = \"demo\"\nfilters = [\"redact\"]\n";
+    let project = Project::new()
+        .with("valvehouse.toml", &format!("[[providers]]\nname = \"demo\"\nkind = \"demo\"\n{model}"))
+        .filter("redact", "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(");
+    let server = project.serve("");
+    let line = server.wait_for_line("All requests to `smart` are refused: guard `redact` does not load");
+    assert!(line.contains(" ERROR "), "{line}");
+    let ready = project.run_with(&["health", "--ready", "--at", &server.url()], "");
+    ready.ends(69).stderr_has("All requests to `smart` are refused: guard `redact` does not load");
+    let unknown = client().get(format!("{}/readyz?model=smurt", server.url())).send().await.unwrap();
+    assert_eq!(unknown.status(), 503);
+    let unknown = unknown.text().await.unwrap();
+    assert!(unknown.contains("the model `smurt` does not exist; did you mean `smart`?"), "{unknown}");
+    project.write("filters/redact.rhai", "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { body }");
+    server.wait_for_line("requests to all models are accepted again");
+    std::fs::remove_file(project.path("filters/redact.rhai")).unwrap();
+    server.wait_for_line("All requests to `smart` are refused: guard `redact` is missing");
+}
