@@ -38,6 +38,8 @@ const KV_DELAY: Duration = Duration::from_millis(100);
 const SNAPSHOT_POLL: Duration = Duration::from_millis(200);
 /// The interval at which expired entries are deleted from a store that hosts share.
 const KV_CLEAR: Duration = Duration::from_secs(60);
+/// The interval at which the write-ahead log of the store is written to its file.
+const STORE_FILE: Duration = Duration::from_secs(60);
 /// The interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -345,8 +347,17 @@ impl Host {
             self.follow_store(),
             self.keep_kv(),
             self.keep_snapshot(),
+            self.complete_store_file(),
             self.clear_temporary_files()
         );
+    }
+
+    /// Keeps the file of the store nearly complete without its write-ahead log, in case it is copied alone.
+    async fn complete_store_file(&self) {
+        loop {
+            tokio::time::sleep(STORE_FILE).await;
+            self.store.complete_file().await;
+        }
     }
 
     /// Removes temporary files that killed processes left in the folders.

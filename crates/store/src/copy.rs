@@ -7,6 +7,7 @@ use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
 use crate::store::{Store, secrets, vectors};
+use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 const DOING: &str = "copy the store";
@@ -14,8 +15,8 @@ const DOING: &str = "copy the store";
 const BATCH: usize = 200;
 
 /// A table whose rows are copied.
-struct Table {
-    name: &'static str,
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
     columns: &'static [(&'static str, Kind)],
     /// The number of leading columns that form the key of a row; 0 if one of them may be null: such a table
     /// is read at once.
@@ -47,7 +48,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
 }
 
 /// All tables whose rows outlive hosts; referenced tables come first.
-const TABLES: [Table; 26] = [
+pub(crate) const TABLES: [Table; 26] = [
     table(
         "valves",
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
@@ -282,13 +283,8 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     {
         return Err(refused(&Place::File(file.clone()), "there is no such file", "check its URL"));
     }
-    let from = open(from).await?;
-    let to = open(to).await?;
-    for store in [&from, &to] {
-        if !store.hosts().await?.is_empty() {
-            return Err(refused(&store.place, "a host is running on it", "stop it first"));
-        }
-    }
+    let from = open_unused(from).await?;
+    let to = open_unused(to).await?;
     let failed = |error| StoreError::from_sqlx(DOING, &to.place, &error);
     let mut source = from.swift.snapshot().await.map_err(|error| from.failed(&error))?;
     let mut target = to.durable.begin(Lock::Settings).await.map_err(failed)?;
@@ -304,22 +300,18 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     for table in &TABLES {
         let mut last = None;
         let mut count = 0;
-        loop {
-            let read = table.read(&mut source, last.as_deref()).await.map_err(|error| from.failed(&error))?;
-            let is_end = table.key == 0 || read.len() < BATCH;
-            last = read.last().map(|row| row[..table.key].to_vec()).or(last);
+        while let Some(read) =
+            table.next_rows(&mut source, &mut last).await.map_err(|error| from.failed(&error))?
+        {
             count += read.len();
             for rows in read.chunks(BATCH) {
                 let rows =
                     rows.iter().map(|row| table.sealed_anew(row, &from.key, &to.key, &mut outcome.unopened));
                 table.write(&mut target, rows.collect()).await.map_err(failed)?;
             }
-            if is_end {
-                break;
-            }
         }
         if table.is_numbered
-            && let Some([Value::Integer(Some(number)), ..]) = last.as_deref()
+            && let Some([Value::Integer(Some(number)), ..]) = last.as_ref().map(|last| &last[..])
         {
             table.go_on_after(&mut target, *number).await.map_err(failed)?;
         }
@@ -334,6 +326,15 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
         pool.close().await;
     }
     Ok(outcome)
+}
+
+/// Opens a store on which no host runs.
+async fn open_unused(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
+    let store = open(settings).await?;
+    match store.hosts().await?.is_empty() {
+        true => Ok(store),
+        false => Err(refused(&store.place, "a host is running on it", "stop it first")),
+    }
 }
 
 fn refused(place: &Place, cause: &str, help: &str) -> StoreError {
@@ -372,6 +373,51 @@ impl Table {
         let query =
             last.into_iter().flatten().cloned().fold(query_text(text), |query, value| query.bind(value));
         query.fetch_all(session).await?.iter().map(|row| self.values(row)).collect()
+    }
+
+    /// Reads the batch of rows after those of key `last`; `None` at the end.
+    async fn next_rows(
+        &self,
+        session: &mut Session,
+        last: &mut Option<Vec<Value<'static>>>,
+    ) -> Result<Option<Vec<Vec<Value<'static>>>>, sqlx::Error> {
+        if self.key == 0 && last.is_some() {
+            return Ok(None);
+        }
+        let read = self.read(session, last.as_deref()).await?;
+        if let Some(row) = read.last() {
+            *last = Some(row[..self.key].to_vec());
+        }
+        Ok((!read.is_empty()).then_some(read))
+    }
+
+    /// Returns the numbers of sealed values that a key opens, and that it does not open.
+    pub(crate) async fn sealed_values(
+        &self,
+        session: &mut Session,
+        key: &SealKey,
+    ) -> Result<[u64; 2], sqlx::Error> {
+        let (mut counts, mut last) = ([0; 2], None);
+        if !self.columns.iter().any(|(_, kind)| matches!(kind, Sealed(_) | SealedBytes(_))) {
+            return Ok(counts);
+        }
+        while let Some(rows) = self.next_rows(session, &mut last).await? {
+            for row in &rows {
+                for (place, (_, kind)) in self.columns.iter().enumerate() {
+                    let is_open = match (kind, &row[place]) {
+                        (Sealed(subject), Value::Text(Some(content))) if is_sealed(content) => {
+                            key.open(content, &subject(row)).is_some()
+                        }
+                        (SealedBytes(subject), Value::Bytes(Some(content))) => {
+                            key.open_bytes(content, &subject(row)).is_some()
+                        }
+                        _ => continue,
+                    };
+                    counts[usize::from(!is_open)] += 1;
+                }
+            }
+        }
+        Ok(counts)
     }
 
     fn values(&self, row: &Row) -> Result<Vec<Value<'static>>, sqlx::Error> {

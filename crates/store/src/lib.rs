@@ -4,6 +4,8 @@
 //! All of it is one struct, [`Store`], whose methods are grouped by theme. Every change that running hosts must notice raises the *generation* of the
 //! store in the same transaction. Hosts poll the generation, and announce the one that they have applied.
 
+mod backup;
+mod check;
 mod clock;
 mod conversation;
 mod copy;
@@ -31,6 +33,8 @@ mod temporary;
 mod usage;
 mod vectors;
 
+pub use backup::{Backup, Restoration, backup, restore};
+pub use check::{StoreCheck, check};
 pub use clock::now;
 pub use conversation::{
     Checkpoint, Conversation, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart, RunStatus, RunStep,

@@ -50,6 +50,23 @@ impl KeyText {
         })
     }
 
+    /// Returns the text of the key.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Checks that the values of a store with this proof are sealed with the key.
+    pub(crate) fn opens(&self, proof: &str) -> Result<(), StoreError> {
+        match self.key()?.open(proof, PROOF) {
+            Some(_) => Ok(()),
+            None => Err(sealing_error(
+                &self.origin,
+                "it is not the key that the values in the store are sealed with",
+                MEND,
+            )),
+        }
+    }
+
     /// Returns the key; `None` if a store with this proof is sealed with another key.
     #[cfg(feature = "postgres")]
     pub(crate) fn proven(&self, proof: &str) -> Result<Option<SealKey>, StoreError> {
@@ -70,7 +87,6 @@ pub(crate) async fn key(
     let proof = proof(pool).await.map_err(failed)?;
     let text = KeyText::read(place, from, proof.is_some())?;
     let key = text.key()?;
-    let origin = text.origin;
     let proof = match proof {
         Some(proof) => proof,
         None => {
@@ -81,14 +97,8 @@ pub(crate) async fn key(
             proof
         }
     };
-    match key.open(&proof, PROOF) {
-        Some(_) => Ok((key, proof)),
-        None => Err(sealing_error(
-            &origin,
-            "it is not the key that the values in the store are sealed with",
-            MEND,
-        )),
-    }
+    text.opens(&proof)?;
+    Ok((key, proof))
 }
 
 const MEND: &str = "set the correct key ([store] key, or the key file next to the store); if it is lost, the stored valves, logins, memories and vectors are lost too: `valvehouse store forget-valves` deletes them";

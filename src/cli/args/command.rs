@@ -653,6 +653,38 @@ the store).")]
     ForgetValves,
     /// Copy all data into an empty store, such as from SQLite to Postgres
     #[command(after_help = "Examples:
+    /// Write a backup of the store to a new file, also while hosts run
+    #[command(after_help = "Examples:
+  valvehouse store backup /backups/valvehouse-2026-11-30.db
+  valvehouse store backup \"/backups/valvehouse-$(date +%F).db\" && rsync -a /backups/ backup-host:valvehouse/
+
+The file has everything that was acknowledged before the command began, and its key is written beside
+it with the extension .key, unless [store] key names the key. Keep both: without the key, stored
+valves, logins, memories and vectors are unreadable. Back up a Postgres database with pg_dump.")]
+    Backup {
+        /// The file to create
+        file: PathBuf,
+    },
+    /// Replace the store by a backup
+    #[command(after_help = "Examples:
+  valvehouse store restore /backups/valvehouse-2026-11-30.db
+
+Stop the hosts first. The present store stays beside the restored one as
+NAME-before-restore-TIME.db, with its key. The key of the backup is the file of the same name with the
+extension .key, else [store] key or the key of the present store. A backup of an earlier version is
+migrated when it is opened.")]
+    Restore {
+        /// The file that `store backup` wrote
+        file: PathBuf,
+    },
+    /// Check the store: its file, references between rows, and that the key opens all encrypted values
+    #[command(after_help = "Examples:
+  valvehouse store check
+  valvehouse store check --set store.url=sqlite:///backups/valvehouse-2026-11-30.db
+
+Shows the number of rows of each table. Hosts may run meanwhile. The exit code is 1 if something is
+wrong, and 69 if the store cannot be opened.")]
+    Check,
   valvehouse store copy sqlite://.valvehouse/state.db env:DATABASE_URL
   valvehouse store copy env:DATABASE_URL sqlite://copy.db --from-key env:VALVEHOUSE_STORE_KEY
 

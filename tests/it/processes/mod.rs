@@ -1,6 +1,7 @@
 //! Hosts as separate processes on one store: they are killed, and they run in parallel.
 
 mod access_log;
+mod backup;
 mod convergence;
 mod deployment;
 mod outage;

@@ -4,9 +4,9 @@ use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::sql::Pool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection as _, SqlStr, SqlitePool};
+use sqlx::{Connection as _, SqlStr, SqliteConnection, SqlitePool};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ pub(crate) const CONTENDED: Duration = Duration::from_secs(10);
 /// Opens a pool whose commits wait for the disk, and one whose commits do not.
 pub(crate) async fn open(file: &Path) -> Result<(Pool, Pool), StoreError> {
     create(file)?;
+    check_has_tables(file).await?;
     let mut tries = 1;
     loop {
         match connect(file).await {
@@ -113,12 +114,50 @@ fn create(file: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Rejects a file that has only its head: all of its rows were in the write-ahead log, which was not copied with it.
+async fn check_has_tables(file: &Path) -> Result<(), StoreError> {
+    /// The size of a page, of which the head is one.
+    const HEAD: u64 = 4096;
+    for _ in 0..TRIES / 4 {
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        if length != HEAD || with_suffix(file, "-wal").exists() {
+            return Ok(());
+        }
+        // Another process may be creating the store.
+        tokio::time::sleep(PAUSE).await;
+    }
+    let cause = "it has no tables: it is a copy without its write-ahead log";
+    let error = StoreError::new(DOING, &Place::File(file.to_owned()), StoreErrorKind::Damaged, cause);
+    let help = "restore a backup (valvehouse store restore FILE), or move the file away to begin with an empty store";
+    Err(StoreError { help: Some(help.to_owned()), ..error })
+}
+
+/// Returns a file beside this one, such as its write-ahead log.
+pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+/// Writes the write-ahead log to the file, as far as no reader uses an older state, so that the file can be used without
+/// its log.
+pub(crate) async fn checkpoint(pool: &Pool) -> sqlx::Result<()> {
+    #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
+    let Pool::Sqlite(pool) = pool else { return Ok(()) };
+    sqlx::raw_sql("PRAGMA wal_checkpoint(PASSIVE)").execute(pool).await.map(drop)
+}
+
+/// Returns `true` if a file has the tables of a newer version.
+pub(crate) async fn is_of_newer_version(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+    let newest = "SELECT COALESCE(max(version), 0) FROM _sqlx_migrations";
+    let newest: i64 = sqlx::query_scalar(newest).fetch_one(connection).await?;
+    Ok(FILES.iter().all(|(number, ..)| *number < newest))
+}
+
 /// Returns `true` if the write-ahead log was written within the lock timeout: other processes use the lock in
 /// turn, rather than one of them holding it.
 pub(crate) fn is_contended(file: &Path) -> bool {
-    let mut log = file.to_owned().into_os_string();
-    log.push("-wal");
-    let written = std::fs::metadata(log).and_then(|metadata| metadata.modified());
+    let written = std::fs::metadata(with_suffix(file, "-wal")).and_then(|metadata| metadata.modified());
     written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < LOCK_TIMEOUT))
 }
 

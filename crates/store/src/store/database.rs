@@ -76,7 +76,9 @@ impl Store {
         let (durable, swift) = sqlite::open::open(file).await?;
         let place = Place::File(file.to_owned());
         let (key, _) = sealing::key(&place, KeyFrom::of_file(file, key), &durable).await?;
-        Ok(Self::of_parts(place, durable, swift, key))
+        let store = Self::of_parts(place, durable, swift, key);
+        store.complete_file().await;
+        Ok(store)
     }
 
     /// Opens a Postgres database and creates missing tables. Hosts that share it need the same key.
@@ -454,8 +456,16 @@ impl Store {
         .await
     }
 
+    /// Writes the write-ahead log of a file to the file, so that the file is complete without it.
+    pub async fn complete_file(&self) {
+        if let Err(error) = sqlite::open::checkpoint(&self.swift).await {
+            tracing::debug!("cannot write the log of the store to its file: {error}");
+        }
+    }
+
     /// Finishes the operations in progress, and closes files and connections.
     pub async fn close(&self) {
+        self.complete_file().await;
         self.swift.close().await;
         self.durable.close().await;
     }
