@@ -1,7 +1,7 @@
 //! Valves set over HTTP: what is stored, what is refused, and what is never shown.
 
 use super::SHOUTS;
-use crate::host::TestHost;
+use crate::host::{Answer, TestHost};
 use serde_json::{Value, json};
 
 const VALVES: &str = "/id/shouts/valves";
@@ -11,7 +11,7 @@ const UPDATE: &str = "/id/shouts/valves/update";
 async fn updated_values_are_coerced_and_live_at_the_response() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     assert_eq!(host.api_get(VALVES).await, json!({}), "what is stored, not what is in force");
-    let saved = host.api_post(UPDATE, &json!({"times": "2", "word": "ho", "unknown": 1})).await;
+    let saved = host.api_post(UPDATE, &json!({"times": "2", "word": "ho"})).await;
     assert_eq!(saved, json!({"times": 2, "word": "ho"}));
     assert_eq!(host.ask("x").await.text(), "hello from upstream ho ho");
     assert_eq!(host.api_post(UPDATE, &json!({"times": 3, "word": null})).await, json!({"times": 3}));
@@ -38,6 +38,29 @@ async fn invalid_values_are_rejected_by_field_and_rule_and_change_nothing() {
     }
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi");
     assert_eq!(host.api_history("shouts").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_misspelled_valve_is_rejected_at_every_endpoint_and_changes_nothing() {
+    let host = TestHost::new().filter("shouts", SHOUTS).start().await;
+    host.api_post(UPDATE, &json!({"times": 2})).await;
+    let of_user = "/id/shouts/valves/user/update?user=ann";
+    host.api_post(of_user, &json!({"loud": true})).await;
+    let sent = json!({"word": "ho", "time": 3});
+    for path in
+        ["/shouts/valves/update", "/v1/shouts/valves/update", "/api/v1/functions/id/shouts/valves/update"]
+    {
+        let answer = Answer::of(host.request("POST", path).body(sent.to_string())).await;
+        answer.denied(400, "unknown valve `time`; did you mean `times`?; nothing was changed");
+        assert_eq!(host.api_get(VALVES).await, json!({"times": 2}), "{path}");
+    }
+    host.api("POST", of_user, &json!({"lood": true})).await.denied(400, "did you mean `loud`?");
+    assert_eq!(host.api_get("/id/shouts/valves/user?user=ann").await, json!({"loud": true}));
+    // What an earlier version of the script had declared comes back as it was shown.
+    host.update("shouts", &SHOUTS.replace("times", "often")).await;
+    let shown = host.api_get(VALVES).await;
+    assert_eq!(shown, json!({"times": "********"}));
+    assert_eq!(host.api_post(UPDATE, &shown).await, json!({}));
 }
 
 #[tokio::test]

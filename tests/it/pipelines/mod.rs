@@ -117,8 +117,8 @@ async fn valves_are_read_and_changed_with_the_api_of_open_webui() {
     );
     assert_eq!(spec["properties"]["token"]["input"]["type"], "password");
 
-    // Defaults are sent as null, unknown valves are dropped, and text is converted to a number.
-    let sent = json!({"priority": "7", "mark": null, "token": "s3cret", "odd": 1});
+    // Defaults are sent as null, and text is converted to a number.
+    let sent = json!({"priority": "7", "mark": null, "token": "s3cret"});
     let saved = post(&host, "/v1/marks/valves/update", &sent).await;
     assert_eq!(saved.json(), json!({"priority": 7, "mark": "!", "token": "********"}), "{}", saved.body());
     let list = host.get("/models").await.json();

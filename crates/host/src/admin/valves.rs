@@ -28,11 +28,12 @@ pub struct EffectiveValve {
 }
 
 impl Admin {
-    /// Replaces all values of the operators, or of one user, as an update over HTTP does: unknown keys and
-    /// nulls are dropped, and a masked secret keeps its value. Returns the stored values, masked.
+    /// Replaces all values of the operators, or of one user, as an update over HTTP does: nulls and stored values of
+    /// keys that the script no longer declares are dropped, and a masked secret keeps its value. Returns the stored
+    /// values, masked.
     ///
     /// # Errors
-    /// Returns a refusal for an unknown plugin or an invalid value, and if the store cannot be written.
+    /// Returns a refusal for an unknown plugin or key or an invalid value, and if the store cannot be written.
     pub async fn replace_valves(
         &self,
         id: &str,
@@ -40,7 +41,11 @@ impl Admin {
         values: &Json,
         by: &str,
     ) -> Result<Json, AdminError> {
-        self.update_valves(id, user, by, |_, _| Ok(values.clone())).await
+        self.update_valves(id, user, by, |schema, stored| {
+            check_keys(schema, values.keys().into_iter().filter(|key| stored.get(key).is_none()))?;
+            Ok(values.clone())
+        })
+        .await
     }
 
     /// Sets values of the operators, or of one user; the other keys keep their values, and null resets a key. Returns
@@ -56,9 +61,7 @@ impl Admin {
         by: &str,
     ) -> Result<Json, AdminError> {
         self.update_valves(id, user, by, |schema, stored| {
-            for key in values.keys() {
-                schema.check(&key, &Json::Null).or_else(none_if_known).map_err(misfit)?;
-            }
+            check_keys(schema, values.keys().into_iter())?;
             let merged: Object = stored.entries().into_iter().chain(values.entries()).collect();
             Ok(merged.into())
         })
@@ -190,6 +193,14 @@ impl Admin {
         self.host.store().set_switch(&switch, by).await?;
         Ok(self.host.reload_with(id).await)
     }
+}
+
+/// Returns a refusal for a key that the schema does not declare.
+fn check_keys(schema: &ValveSchema, keys: impl Iterator<Item = impl AsRef<str>>) -> Result<(), AdminError> {
+    for key in keys {
+        schema.check(key.as_ref(), &Json::Null).or_else(none_if_known).map_err(misfit)?;
+    }
+    Ok(())
 }
 
 /// Returns a refusal if the valves of a user are too large for a plugin to process.

@@ -57,8 +57,8 @@ pub(super) async fn effective(
     answer(&app, app.admin.effective_valves(&id))
 }
 
-/// Handles `POST …/valves/update`: replaces all stored values. Null and unknown names are dropped; a masked
-/// secret keeps its stored value.
+/// Handles `POST …/valves/update`: replaces all stored values. Null is dropped, an unknown name is rejected, and
+/// a masked secret keeps its stored value.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
