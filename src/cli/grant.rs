@@ -2,6 +2,7 @@
 
 use super::args;
 use super::project::{self, Project, Reach};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use valvehouse_config::{Capability, Config, GrantWord, Grants};
 use valvehouse_core::text::{did_you_mean, nearest};
@@ -14,16 +15,17 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, report, table};
 const TRIES: usize = 20;
 
 pub(super) async fn run(args: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let Some(id) = args.id.as_deref() else { return list(config, out).await };
     let words = words(&args.capabilities)?;
     if args.revoke && words.is_empty() {
         // The project is not read, so this also works for stored grants that cannot be read.
-        return take_all_back(&args.id, config, out).await;
+        return take_all_back(id, config, out).await;
     }
     let project = match words.is_empty() {
         true => Project::look(config).await?,
         false => Project::look_to_change(config).await?,
     };
-    let subject = Subject { id: &args.id, config, store: project.store.clone() };
+    let subject = Subject { id, config, store: project.store.clone() };
     let exit = if words.is_empty() {
         subject.must_be_there(&project).await?;
         subject.show(None, out).await?;
@@ -37,6 +39,29 @@ pub(super) async fn run(args: &args::Grant, config: &Config, out: &Console) -> R
     };
     project.store.close().await;
     Ok(exit)
+}
+
+/// Lists the grants of all plugins and native tools.
+async fn list(config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let store = store::open_to_read(&config.store).await?;
+    let stored = store.grants().await?;
+    let ids: BTreeSet<&str> =
+        config.grants.keys().map(String::as_str).chain(stored.iter().map(|(id, _)| &**id)).collect();
+    let (mut all, mut rows) = (Vec::new(), Vec::new());
+    for id in ids {
+        let subject = Subject { id, config, store: store.clone() };
+        let now = subject.now().await?;
+        let own = subject.rows(&now, out).into_iter();
+        rows.extend(own.map(|row| [vec![out.results().bold(id)], row].concat()));
+        all.push(subject.as_json(now));
+    }
+    match rows.is_empty() {
+        _ if out.is_json() => out.json(&all.into())?,
+        true => out.note("nothing is granted"),
+        false => out.line(&table(&rows))?,
+    }
+    store.close().await;
+    Ok(Exit::Done)
 }
 
 /// Parses all capabilities; the error lists all invalid ones.
@@ -243,18 +268,32 @@ impl Subject<'_> {
     async fn show(&self, reach: Option<Reach>, out: &Console) -> Result<(), CommandError> {
         let now = self.now().await?;
         if out.is_json() {
-            let shown = Json::from([
-                ("id", self.id.into()),
-                ("granted", now.granted),
-                ("configured", now.configured),
-                ("stored", now.stored),
-            ]);
+            let shown = self.as_json(now);
             if let Some(reach) = reach {
                 shown.edit("reach", reach.as_json());
             }
             out.json(&shown)?;
             return Ok(());
         }
+        let rows = self.rows(&now, out);
+        if rows.is_empty() {
+            out.note(&format!("nothing is granted to `{}`", self.id));
+            return Ok(());
+        }
+        Ok(out.line(&table(&rows))?)
+    }
+
+    fn as_json(&self, now: Now) -> Json {
+        Json::from([
+            ("id", self.id.into()),
+            ("granted", now.granted),
+            ("configured", now.configured),
+            ("stored", now.stored),
+        ])
+    }
+
+    /// Returns a row for each granted capability: its name, its value and its source.
+    fn rows(&self, now: &Now, out: &Console) -> Vec<Vec<String>> {
         let rows = Capability::ALL.into_iter().filter_map(|capability| {
             let name = capability.name();
             let source = match (now.configured.get(name), now.stored.get(name)) {
@@ -264,12 +303,7 @@ impl Subject<'_> {
             };
             Some(vec![out.results().bold(name), now.value(capability)?, out.results().dim(&source)])
         });
-        let rows: Vec<_> = rows.collect();
-        if rows.is_empty() {
-            out.note(&format!("nothing is granted to `{}`", self.id));
-            return Ok(());
-        }
-        Ok(out.line(&table(&rows))?)
+        rows.collect()
     }
 
     async fn now(&self) -> Result<Now, CommandError> {

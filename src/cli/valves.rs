@@ -9,27 +9,60 @@ use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
 pub(super) async fn run(args: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let args = args.command.unwrap_or(args::ValvesDo::Get { id: None, key: None, user: None });
     let project = match &args {
-        args::Valves::Get { .. } | args::Valves::Spec { .. } => Project::look(config).await?,
-        args::Valves::Set { .. } | args::Valves::Reset { .. } => Project::look_to_change(config).await?,
+        args::ValvesDo::Get { .. } | args::ValvesDo::Spec { .. } => Project::look(config).await?,
+        args::ValvesDo::Set { .. } | args::ValvesDo::Reset { .. } => Project::look_to_change(config).await?,
     };
     let exit = match &args {
-        args::Valves::Get { id, key, user } => {
+        args::ValvesDo::Get { id: None, user, .. } => list(&project, config, user.as_deref(), out).await,
+        args::ValvesDo::Get { id: Some(id), key, user } => {
             Valves::of(&project, config, id, user.as_deref())?.get(key.as_deref(), out).await
         }
-        args::Valves::Set { id, values, user } => {
+        args::ValvesDo::Set { id, values, user } => {
             Valves::of(&project, config, id, user.as_deref())?.set(values, out).await
         }
-        args::Valves::Reset { id, keys, user } => {
+        args::ValvesDo::Reset { id, keys, user } => {
             Valves::of(&project, config, id, user.as_deref())?.reset(keys, out).await
         }
-        args::Valves::Spec { id, user_valves } => {
+        args::ValvesDo::Spec { id, user_valves } => {
             let user = user_valves.then_some("anybody");
             Valves::of(&project, config, id, user)?.spec(out)
         }
     }?;
     project.store.close().await;
     Ok(exit)
+}
+
+/// Lists the valves of all plugins: those of operators, or of one user.
+async fn list(
+    project: &Project,
+    config: &Config,
+    user: Option<&str>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let (all, mut rows) = (Json::object(), Vec::new());
+    for (id, plugin) in &project.snapshot.plugins {
+        let Some(script) = &plugin.script else {
+            out.note(&format!("{} `{id}` does not load", out.talk().yellow("warning:")));
+            continue;
+        };
+        if user.is_some() && script.manifest.user_valves.is_none() {
+            continue;
+        }
+        let valves = Valves::of(project, config, id, user)?;
+        let now = valves.in_force().await?;
+        let own = valves.rows(&now, out).into_iter();
+        rows.extend(own.map(|row| [vec![out.results().bold(id)], row].concat()));
+        let names = valves.schema.fields().iter().map(|field| field.name.as_str());
+        all.edit(id, valves.as_json(names, &now));
+    }
+    match rows.is_empty() {
+        _ if out.is_json() => out.json(&all)?,
+        true => out.note("no plugin has valves"),
+        false => out.line(&table(&rows))?,
+    }
+    Ok(Exit::Done)
 }
 
 /// The valves of one plugin: those of operators, or of one user.
@@ -84,17 +117,20 @@ impl<'a> Valves<'a> {
                 out.json(&self.as_json(names, &now))?;
             }
             None if self.schema.fields().is_empty() => out.note(&format!("`{}` has no valves", self.id)),
-            None => {
-                let rows = self.schema.fields().iter().map(|field| {
-                    let value = now.values.field(&field.name).to_string();
-                    let about = field.shape.description.as_deref().unwrap_or("");
-                    let from = now.source(self, &field.name).to_owned();
-                    vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
-                });
-                out.line(&table(&rows.collect::<Vec<_>>()))?;
-            }
+            None => out.line(&table(&self.rows(&now, out)))?,
         }
         Ok(Exit::Done)
+    }
+
+    /// Returns a row for each valve: its name, value, source and description.
+    fn rows(&self, now: &InForce, out: &Console) -> Vec<Vec<String>> {
+        let rows = self.schema.fields().iter().map(|field| {
+            let value = now.values.field(&field.name).to_string();
+            let about = field.shape.description.as_deref().unwrap_or("");
+            let from = now.source(self, &field.name).to_owned();
+            vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
+        });
+        rows.collect()
     }
 
     async fn set(&self, values: &[(String, String)], out: &Console) -> Result<Exit, CommandError> {

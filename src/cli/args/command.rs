@@ -140,7 +140,6 @@ pub(in crate::cli) enum Command {
     #[cfg(feature = "workbench")]
     Fmt(FmtOptions),
     /// Show and change the settings that scripts declare
-    #[command(subcommand)]
     Valves(Valves),
     /// Show and change the access granted to plugins and native tools
     Grant(Grant),
@@ -334,21 +333,29 @@ pub(in crate::cli) struct Check {
     pub(in crate::cli) load: bool,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  valvehouse valves                           the valves of all plugins
   valvehouse valves get turn_limit
   valvehouse valves set turn_limit max_turns=8
   valvehouse valves set turn_limit bonus_turns=2 --user ann
   valvehouse valves reset turn_limit max_turns")]
-pub(in crate::cli) enum Valves {
+pub(in crate::cli) struct Valves {
+    #[command(subcommand)]
+    pub(in crate::cli) command: Option<ValvesDo>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ValvesDo {
     /// Show the effective values and their sources
     #[command(after_help = "Examples:
+  valvehouse valves get                       the valves of all plugins
   valvehouse valves get turn_limit
   valvehouse valves get turn_limit max_turns  only the value
   valvehouse valves get turn_limit --user ann")]
     Get {
-        /// The id of the plugin
-        id: String,
+        /// The id of the plugin [default: list those of all plugins]
+        id: Option<String>,
         /// Show only the value of this valve
         key: Option<String>,
         /// Use the valves of this user
@@ -400,7 +407,8 @@ pub(in crate::cli) enum Valves {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse grant weather                    show its grants and their sources
+  valvehouse grant                            list all grants and their sources
+  valvehouse grant weather                    show its grants
   valvehouse grant weather http=api.example.com,*.example.org
   valvehouse grant file_read files=data,notes
   valvehouse grant shell_exec shell=git files=.
@@ -418,8 +426,9 @@ Capabilities:
 Grants are saved in the store and added to [grants.ID] of valvehouse.toml. Running hosts apply
 them at once.")]
 pub(in crate::cli) struct Grant {
-    /// The id of the plugin, or a native tool such as file_read
-    pub(in crate::cli) id: String,
+    /// The id of the plugin, or a native tool such as file_read [default: list all grants]
+    #[arg(required_if_eq("revoke", "true"))]
+    pub(in crate::cli) id: Option<String>,
     /// Grant these capabilities; without any, show the current grants
     #[arg(value_name = "CAPABILITY")]
     pub(in crate::cli) capabilities: Vec<String>,
@@ -644,15 +653,6 @@ keys, traces in memory, logs, or data stored by providers.")]
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Store {
-    /// Delete the stored valves, logins, memories and vectors after their encryption key is lost
-    #[command(after_help = "Examples:
-  valvehouse store forget-valves
-
-Stop the hosts first. Nothing is deleted while the key exists ([store] key, or the .key file next to
-the store).")]
-    ForgetValves,
-    /// Copy all data into an empty store, such as from SQLite to Postgres
-    #[command(after_help = "Examples:
     /// Write a backup of the store to a new file, also while hosts run
     #[command(after_help = "Examples:
   valvehouse store backup /backups/valvehouse-2026-11-30.db
@@ -685,6 +685,15 @@ migrated when it is opened.")]
 Shows the number of rows of each table. Hosts may run meanwhile. The exit code is 1 if something is
 wrong, and 69 if the store cannot be opened.")]
     Check,
+    /// Delete the stored valves, logins, memories and vectors after their encryption key is lost
+    #[command(after_help = "Examples:
+  valvehouse store forget-valves
+
+Stop the hosts first. Nothing is deleted while the key exists ([store] key, or the .key file next to
+the store).")]
+    ForgetValves,
+    /// Copy all data into an empty store, such as from SQLite to Postgres
+    #[command(after_help = "Examples:
   valvehouse store copy sqlite://.valvehouse/state.db env:DATABASE_URL
   valvehouse store copy env:DATABASE_URL sqlite://copy.db --from-key env:VALVEHOUSE_STORE_KEY
 

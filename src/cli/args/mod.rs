@@ -10,7 +10,7 @@ mod trace;
 
 pub(super) use command::{
     Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Line,
-    List, Migrate, Pull, Release, Rollback, Store, User, Valves,
+    List, Migrate, Pull, Release, Rollback, Store, User, Valves, ValvesDo,
 };
 #[cfg(feature = "workbench")]
 pub(super) use command::{Format, Global};

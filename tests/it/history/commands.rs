@@ -61,3 +61,34 @@ fn a_missing_plugin_or_version_is_reported() {
     project.run("history --help").ends(0).prints("Examples:");
     project.run("rollback --help").ends(0).prints("Examples:");
 }
+
+#[test]
+fn valves_and_grants_of_all_plugins_are_listed_without_an_id() {
+    let one = "/*\nrequirements: http\n*/\nconst Valves = #{ times: 1, token: #{ value: \"\", secret: true } };\n\
+        const UserValves = #{ loud: false };\nfn inlet(body) { body }";
+    let project = Project::new()
+        .filter("one", one)
+        .filter("two", "const Valves = #{ word: \"hi\" };\nfn inlet(body) { body }")
+        .filter("three", "fn inlet(body) { body }")
+        .with("valvehouse.toml", "[grants.two]\nenv = [\"HOME\"]\n");
+    project.run("grant one http=example.com").ends(0);
+    project.run("valves set one times=7 token=s3cret-token").ends(0);
+    project.run("valves set one loud=true --user ann").ends(0);
+    let rows = |words: &str| {
+        let listed = project.run(words).ends(0);
+        let rows = listed.out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        rows.collect::<Vec<_>>()
+    };
+    let listed = rows("valves");
+    assert!(listed.contains(&"one times 7 stored".to_owned()), "{listed:?}");
+    assert!(listed.contains(&"two word \"hi\" default".to_owned()), "{listed:?}");
+    assert!(!listed.iter().any(|row| row.contains("s3cret") || row.starts_with("three")), "{listed:?}");
+    assert_eq!(rows("valves get"), listed);
+    assert_eq!(rows("valves get --user ann"), ["one loud true stored"]);
+    let all = project.run("--format json valves").ends(0).json();
+    assert_eq!(all.at_path("one.times.value").as_i64(), Some(7), "{all}");
+    assert_eq!(rows("grant"), ["one http example.com stored", "two env HOME valvehouse.toml"]);
+    let all = project.run("--format json grant").ends(0).json();
+    assert_eq!(all.items().len(), 2, "{all}");
+    project.run("grant --revoke").ends(2);
+}
