@@ -8,7 +8,7 @@ use super::corpus::values::{hostile, is_unreachable};
 use super::corpus::{Case, Position, Report, run};
 use super::host::Limits;
 use std::time::Duration;
-use valvehouse::script::reference::{Registration, registrations};
+use valvehouse_script_std::reference::{Registration, registrations};
 
 /// The number of programs per round.
 const ROUND: usize = 64;

@@ -40,8 +40,8 @@ pub fn with_modules(is_wanted: impl Fn(&str) -> bool) -> Engine {
 /// Returns `true` if every engine has a function of this name.
 pub fn has_function(name: &str) -> bool {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
-    let names =
-        NAMES.get_or_init(|| value::names_of(language::modules().iter().chain(&[functions::globals(), own()])));
+    let names = NAMES
+        .get_or_init(|| value::names_of(language::modules().iter().chain(&[functions::globals(), own()])));
     names.contains(name)
 }
 

@@ -3,7 +3,7 @@
 
 use super::values::{harmless, hostile, is_unreachable, most, prelude};
 use std::collections::BTreeSet;
-use valvehouse::script::reference::{Registration, registrations};
+use valvehouse_script_std::reference::{Registration, registrations};
 
 /// The function of a script that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

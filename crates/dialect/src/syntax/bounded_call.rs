@@ -1,6 +1,6 @@
 //! Functions whose syntax proves that a call is short, before the first call.
 //!
-//! The first calls of an unproven hook run on a separate thread (see [`valvehouse_script::filter`]).
+//! The first calls of an unproven hook run on a separate thread.
 
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, ScriptFuncDef, Stmt};
 use std::collections::HashSet;

@@ -27,7 +27,7 @@ pub enum Type {
     Blob,
     /// The result of `timestamp()`.
     Instant,
-    /// A value with its own properties, by its name in [`handles`](valvehouse_script::reference::handles).
+    /// A value with its own properties, by its name in the reference.
     Handle(&'static str),
     /// A list of such values.
     ListOf(&'static str),

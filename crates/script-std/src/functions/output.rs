@@ -132,6 +132,9 @@ impl Pulse {
 
 /// Returns the value as JSON text, compact or indented. Its length is measured first: shared containers may occur
 /// many times, so a small value may have a huge text.
+///
+/// # Errors
+/// Returns an error if the text would be too long.
 pub fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
     let mut measure = Measure { indent, left: MAX_BYTES };
     measure.value(value, 1).map_err(|excess| fail(function, excess))?;

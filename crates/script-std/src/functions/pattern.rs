@@ -348,6 +348,7 @@ mod tests {
             (r"\w{1000}{50}", "too large"),
         ] {
             let error = check(pattern).unwrap_err();
+            let error = error.to_string();
             assert!(error.contains(hint) && error.contains(pattern), "{error}");
         }
         check(r"(?ims)^[\w.+-]{1,64}@(?P<host>[\w-]{1,63})$").unwrap();

@@ -86,6 +86,9 @@ impl OpenAnswer {
     }
 
     /// Waits for the next item; `None` at the end.
+    ///
+    /// # Errors
+    /// Returns the error of the source, such as of a connection.
     pub fn next(&self) -> RhaiResultOf<Option<Dynamic>> {
         let call = running(self.name)?;
         let item = host_calls::once(
