@@ -3,13 +3,13 @@
 use super::action::ActionFunction;
 use super::callbacks::CallbackFunction;
 use super::diagnostic::Diagnostic;
-use super::hooks::{DONE, HookFunction, Param};
-use super::manifest::Manifest;
 use super::pipe::PipeFunction;
 use super::settings::Settings;
-use super::source::SourceFile;
-use super::sources::Sources;
 use super::tool::{ServedFunction, ToolFunction};
+use crate::declare::hooks::{DONE, HookFunction, Param};
+use crate::declare::manifest::Manifest;
+use crate::load::source::SourceFile;
+use crate::load::sources::Sources;
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;

@@ -1,6 +1,6 @@
 //! The host's settings for a script.
 
-use super::schedule::Lists;
+use crate::declare::schedule::Lists;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Reads the declaration of a script's buttons, when it is loaded.
 
 use super::function::{ActionFunction, Button};
+use crate::declare::hooks::{self, Param};
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::hooks::{self, Param};
+use crate::load::source::{Kind, SourceFile};
 use crate::script::Script;
-use crate::source::{Kind, SourceFile};
 use rhai::AST;
 use std::time::Duration;
 use valvehouse_core::filter::Hook;

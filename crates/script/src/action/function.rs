@@ -1,6 +1,6 @@
 //! The function `action` of a script, and its buttons.
 
-use crate::hooks::Param;
+use crate::declare::hooks::Param;
 use std::time::Duration;
 
 /// A script's `action`, and its buttons.

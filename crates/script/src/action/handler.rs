@@ -2,9 +2,9 @@
 
 use super::declaration::ACTION;
 use super::function::Button;
-use crate::argument::UserValves;
-use crate::hooks::Param;
-use crate::run::CallEnd;
+use crate::declare::hooks::Param;
+use crate::run::argument::UserValves;
+use crate::run::script_call::CallEnd;
 use crate::script::Script;
 use rhai::Dynamic;
 use std::sync::Arc;

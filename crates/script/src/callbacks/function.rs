@@ -1,9 +1,9 @@
 //! Reads the callbacks among a script's functions and reports invalid ones.
 
+use crate::declare::hooks::{self, Param};
+use crate::declare::manifest::Manifest;
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
-use crate::hooks::{self, Param};
-use crate::manifest::Manifest;
-use crate::source::{Kind, SourceFile};
+use crate::load::source::{Kind, SourceFile};
 use rhai::AST;
 use valvehouse_core::callback::Callback;
 

@@ -1,9 +1,9 @@
 //! A script's callbacks as a listener of an agent.
 
 use super::function::CallbackFunction;
-use crate::argument::UserValves;
-use crate::hooks::Param;
-use crate::run::CallEnd;
+use crate::declare::hooks::Param;
+use crate::run::argument::UserValves;
+use crate::run::script_call::CallEnd;
 use crate::script::Script;
 use futures::future::BoxFuture;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::explanation::Foreign;
 use super::finding::Diagnostic;
-use crate::hooks;
+use crate::declare::hooks;
 use rhai::ParseErrorType;
 use valvehouse_config::Capability;
 use valvehouse_core::text::nearest;

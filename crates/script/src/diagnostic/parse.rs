@@ -4,7 +4,7 @@ use super::cause::{Cause, Syntax};
 use super::codes::Code;
 use super::finding::Diagnostic;
 use super::{foreign, interpreter, unclosed};
-use crate::hooks;
+use crate::declare::hooks;
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;

@@ -6,7 +6,7 @@ use super::finding::Diagnostic;
 use super::forms;
 use super::position::position_at;
 use super::run_hints::help_for_run;
-use crate::sources::{Source, Sources};
+use crate::load::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 use valvehouse_dialect::answer::{lower_first, message_of, summary_of_run};

@@ -2,7 +2,7 @@
 
 use super::codes::Code;
 use super::finding::Diagnostic;
-use crate::source::SourceFile;
+use crate::load::source::SourceFile;
 use rhai::ParseErrorType;
 use valvehouse_dialect::syntax::spans;
 use valvehouse_dialect::syntax::spans::SpanKind;

@@ -1,11 +1,11 @@
 //! The filter of a script: the call of a hook, and the conversion of its result into the chain's verdict.
 
-use crate::argument::UserValves;
+use crate::declare::hooks::{Param, subject_name};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::hooks::{Param, subject_name};
-use crate::run::CallEnd;
+use crate::run::argument::UserValves;
+use crate::run::script_call::CallEnd;
+use crate::run::windows;
 use crate::script::Script;
-use crate::windows;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

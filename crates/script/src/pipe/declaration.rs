@@ -1,11 +1,11 @@
 //! Reads the declaration of the models that a script offers, when it is loaded.
 
 use super::function::{Offer, PipeFunction};
+use crate::declare::hooks::{self, Param};
+use crate::declare::schedule::{self, ScheduledCall};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::hooks::{self, Param};
-use crate::schedule::{self, ScheduledCall};
+use crate::load::source::SourceFile;
 use crate::script::Script;
-use crate::source::SourceFile;
 use rhai::{AST, EvalAltResult};
 use std::time::Duration;
 use valvehouse_config::Capability;

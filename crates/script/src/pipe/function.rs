@@ -1,6 +1,6 @@
 //! The function `pipe` of a script, and the models it implements.
 
-use crate::hooks::Param;
+use crate::declare::hooks::Param;
 use std::time::Duration;
 
 /// A script's `pipe`, and the models it implements.

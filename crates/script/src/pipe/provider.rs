@@ -1,9 +1,9 @@
 //! Pipes as a provider of models.
 
 use super::function::Offer;
-use crate::argument::UserValves;
-use crate::hooks::Param;
-use crate::run::CallEnd;
+use crate::declare::hooks::Param;
+use crate::run::argument::UserValves;
+use crate::run::script_call::CallEnd;
 use crate::script::Script;
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;

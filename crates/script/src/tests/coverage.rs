@@ -1,6 +1,6 @@
 //! Tests that exactly the executed lines are recorded and that coverage changes nothing else.
 
-use crate::run::CallEnd;
+use crate::run::script_call::CallEnd;
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Tests of scripts' requests to other hosts, with real servers on the loopback interface.
 
-use crate::run::CallEnd;
+use crate::run::script_call::CallEnd;
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Tests that every operator has the same result for every mix of live and native values.
 
-use crate::run::CallEnd;
+use crate::run::script_call::CallEnd;
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::{Blob, Dynamic};
 use valvehouse_core::context::Turn;

@@ -15,7 +15,7 @@ fn run(header: &str, code: &str) -> Result<String, String> {
     let body = Json::from([("messages", vec![message].into()), ("contnet", "theirs".into())]);
     match script.call(Hook::Inlet, vec![value::live(&body, Shape::Body)], &Turn::default()).0 {
         Ok(_) => Ok(body.to_string()),
-        Err(crate::run::CallEnd::Broken { failure, .. }) => Err(failure.to_string()),
+        Err(crate::run::script_call::CallEnd::Broken { failure, .. }) => Err(failure.to_string()),
         Err(_) => Err("refused".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! Tests that the reference is complete and lists nothing that does not exist.
 
-use crate::{hooks, manifest};
+use crate::declare::{hooks, manifest};
 use std::collections::BTreeSet;
 use valvehouse_config::Capability;
 use valvehouse_core::callback::Callback;

@@ -1,6 +1,6 @@
 //! Tests that steps do not change the results of scripts, except for work that would otherwise be unbounded.
 
-use crate::run::CallEnd;
+use crate::run::script_call::CallEnd;
 use crate::{Kind, Script, Settings, SourceFile};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;

@@ -1,11 +1,11 @@
 //! Reads the tools that a script declares, when it is loaded.
 
 use super::function::ToolFunction;
+use crate::declare::hooks::{self, Param};
+use crate::declare::schedule::{self, FunctionRef, ScheduledCall};
 use crate::diagnostic::{self, Cause, Code, Diagnostic};
-use crate::hooks::{self, Param};
-use crate::schedule::{self, FunctionRef, ScheduledCall};
+use crate::load::source::SourceFile;
 use crate::script::Script;
-use crate::source::SourceFile;
 use rhai::{AST, Dynamic, FnPtr};
 use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::Hook;

@@ -1,6 +1,6 @@
 //! The function of a script that implements a tool.
 
-use crate::hooks::Param;
+use crate::declare::hooks::Param;
 use valvehouse_core::tool::ToolDeclaration;
 use valvehouse_json::Json;
 

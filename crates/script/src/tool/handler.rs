@@ -1,9 +1,9 @@
 //! Calls of a script's tools by models.
 
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::argument::UserValves;
-use crate::hooks::Param;
-use crate::run::CallEnd;
+use crate::declare::hooks::Param;
+use crate::run::argument::UserValves;
+use crate::run::script_call::CallEnd;
 use crate::script::Script;
 use futures::future::BoxFuture;
 use rhai::Dynamic;

@@ -4,8 +4,8 @@
 
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
+use crate::declare::schedule::FunctionRef;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::schedule::FunctionRef;
 use crate::script::Script;
 use rhai::Dynamic;
 use valvehouse_core::limits::unknown_keys;

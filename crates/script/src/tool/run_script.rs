@@ -1,9 +1,9 @@
 //! `run_script`: a model calls several tools from one script; each call is handled like a direct one.
 
 use super::handler::{MAX_RESULT, length_of};
-use crate::compile::MAIN;
 use crate::diagnostic::{self, Diagnostic};
-use crate::run::CallEnd;
+use crate::load::compile::MAIN;
+use crate::run::script_call::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
 use futures::future::BoxFuture;

@@ -1,0 +1,89 @@
+//! Finds further errors of a file that does not parse. The parser ends at the first one, so the function around it is
+//! left out and the rest is parsed again.
+
+use super::parsed::ParsedFile;
+use crate::check::final_statement;
+use crate::diagnostic::{self, Diagnostic};
+use crate::load::link::LinkedModules;
+use crate::load::source::{Kind, SourceFile};
+use rhai::{AST, Dynamic, ParseError, ParseErrorType, Scope};
+use std::collections::HashMap;
+use std::ops::Range;
+use valvehouse_dialect::syntax::{folding, spans, tokens};
+use valvehouse_script_std::engine;
+
+/// The maximum number of errors that are reported for a file.
+const MAX_ERRORS: usize = 10;
+
+/// Returns the syntax errors of a file, the first one first: at most one for each function.
+pub(super) fn of_syntax(first: &ParseError, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
+    let parts = parts(source);
+    let mut rest = source.to_owned();
+    let mut problems = vec![diagnostic::of_parse(&file.id, &file.path, source, first)];
+    while let Some(line) = problems.last().and_then(|last| last.line)
+        && problems.len() < MAX_ERRORS
+        && parts.len() > 1
+    {
+        let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+        let Some(part) = parts.iter().find(|part| part.contains(&start)) else { break };
+        let blank: String =
+            rest[part.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+        if rest[part.clone()] == blank {
+            break;
+        }
+        rest.replace_range(part.clone(), &blank);
+        let code = match file.kind {
+            Kind::Filter => final_statement::settled(&rest),
+            Kind::Tool | Kind::Action => rest.as_str().into(),
+        };
+        let Err(error) = ParsedFile::of(&code) else { break };
+        let next = diagnostic::of_parse(&file.id, &file.path, &rest, &error);
+        if problems.iter().any(|known| known.line == next.line) {
+            break;
+        }
+        problems.push(next);
+    }
+    problems
+}
+
+/// Returns the parts of a file that begin with a function, in Rhai or another language, and the part before them.
+fn parts(source: &str) -> Vec<Range<usize>> {
+    const BEGINNINGS: [&str; 6] = ["fn ", "private fn ", "def ", "async def ", "class ", "function "];
+    let (mut begins, mut at) = (vec![0], 0);
+    for line in spans::code_only(source).split_inclusive('\n') {
+        if at > 0 && BEGINNINGS.iter().any(|word| line.starts_with(word)) {
+            begins.push(at);
+        }
+        at += line.len();
+    }
+    let ends = begins.iter().copied().skip(1).chain([source.len()]);
+    begins.iter().copied().zip(ends).map(|(from, to)| from..to).collect()
+}
+
+/// Returns the unknown variables of a file, the first use of each.
+pub(super) fn of_names(
+    file: &SourceFile,
+    (source, code): (&str, &str),
+    plain: &AST,
+    values: &HashMap<String, Dynamic>,
+    linked: &LinkedModules,
+) -> Vec<Diagnostic> {
+    // An engine whose parser stopped within an expression remembers it.
+    let compiled = |scope: &Scope<'_>| {
+        let mut engine = engine::new();
+        linked.register(&mut engine);
+        engine.set_strict_variables(true);
+        tokens::compile_with_scope(&engine, scope, code)
+    };
+    let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
+    let mut scope = folding::known_to(&parameters.collect(), values);
+    let mut problems = Vec::new();
+    while problems.len() < MAX_ERRORS
+        && let Err(error) = compiled(&scope)
+    {
+        let ParseErrorType::VariableUndefined(name) = error.err_type() else { break };
+        problems.push(diagnostic::of_parse(&file.id, &file.path, source, &error));
+        scope.push(name.clone(), ());
+    }
+    problems
+}
