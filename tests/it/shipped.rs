@@ -641,7 +641,8 @@ async fn the_chat_log_has_one_line_per_turn() {
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<&str> = text.lines().filter(|line| line.contains(" script: ")).collect();
         assert_eq!(lines.len(), 1, "{text}");
-        let line = json(&lines[0][lines[0].find('{').unwrap()..=lines[0].rfind('}').unwrap()]);
+        let line = lines[0].split_once(" script: ").unwrap().1;
+        let line = json(&line[..=line.rfind('}').unwrap()]);
         for (key, expected) in [
             ("user", r#""ann""#),
             ("model", r#""m""#),

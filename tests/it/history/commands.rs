@@ -86,7 +86,7 @@ fn valves_and_grants_of_all_plugins_are_listed_without_an_id() {
     assert_eq!(rows("valves get"), listed);
     assert_eq!(rows("valves get --user ann"), ["one loud true stored"]);
     let all = project.run("--format json valves").ends(0).json();
-    assert_eq!(all.at_path("one.times.value").as_i64(), Some(7), "{all}");
+    assert_eq!(all.at_path("one.valves.times.value").as_i64(), Some(7), "{all}");
     assert_eq!(rows("grant"), ["one http example.com stored", "two env HOME valvehouse.toml"]);
     let all = project.run("--format json grant").ends(0).json();
     assert_eq!(all.items().len(), 2, "{all}");
