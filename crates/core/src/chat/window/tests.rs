@@ -266,3 +266,35 @@ fn text_before_an_interruption_is_sent_once_although_its_end_looks_like_a_match(
         Json::from("K and8991279919130151258493812915 25265027258584747Ab26408730414146and a  b")
     );
 }
+
+/// Replaces each `cut` with its number, so that the result of a part depends on what precedes it.
+struct Numbers;
+
+impl WindowVisitor for Numbers {
+    type Error = Infallible;
+
+    fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
+        let parts = text.split("cut").enumerate();
+        let numbered = parts.map(|(at, part)| if at == 0 { part.to_owned() } else { format!("{at}{part}") });
+        Ok(numbered.collect())
+    }
+
+    fn unfinished(&mut self, text: &str) -> Result<usize, Infallible> {
+        Ok(last_words(text, MAX_LENGTH))
+    }
+}
+
+#[test]
+fn a_text_that_cannot_be_divided_without_another_result_is_withheld() {
+    let event = |text: &str| delta_of(0, Json::from([("content", text.into())]), None);
+    let events = [event("cut and nothing else here then cut"), event(" off")];
+    let kept = Json::object();
+    pass(&events[0], &kept, MAX_LENGTH, &mut Numbers).unwrap();
+    assert_eq!(events[0].at_path("choices.0.delta.content").as_str().unwrap_or_default(), "");
+    pass(&events[1], &kept, MAX_LENGTH, &mut Numbers).unwrap();
+    end(&kept, 0);
+    let last = delta_of(0, Json::object(), None);
+    pass(&last, &kept, MAX_LENGTH, &mut Numbers).unwrap();
+    let text = folded(&[events[0].clone(), events[1].clone(), last]).at_path("choices.0.message.content");
+    assert_eq!(text, Json::from("1 and nothing else here then 2 off"));
+}
