@@ -34,9 +34,10 @@ fn slow_service() -> String {
 }
 
 #[test]
+#[ignore = "long; short: concurrent_waiting_calls_hold_bounded_memory"]
 fn a_hook_that_calls_models_endlessly_ends_at_its_time_limit() {
     let settings = format!(
-        "\n[limits]\ntime_scale = 0.1\n\n[[providers]]\nname = \"slow\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"x\"\nmodels = \"*\"\n\n\
+        "\n[[providers]]\nname = \"slow\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"x\"\nmodels = \"*\"\n\n\
          [[providers]]\nname = \"demo\"\nkind = \"demo\"\n",
         slow_service()
     );
@@ -50,6 +51,7 @@ fn inlet(body) {
 }"#;
     let folder = project(&settings, "filters/hostile.rhai", asks);
     let mut host = Host::start_in(&folder);
+    // The client gives up after two minutes, four times the limit of the hook.
     let answer = host.ask("hostile", "hello", false);
     let log = host.end();
     assert!(answer.is(500) && log.contains("did not end within"), "{answer:?}\n{log}");

@@ -236,7 +236,7 @@ async fn a_stored_conversation_is_shortened_like_its_whole_history() {
             all.extend([false, true].map(|sends_all| (options, systems, sends_all)));
         }
     }
-    for (options, systems, sends_all) in valvehouse_testkit::sampled(all, 4) {
+    for (options, systems, sends_all) in valvehouse_testkit::sampled(all, 5) {
         is_shown_as_a_whole(options, systems, sends_all).await;
     }
 }

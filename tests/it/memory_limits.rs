@@ -70,7 +70,7 @@ async fn an_endless_answer_ends_at_its_limit_wherever_the_host_collects_it() {
         let host = TestHost::new().filter("looks", filter).start().await;
         // A held answer differs only in what is sent.
         let kinds = if source == "held" { 1 } else { usize::MAX };
-        for (what, events) in valvehouse_testkit::sampled(answers().into_iter().take(kinds), 2) {
+        for (what, events) in valvehouse_testkit::sampled(answers().into_iter().take(kinds), 3) {
             for body in [streaming(MODEL, "hi"), chat_body(MODEL, "hi")] {
                 host.upstream.reply(begun(what).then_for_ever(events));
                 is_limited(&format!("{source}, {what}, {}", body["stream"]), &host.chat(&body).await);

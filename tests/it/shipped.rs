@@ -425,7 +425,7 @@ async fn a_secret_is_redacted_across_chunks() {
             // Cuts shortly before, inside and directly after the secret.
             let from = before.len().saturating_sub(3);
             let places = text.char_indices().map(|(at, _)| at).filter(|at| *at > from);
-            for at in places {
+            for at in valvehouse_testkit::sampled(places, 3) {
                 let kernel =
                     asking([Reply::chunks([&text[..at], &text[at..]])]).0.filter(filter.clone()).build();
                 assert_eq!(stream(&kernel).await.text(), format!("{expected}|stop"), "{text:?} cut at {at}");
@@ -732,7 +732,7 @@ async fn no_shipped_filter_fails_at_an_odd_content() {
     for id in all() {
         let filter = with_users(&id, &settings(), &[]);
         for content in ODD_CONTENTS {
-            for body in valvehouse_testkit::sampled(odd_bodies(content), 2) {
+            for body in odd_bodies(content) {
                 for hook in [Hook::Inlet, Hook::PreChat, Hook::Outlet] {
                     let turn = turn_of(r#"{"id":"u","role":"user","name":"U","email":"u@example.org"}"#);
                     let ended = Chain::new(vec![filter.clone()]).run(hook, body.deep_clone(), &turn).await;

@@ -440,7 +440,7 @@ const SHORT: usize = 4 * 1024;
 /// The cuts of a long stream are divided among the filters, of which this is number `filter` of `filters`.
 fn cuts(length: usize, number: usize, (filter, filters): (usize, usize)) -> Vec<usize> {
     match length {
-        _ if !valvehouse_testkit::is_long() => some_cuts(length, number + filter * 31).into(),
+        _ if !valvehouse_testkit::is_long() => some_cuts(length, number + filter * 31)[..1].into(),
         ..=SHORT => (1..length).collect(),
         _ => (1 + filter..length).step_by(filters).collect(),
     }

@@ -183,6 +183,7 @@ async fn a_tool_with_changed_name_text_or_schema_is_not_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: a_tool_with_changed_name_text_or_schema_is_not_offered"]
 async fn the_same_tool_of_another_server_is_not_the_approved_one() {
     let Some(toml) = python_toml("shop", "tools = [\"pay\"]") else { return };
     let mut host = TestHost::new().config(&toml).start().await;
@@ -197,6 +198,7 @@ async fn the_same_tool_of_another_server_is_not_the_approved_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: a_tool_with_changed_name_text_or_schema_is_not_offered"]
 async fn a_dead_server_blocks_nothing_and_is_retried() {
     let Some(toml) = python_toml("shop", "tools = [\"add\"]") else { return };
     let mut host = TestHost::new().config(&toml).start().await;
@@ -233,6 +235,7 @@ async fn a_typescript_server_is_read_page_by_page_and_names_are_adapted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: a_tool_with_changed_name_text_or_schema_is_not_offered"]
 async fn an_http_server_is_mounted_and_a_stdio_server_ends_with_its_children() {
     let Some(python) = python_with_mcp() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -141,7 +141,7 @@ async fn no_other_site_reaches_a_route_and_no_answer_of_a_service_has_the_rights
     assert!(passed.len() >= 4, "{routes:?}");
     let senders = Sender::all(&host);
     let all = routes.iter().flat_map(|route| senders.iter().map(move |sender| (route, sender)));
-    let wrong: Vec<String> = futures::stream::iter(all)
+    let wrong: Vec<String> = futures::stream::iter(valvehouse_testkit::sampled(all, 7))
         .map(async |((method, path), sender)| {
             let request = host.request(method, path).header("accept", "text/html, application/json");
             let request =

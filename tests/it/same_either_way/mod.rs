@@ -21,7 +21,7 @@ use valvehouse::provider::{Answer, Provider, Request, StreamChunk};
 use valvehouse::tool::{Tool, ToolResult};
 
 /// The number of cases unless `VALVEHOUSE_CASES` sets another one.
-const CASES: usize = 600;
+const CASES: usize = 300;
 
 #[tokio::test]
 async fn streamed_and_unstreamed_turns_have_equal_answers_and_effects() {

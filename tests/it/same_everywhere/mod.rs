@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use valvehouse_testkit::{cases, is_long};
 
 /// The number of cases unless `VALVEHOUSE_CASES` sets another one.
-const CASES: usize = 200;
+const CASES: usize = 100;
 /// The number of cases that share a host.
 const GROUP: usize = 25;
 /// The number of tests that share the cases.
