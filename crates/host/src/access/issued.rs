@@ -84,7 +84,7 @@ pub struct IssuedKey {
 
 /// A limit of a key that is reached.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReachedLimit {
+pub struct ReachedKeyLimit {
     /// The limit in words: `1000 tokens per day`.
     pub limit: String,
     /// The time until the next request is allowed.
@@ -228,7 +228,7 @@ impl IssuedKey {
     ///
     /// # Errors
     /// Returns the limit that is reached.
-    pub fn admit(&self, kv: &Kv) -> Result<(), ReachedLimit> {
+    pub fn admit(&self, kv: &Kv) -> Result<(), ReachedKeyLimit> {
         let now = Timestamp::now();
         for (measure, period, limit) in self.budgets() {
             let (name, left) = period.of(now);
@@ -238,11 +238,11 @@ impl IssuedKey {
                     Measure::Cost => format!("a cost of {}", limit as f64 / COST_UNITS),
                 };
                 let limit = format!("{amount} per {}", period.word());
-                return Err(ReachedLimit { limit, wait: left, is_budget: true });
+                return Err(ReachedKeyLimit { limit, wait: left, is_budget: true });
             }
         }
         let Some(rate) = &self.rate else { return Ok(()) };
-        rate.take(self.asker(), kv).map_err(|wait| ReachedLimit {
+        rate.take(self.asker(), kv).map_err(|wait| ReachedKeyLimit {
             limit: format!("{} requests per minute", rate.requests),
             wait,
             is_budget: false,

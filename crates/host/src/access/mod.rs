@@ -15,7 +15,7 @@ mod state;
 
 pub use attempts::Attempts;
 pub use digest::Digest;
-pub use issued::{IssuedKey, IssuedKeys, KeyUse, LeftOver, ReachedLimit};
+pub use issued::{IssuedKey, IssuedKeys, KeyUse, LeftOver, ReachedKeyLimit};
 pub use keys::{Holder, Keys};
 pub use rate::{Asker, Rate};
 pub use rights::{InvalidKey, KeyRecord, KeyRights, OperatorRole, check_key_name};
