@@ -162,6 +162,6 @@ async fn no_function_shows_a_part_of_a_secret_in_the_wrong_argument() {
             .filter_map(|span| leak(&span.to_string()).map(|part| format!("a span shows {part}: {span}"))),
     );
     eprintln!("{} calls of {} functions, {failed} failed", all.len(), functions().len());
-    assert!(failed > all.len() / 4, "{failed} of {} failed", all.len());
+    assert!(failed > all.len() / 12, "{failed} of {} failed", all.len());
     assert!(wrong.is_empty(), "{} leaks: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
 }
