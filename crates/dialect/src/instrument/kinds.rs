@@ -458,7 +458,7 @@ mod tests {
     /// Returns the kinds of the operands of the only comparison in a hook.
     fn compared(body: &str) -> [Option<OperandKind>; 2] {
         let text = format!("fn inlet(body, valves) {{ {body} }}");
-        let mut engine = rhai::Engine::new();
+        let mut engine = crate::language::engine([]);
         engine.set_optimization_level(rhai::OptimizationLevel::None);
         let ast = engine.compile(text).unwrap();
         let function = ast.iter_fn_def().find(|function| function.name == "inlet").unwrap();

@@ -63,7 +63,7 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
     let (any, function) = (TypeId::of::<Dynamic>(), TypeId::of::<FnPtr>());
     let starts = |of: TypeId| is(0, of);
     let holds = [text, array, map, blob, any, function];
-    // Numbers, characters, ranges, times: nothing to measure. `sleep` is replaced in `package/turn.rs`.
+    // Numbers, characters, ranges, times: nothing to measure. `sleep` is replaced by the host.
     if !parameters.iter().any(|parameter| holds.contains(parameter)) {
         return Some(OnePass);
     }
@@ -82,7 +82,7 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
         "to_chars" => Characters,
         "to_upper" | "to_lower" | "make_upper" | "make_lower" if starts(text) => Recoding,
         "pad" if starts(array) => Padding,
-        "pad" if starts(text) => OnePass, // ours, see `package/padding.rs`
+        "pad" if starts(text) => OnePass, // ours, replaced by the host
         "sort" | "sort_desc" | "order" | "order_desc" if parameters.len() == 1 => Sorting,
         "sort" | "sort_by" => SortingBy,
         "order" | "order_by" => OrderingBy,

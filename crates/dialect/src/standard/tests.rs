@@ -41,25 +41,6 @@ fn every_metered_function_is_found_before_the_original() {
     );
 }
 
-/// Rhai's own function would wait without checking a budget.
-#[test]
-fn every_sleep_of_the_standard_packages_is_refused() {
-    let mut standard = Engine::new_raw();
-    standard.register_global_module(super::packages());
-    let all: Vec<_> = functions(&standard).into_iter().filter(|function| function.name == "sleep").collect();
-    assert!(!all.is_empty());
-    let is_number = |of: &std::any::TypeId| {
-        [std::any::TypeId::of::<rhai::INT>(), std::any::TypeId::of::<rhai::FLOAT>()].contains(of)
-    };
-    let odd: Vec<_> = all.iter().filter(|function| !function.param_types.iter().all(is_number)).collect();
-    assert!(odd.is_empty(), "{odd:?}");
-    for seconds in ["60", "60.0"] {
-        let error = language::engine([]).eval::<rhai::Dynamic>(&format!("sleep({seconds})")).unwrap_err();
-        let message = crate::answer::summary_of_run(&error);
-        assert!(message.contains("write time::sleep(milliseconds)"), "{message}");
-    }
-}
-
 /// Compares the results of metered functions with those of Rhai's own.
 #[test]
 fn metered_functions_agree_with_the_originals() {

@@ -1,5 +1,8 @@
 //! Runs snippets like scripts, and checks that every promised function exists and is documented.
 
+mod sequences;
+mod sleep;
+
 use super::{globals, modules};
 use rhai::{Dynamic, Engine};
 use std::collections::BTreeSet;
@@ -10,9 +13,9 @@ use valvehouse_dialect::value::json_of;
 /// Returns an engine with the modules, and with `big(n)`: a text of `n` times `x`.
 pub(super) fn engine() -> Engine {
     let mut engine = Engine::new();
-    for module in language::modules().into_iter().chain([globals()]) {
-        engine.register_global_module(module);
-    }
+    let [.., bytes_and_errors] = language::modules();
+    engine.register_global_module(globals());
+    engine.register_global_module(bytes_and_errors);
     for (name, module) in modules() {
         engine.register_static_module(name, module.clone());
     }
