@@ -372,7 +372,7 @@ mod tests {
         let other = folder.path().join("other/state.db");
         assert_eq!(restore(&settings(&other), &to).await.unwrap().former, None);
         assert_eq!(number_in(&other).await, 1);
-        assert_eq!(restore(&settings(&file), &former).await.unwrap().former.is_some(), true);
+        assert!(restore(&settings(&file), &former).await.unwrap().former.is_some());
         assert_eq!(number_in(&file).await, 2);
     }
 

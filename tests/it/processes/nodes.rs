@@ -158,12 +158,12 @@ async fn a_file_store_can_be_moved_to_a_database() {
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     };
-    let (code, refusal) = copied("env:NOT_SET");
-    assert!(code != Some(0) && refusal.contains("NOT_SET is not set"), "{refusal}");
     let (code, refusal) = copied("the same key on every host of this test");
     assert!(code != Some(0) && refusal.contains("a host is running on it; stop it first"), "{refusal}");
     server.signal("TERM");
     server.ends().await;
+    let (code, refusal) = copied("env:NOT_SET");
+    assert!(code != Some(0) && refusal.contains("NOT_SET is not set"), "{refusal}");
     let (code, text_of_it) = copied("the same key on every host of this test");
     assert_eq!(code, Some(0), "{text_of_it}");
     assert!(text_of_it.contains("valves") && text_of_it.contains("conversations"), "{text_of_it}");

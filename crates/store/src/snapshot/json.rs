@@ -142,15 +142,10 @@ impl Content {
                 let [id, model] = of_texts(row)?;
                 Some((id, model))
             })?,
-            // A host before there were keys wrote none.
-            keys: match json.get("keys") {
-                None => Vec::new(),
-                Some(_) => list(json, "keys", |row| {
-                    let (name, digest, rights) =
-                        (text(row, "name")?, text(row, "digest")?, value(row, "rights")?);
-                    Some(StoredKey { name, digest, rights, used_at: None })
-                })?,
-            },
+            keys: list(json, "keys", |row| {
+                let (name, digest) = (text(row, "name")?, text(row, "digest")?);
+                Some(StoredKey { name, digest, rights: value(row, "rights")?, used_at: None })
+            })?,
             scripts: match json.get("scripts")? {
                 Json::Null => None,
                 set => Some(ScriptSet {
