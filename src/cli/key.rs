@@ -52,7 +52,7 @@ pub(super) async fn run(action: KeyAction, config: &Config, out: &Console) -> Re
     let only_reads = matches!(action, KeyAction::List | KeyAction::Show { .. });
     let store = match only_reads {
         true => store::open_to_read(&config.store).await?,
-        false => store::open(&config.store).await?.into(),
+        false => store::open(&config.store).await?,
     };
     let exit = match action {
         KeyAction::Create(new) => {

@@ -190,6 +190,8 @@ impl Traces {
     }
 }
 
+type AtEnd = Box<dyn FnOnce(&Trace) + Send + Sync>;
+
 /// The trace of a running request, which ends when this value is dropped.
 pub struct TraceGuard {
     trace: Arc<Trace>,
@@ -199,7 +201,7 @@ pub struct TraceGuard {
     /// The scheduled tasks, which start with the end of the request.
     afterwards: Option<Afterwards>,
     /// Receives the trace at the end of the request.
-    at_end: Option<Box<dyn FnOnce(&Trace) + Send + Sync>>,
+    at_end: Option<AtEnd>,
 }
 
 impl TraceGuard {
