@@ -156,11 +156,12 @@ impl Host {
     pub(super) fn load(&mut self, file: &str, text: &str) -> bool {
         let id = Path::new(file).file_stem().and_then(|id| id.to_str()).unwrap_or_default().to_owned();
         save(self.folder.path(), file, text);
-        let reported = format!("{id} ");
         let began = Instant::now();
         while began.elapsed() < TIMEOUT && !self.is_dead() {
             let talk = self.talk.lock().unwrap();
-            if String::from_utf8_lossy(&talk).lines().any(|line| line.starts_with(&reported)) {
+            // After the time and the level of the line.
+            if String::from_utf8_lossy(&talk).lines().any(|line| line.split_whitespace().nth(2) == Some(&*id))
+            {
                 return true;
             }
             drop(talk);
