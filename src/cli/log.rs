@@ -1,7 +1,7 @@
 //! The log on stderr.
 
 use super::args::Line;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 use valvehouse_core::trace::{ACCESS, RequestScope};
 use valvehouse_json::Json;
-use valvehouse_terminal::{Console, Paint, clean, timestamp};
+use valvehouse_terminal::{Console, clean, timestamp};
 
 /// The variable that sets the log filter, in the syntax of `RUST_LOG`.
 const VARIABLE: &str = "VALVEHOUSE_LOG";
@@ -58,20 +58,16 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let is_json = self.0.is_json();
+        let mut parts = Parts { form: Form::of(metadata.target(), is_json), ..Parts::default() };
+        event.record(&mut parts);
         if let Some(trace) = RequestScope::current_trace() {
-            fields.0.push(("request", trace.id.as_str().into()));
+            parts.add_text("request", &trace.id);
         }
-        if self.0.is_json() {
-            let head =
-                [("timestamp", timestamp().into()), ("level", metadata.level().as_str().into())].into_iter();
-            let fields = head.chain(fields.0).chain([("target", metadata.target().into())]);
-            return writeln!(
-                to,
-                "{}",
-                Json::Object(fields.map(|(name, value)| (name.into(), value)).collect())
-            );
+        if is_json {
+            let (time, level) = (timestamp(), metadata.level().as_str());
+            let (fields, target) = (parts.fields, Json::from(metadata.target()));
+            return writeln!(to, r#"{{"timestamp":"{time}","level":"{level}"{fields},"target":{target}}}"#);
         }
         let (paint, stamp) = (self.0.talk(), self.0.stamp(metadata.level().as_str()));
         let level = match *metadata.level() {
@@ -82,70 +78,119 @@ where
             Level::DEBUG => paint.dim("debug: "),
             Level::TRACE => paint.dim("trace: "),
         };
+        to.write_str(&stamp)?;
+        if parts.form == Form::Script {
+            write!(to, "{}: ", paint.bold(&parts.plugin))?;
+        }
+        to.write_str(&level)?;
         // Further lines belong to the message.
-        let message = match metadata.target() {
-            ACCESS => {
-                fields.take("message");
-                ["method", "path", "status"].map(|name| fields.take(name)).join(" ")
-            }
-            _ => fields.take("message"),
-        };
-        let message = clean(&message).replace('\n', "\n    ");
-        if metadata.target() == "script" {
-            let plugin = fields.take("plugin");
-            return writeln!(to, "{stamp}{}: {level}{message}{}", paint.bold(&plugin), fields.shown(paint));
+        to.write_str(&clean(&parts.message).replace('\n', "\n    "))?;
+        if !parts.fields.is_empty() {
+            write!(to, " {}", paint.dim(&format!("({})", clean(&parts.fields))))?;
         }
-        writeln!(to, "{stamp}{level}{message}{}", fields.shown(paint))
+        to.write_char('\n')
     }
 }
 
-/// The fields of an event.
+/// The form of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Form {
+    Json,
+    /// The method, the path and the status of a request are its message.
+    Access,
+    /// The plugin comes before the message.
+    Script,
+    #[default]
+    Host,
+}
+
+impl Form {
+    fn of(target: &str, is_json: bool) -> Self {
+        match target {
+            _ if is_json => Self::Json,
+            ACCESS => Self::Access,
+            "script" => Self::Script,
+            _ => Self::Host,
+        }
+    }
+}
+
+/// The texts that are quoted in a part of a line.
+enum Quoting {
+    Never,
+    WithSpaces,
+    Always,
+}
+
+/// The parts of a line, in which the values of an event are written one after the other.
 #[derive(Default)]
-struct Fields(Vec<(&'static str, Json)>);
+struct Parts {
+    form: Form,
+    message: String,
+    plugin: String,
+    fields: String,
+}
 
-impl Fields {
-    /// Removes a field and returns its text.
-    fn take(&mut self, name: &str) -> String {
-        let place = self.0.iter().position(|(own, _)| *own == name);
-        place.map_or_else(String::new, |place| text(&self.0.remove(place).1))
+impl Parts {
+    /// Starts a value. Returns the part in which it is written, and which texts are quoted there; `None` if the form
+    /// leaves the value out.
+    fn begin(&mut self, name: &str) -> Option<(&mut String, Quoting)> {
+        Some(match (self.form, name) {
+            (Form::Json, _) => {
+                self.fields.extend([",\"", name, "\":"]);
+                (&mut self.fields, Quoting::Always)
+            }
+            (Form::Access, "message") => return None,
+            (Form::Access, "method" | "path" | "status") => {
+                self.message.push_str(if self.message.is_empty() { "" } else { " " });
+                (&mut self.message, Quoting::Never)
+            }
+            (_, "message") => (&mut self.message, Quoting::Never),
+            (Form::Script, "plugin") => (&mut self.plugin, Quoting::Never),
+            _ => {
+                self.fields.extend([if self.fields.is_empty() { "" } else { " " }, name, "="]);
+                (&mut self.fields, Quoting::WithSpaces)
+            }
+        })
     }
 
-    /// Returns the fields in parentheses, or nothing. A value with spaces is quoted, so that it is not taken for fields.
-    fn shown(&self, paint: Paint) -> String {
-        if self.0.is_empty() {
-            return String::new();
+    /// Adds a text. One with spaces is quoted among the fields, so that it is not taken for several.
+    fn add_text(&mut self, name: &str, value: &str) {
+        let Some((part, quoted)) = self.begin(name) else { return };
+        match quoted {
+            Quoting::WithSpaces if !value.contains(char::is_whitespace) => part.push_str(value),
+            Quoting::Never => part.push_str(value),
+            Quoting::Always | Quoting::WithSpaces => part.push_str(&Json::from(value).to_string()),
         }
-        let field = |(name, value): &(&str, Json)| match text(value) {
-            text if text.contains(char::is_whitespace) => format!("{name}={}", Json::from(text)),
-            text => format!("{name}={text}"),
-        };
-        let fields: Vec<String> = self.0.iter().map(field).collect();
-        format!(" {}", paint.dim(&format!("({})", clean(&fields.join(" ")))))
+    }
+
+    /// Adds a number or a truth value.
+    fn add(&mut self, field: &Field, value: impl fmt::Display) {
+        if let Some((part, _)) = self.begin(field.name()) {
+            // A text takes any value.
+            let _ = write!(part, "{value}");
+        }
     }
 }
 
-fn text(value: &Json) -> String {
-    value.as_str().map_or_else(|| value.to_string(), |text| text.to_string())
-}
-
-impl Visit for Fields {
+impl Visit for Parts {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.0.push((field.name(), value.into()));
+        self.add(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.push((field.name(), value.into()));
+        self.add(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.0.push((field.name(), value.into()));
+        self.add(field, value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.push((field.name(), value.into()));
+        self.add_text(field.name(), value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.push((field.name(), format!("{value:?}").into()));
+        self.add_text(field.name(), &format!("{value:?}"));
     }
 }

@@ -229,12 +229,9 @@ impl Console {
     /// Writes an event to stderr: as text for people or as a line of JSON for programs.
     pub fn event(&self, human: impl FnOnce() -> String, json: impl FnOnce() -> Json) {
         match self.format {
-            Format::Human if !self.quiet => self.write_talk(&human()),
-            Format::Json | Format::Sarif if !self.quiet => {
-                self.write_talk(&self.stamped("INFO", json()).to_string());
-            }
-            Format::Human => {}
-            Format::Json | Format::Sarif => {}
+            _ if self.quiet => {}
+            Format::Human => self.write_talk(&human()),
+            Format::Json | Format::Sarif => self.write_talk(&self.stamped("INFO", json()).to_string()),
         }
     }
 
@@ -328,7 +325,11 @@ pub const PLAIN: Paint = Paint { colours: false };
 /// Text of scripts, models and clients, without what would steer a terminal.
 pub fn clean(text: &str) -> String {
     let is_harmless = |letter: char| !letter.is_control() || letter == '\n' || letter == '\t';
-    text.chars().map(|letter| if is_harmless(letter) { letter } else { '\u{fffd}' }).collect()
+    // Nearly every text is plain.
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return text.to_owned();
+    }
+    text.replace(|letter| !is_harmless(letter), "\u{fffd}")
 }
 
 /// Rows under each other, columns aligned; the last one is as long as it is.
