@@ -1,5 +1,6 @@
 //! The credentials in a request: a key of this host, and others that may be for a provider.
 
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use std::sync::Arc;
 use valvehouse_host::access::{Holder, IssuedKey, OperatorRole};
@@ -27,12 +28,27 @@ pub(crate) fn is_operators_key(app: &App, headers: &HeaderMap) -> bool {
     })
 }
 
+/// The key of a request that was looked up before its handler; `None` if it is not one that operators handed out.
+#[derive(Clone)]
+struct KnownKey(Option<Arc<IssuedKey>>);
+
+/// Looks up the key of a request once for all that ask for it.
+pub(crate) fn look_up(app: &App, parts: &mut Parts) {
+    if app.access.keys.are_required() {
+        let key = issued(app, parts);
+        parts.extensions.insert(KnownKey(key));
+    }
+}
+
 /// Returns the key of a request if an operator handed it out for models.
-pub(crate) fn issued(app: &App, headers: &HeaderMap) -> Option<Arc<IssuedKey>> {
+pub(crate) fn issued(app: &App, parts: &Parts) -> Option<Arc<IssuedKey>> {
+    if let Some(KnownKey(key)) = parts.extensions.get() {
+        return key.clone();
+    }
     if !app.access.keys.are_required() {
         return None;
     }
-    let key = app.access.keys.issued(given_key(headers)?)?;
+    let key = app.access.keys.issued(given_key(&parts.headers)?)?;
     key.record.rights.role.is_none().then_some(key)
 }
 

@@ -4,6 +4,7 @@
 use crate::credentials::{credentials, issued};
 use crate::headers::MODEL;
 use crate::reply::SHOULD_RETRY;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ const ADAPTED: HeaderName = HeaderName::from_static("x-valvehouse-adapted");
 const RESPONSE_FORMAT: HeaderName = HeaderName::from_static("x-valvehouse-response-format");
 
 /// Creates the exchange of a request, whose memory counts here.
-pub(crate) fn of(app: &App, headers: &HeaderMap, memory: Arc<HeldMemory>) -> Exchange {
+pub(crate) fn of(app: &App, parts: &Parts, memory: Arc<HeldMemory>) -> Exchange {
+    let headers = &parts.headers;
     let mut exchange = Exchange::new(app.response_headers.clone());
     exchange.set_memory(memory);
     for (name, value) in headers {
@@ -35,7 +37,7 @@ pub(crate) fn of(app: &App, headers: &HeaderMap, memory: Arc<HeldMemory>) -> Exc
     if let Some(number) = headers.get(CLIENT_RETRY).and_then(|value| value.to_str().ok()?.parse().ok()) {
         exchange.set_client_retry(number);
     }
-    if issued(app, headers).is_some_and(|key| key.is_metered()) {
+    if issued(app, parts).is_some_and(|key| key.is_metered()) {
         exchange.meter();
     }
     if let Some((token, is_bearer)) = own_credential(app, headers) {

@@ -99,7 +99,7 @@ fn of_request(
         load: None,
         trace: None,
         states: None,
-        exchange: Some(Arc::new(exchange::of(app, headers, memory))),
+        exchange: Some(Arc::new(exchange::of(app, parts, memory))),
         nesting: None,
         afterwards: None,
     }

@@ -5,6 +5,7 @@ use crate::body::counted;
 use crate::credentials::issued;
 use crate::headers::{TRACE, TRACEPARENT};
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
@@ -23,11 +24,12 @@ pub(super) fn begin(
     endpoint: &'static str,
     stream: bool,
     generation: u64,
-    headers: &HeaderMap,
+    parts: &Parts,
     facts: &mut TurnFacts,
 ) -> TraceGuard {
+    let headers = &parts.headers;
     let mut recording = recorded(app, endpoint, stream, generation, wants_contents(headers), facts);
-    counted_at_end(app, headers, &mut recording);
+    counted_at_end(app, parts, &mut recording);
     if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
     }
@@ -62,8 +64,8 @@ pub(super) fn recorded(
 }
 
 /// Counts the request at its end: in the usage, and in the sums of its key.
-fn counted_at_end(app: &Arc<App>, headers: &HeaderMap, recording: &mut TraceGuard) {
-    let key = issued(app, headers);
+fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
+    let key = issued(app, parts);
     if let Some((key, at)) = key.as_ref().and_then(|key| Some((key, key.use_to_record()?))) {
         let (app, name) = (app.clone(), key.name.clone());
         tokio::spawn(async move {

@@ -1,8 +1,9 @@
-//! The scope of the key of a request: its models and routes, its limits, and what clients are told of them.
+//! The scope of the key of a request: its models and routes, its limits, and the headers that report them.
 
 use crate::auth::{forbidden, too_often};
 use crate::credentials::issued;
 use crate::reply::OVER_BUDGET;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::nearest;
@@ -12,16 +13,21 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// Returns `true` if the key of a request can use only some models.
-pub(crate) fn limits_models(app: &App, headers: &HeaderMap) -> bool {
-    issued(app, headers).is_some_and(|key| !key.record.rights.models.is_empty())
+pub(crate) fn limits_models(app: &App, parts: &Parts) -> bool {
+    issued(app, parts).is_some_and(|key| !key.record.rights.models.is_empty())
+}
+
+/// Returns `true` if the key of a request limits its models or its use, so that the request and its answer must be read.
+pub(crate) fn is_limited(app: &App, parts: &Parts) -> bool {
+    limits_models(app, parts) || issued(app, parts).is_some_and(|key| key.is_metered())
 }
 
 /// Counts a request of a key that has limits.
 ///
 /// # Errors
 /// Returns an error with the time of the reset if a limit is reached.
-pub(crate) fn admit(app: &App, headers: &HeaderMap) -> Result<(), Error> {
-    let Some(key) = issued(app, headers) else { return Ok(()) };
+pub(crate) fn admit(app: &App, parts: &Parts) -> Result<(), Error> {
+    let Some(key) = issued(app, parts) else { return Ok(()) };
     key.admit(app.host.kv()).map_err(|reached| {
         let what = format!("the key `{}` has reached its limit of {}", key.name, reached.limit);
         let code = if reached.is_budget { OVER_BUDGET } else { "rate_limit_exceeded" };
@@ -38,12 +44,12 @@ const MAX_SHOWN: usize = 100;
 /// Returns the error for a model that does not exist, or a refusal of a model whose costs cannot be counted.
 pub(crate) fn check_model(
     app: &App,
-    headers: &HeaderMap,
+    parts: &Parts,
     snapshot: &Snapshot,
     name: &str,
     body: &Json,
 ) -> Result<(), Error> {
-    let Some(key) = issued(app, headers) else { return Ok(()) };
+    let Some(key) = issued(app, parts) else { return Ok(()) };
     let rights = &key.record.rights;
     let selected = if rights.models.is_empty() { Vec::new() } else { Snapshot::models_beside(body) };
     let names = std::iter::once(Some(name.to_owned())).chain(selected);
@@ -84,20 +90,20 @@ pub(crate) fn check_model(
 ///
 /// # Errors
 /// Returns a refusal for such a key.
-pub(crate) fn check_unmodelled(app: &App, headers: &HeaderMap, path: &str) -> Result<(), Error> {
-    match issued(app, headers) {
-        Some(key) if !key.record.rights.models.is_empty() || key.is_metered() => {
+pub(crate) fn check_unmodelled(app: &App, parts: &Parts, path: &str) -> Result<(), Error> {
+    match issued(app, parts).filter(|_| is_limited(app, parts)) {
+        Some(key) => {
             let message =
                 format!("the key `{}` limits its models or its use, and /v1/{path} names no model", key.name);
             Err(forbidden(message, "model_not_named"))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
 /// Keeps the models that the key of a request can use.
-pub(crate) fn visible(app: &App, headers: &HeaderMap, mut models: Vec<Json>) -> Vec<Json> {
-    if let Some(key) = issued(app, headers) {
+pub(crate) fn visible(app: &App, parts: &Parts, mut models: Vec<Json>) -> Vec<Json> {
+    if let Some(key) = issued(app, parts) {
         models.retain(|model| key.record.rights.allows_model(&model.text_or_empty("id")));
     }
     models

@@ -112,7 +112,7 @@ impl Keys {
         }
     }
 
-    /// Returns the reason why a key is no longer valid; `None` for an unknown one.
+    /// Returns the reason why a key of the store is not valid any more; `None` for an unknown one.
     pub fn refusal(&self, key: &str) -> Option<String> {
         self.issued.find(&Digest::of(key))?.refusal()
     }

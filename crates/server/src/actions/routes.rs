@@ -46,7 +46,7 @@ async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result
     let body = parsed(&bytes)?;
     let model = body.text_or_empty("model");
     if !model.is_empty() {
-        scope::check_model(app, &parts.headers, snapshot, &model, &body)?;
+        scope::check_model(app, &parts, snapshot, &model, &body)?;
     }
     let press = Press::read(snapshot, &id, body)?;
     let (events, emitted) = match press.streams {
@@ -58,8 +58,7 @@ async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result
         false => (Events::default().holding(app.questions.clone()), None),
     };
     let mut facts = press.facts(app, snapshot, &parts, &key_user);
-    let recording =
-        recording::begin(app, DOOR, press.streams, snapshot.generation, &parts.headers, &mut facts);
+    let recording = recording::begin(app, DOOR, press.streams, snapshot.generation, &parts, &mut facts);
     let turn = press.turn(app, snapshot, facts, events);
     let work = press.run(turn.clone());
     let answered = match emitted {

@@ -201,7 +201,7 @@ async fn resumed(
         false => EventReceiver::Collects,
     };
     let facts = TurnFacts {
-        exchange: Some(Arc::new(exchange::of(app, &parts.headers, call.memory.clone()))),
+        exchange: Some(Arc::new(exchange::of(app, parts, call.memory.clone()))),
         ..TurnFacts::default()
     };
     let answer = app.resume(id, decision, hash, options(&call, facts, Context::default(), stream, receiver));

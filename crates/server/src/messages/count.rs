@@ -35,7 +35,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         let (_, bytes) = received(&app, &parts, body).await?;
         let chat_request = parsed(&bytes)?;
         let model = chat_request.text_or_empty("model");
-        scope::check_model(&app, &parts.headers, &snapshot, &model, &chat_request)?;
+        scope::check_model(&app, &parts, &snapshot, &model, &chat_request)?;
         let ready = snapshot.ready(&model, &[])?;
         // Filters do not run on this route, so the prompts of guarded models stay here.
         if has_counter(&ready, &snapshot) && snapshot.guards_in(ready.kernel.chain()).is_empty() {

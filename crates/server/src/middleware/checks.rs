@@ -3,7 +3,7 @@
 use super::endpoint::EndpointGroup;
 use super::{origin, proxies};
 use crate::body::{drain, too_large};
-use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key, issued};
+use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key, issued, look_up};
 use crate::headers::CSRF;
 use crate::{address, auth, scope};
 use axum::body::{Body, HttpBody};
@@ -46,8 +46,9 @@ pub(crate) async fn run<F: Future<Output = Response>>(
         parts.extensions.insert(address::Client(address));
     }
     let endpoint = EndpointGroup::of(&parts);
+    look_up(app, &mut parts);
     let passed = pass(app, &parts, endpoint);
-    let key = endpoint.runs_turn(&parts.method).then(|| issued(app, &parts.headers)).flatten();
+    let key = endpoint.runs_turn(&parts.method).then(|| issued(app, &parts)).flatten();
     let is_anthropic = parts.uri.path().starts_with("/v1/messages");
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
@@ -93,7 +94,7 @@ fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<Head
     fits(app, &parts.headers)?;
     if endpoint.runs_turn(&parts.method) {
         in_time(app, parts)?;
-        scope::admit(app, &parts.headers)?;
+        scope::admit(app, parts)?;
     }
     Ok(allowed)
 }

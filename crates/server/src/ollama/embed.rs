@@ -52,7 +52,7 @@ async fn answer(app: Arc<App>, request: Request, form: Form) -> Result<Response,
     let model = sent.field("model");
     if sent.field("input").is_empty() {
         let snapshot = app.host.snapshot();
-        scope::check_model(&app, &parts.headers, &snapshot, model.str_or_empty(), &Json::Null)?;
+        scope::check_model(&app, &parts, &snapshot, model.str_or_empty(), &Json::Null)?;
         snapshot.ready(model.str_or_empty(), &[])?;
         let nothing = Json::from([("data", Json::array())]);
         return Ok(json_response(StatusCode::OK, &embedded(&nothing, &model, form, began)?));

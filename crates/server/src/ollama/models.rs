@@ -54,7 +54,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
     if let Err(error) = auth::user_of_key(&app, &parts) {
         return refused::<OllamaWriter>(error);
     }
-    let models = scope::visible(&app, &parts.headers, catalog::list(&app.host.snapshot()).await);
+    let models = scope::visible(&app, &parts, catalog::list(&app.host.snapshot()).await);
     let models: Vec<Json> = models.iter().map(models::write).collect();
     json_response(StatusCode::OK, &Json::from([("models", models.into())]))
 }
@@ -77,7 +77,7 @@ async fn show(State(app): State<Arc<App>>, request: Request) -> Response {
         let name =
             ["model", "name"].into_iter().filter_map(|key| sent.text(key)).find(|name| !name.is_empty());
         let name = name.ok_or_else(|| Error::invalid("missing `model`: name the model", Some("model")))?;
-        scope::check_model(&app, &parts.headers, &snapshot, &name, &Json::Null)?;
+        scope::check_model(&app, &parts, &snapshot, &name, &Json::Null)?;
         Ok(json_response(StatusCode::OK, &shown(&snapshot, &name)?))
     };
     named(&snapshot, Box::pin(answer), refused::<OllamaWriter>).await

@@ -38,17 +38,17 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
     let (key_user, bytes) = received(&app, &parts, body).await?;
     // To record everything, each answer must be parsed.
     if !app.traces.keeps_everything()
+        && !scope::is_limited(&app, &parts)
         && let Some(outline) = snapshot.may_forward().then(|| Outline::read(&bytes)).flatten()
         && let Some((ready, model, stream)) = nobody_looks(snapshot, &outline)
         && let Some(provider) = ready.kernel.provider()
     {
-        let exchange = exchange::of(&app, &parts.headers, Arc::new(app.memory.share()));
-        scope::check_model(&app, &parts.headers, snapshot, &ready.facts.text_or_empty("id"), &Json::Null)?;
+        let exchange = exchange::of(&app, &parts, Arc::new(app.memory.share()));
         let body = bytes.clone();
         let request = ForwardRequest { body, outline: &outline, stream, model, exchange: &exchange };
-        if let Some(forwarded) = (!exchange.is_metered()).then(|| provider.forward(request)).flatten() {
+        if let Some(forwarded) = provider.forward(request) {
             let mut facts = TurnFacts { user: key_user, model: ready.facts, ..TurnFacts::default() };
-            let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
+            let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts, &mut facts);
             exchange.count_in(watch.trace());
             let keep_alive_ms = app.config.server.keep_alive_ms;
             let (trace, model) = (facts.trace, facts.model.text_or_empty("id"));

@@ -26,7 +26,7 @@ pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Respons
         Err(error) => return unlogged(&error),
         Ok(_) => {}
     }
-    let list = scope::visible(&app, &parts.headers, catalog::list(&app.host.snapshot()).await);
+    let list = scope::visible(&app, &parts, catalog::list(&app.host.snapshot()).await);
     let query = parts.uri.query();
     if is_anthropic_client {
         return match anthropic::page(&list, query) {
@@ -64,7 +64,7 @@ pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, p
     let found = match auth::user_of_key(&app, &parts) {
         Ok(_) => {
             let snapshot = app.host.snapshot();
-            match scope::check_model(&app, &parts.headers, &snapshot, &id, &Json::Null) {
+            match scope::check_model(&app, &parts, &snapshot, &id, &Json::Null) {
                 Ok(()) => find(&snapshot, &id).await,
                 Err(error) => Err(error),
             }

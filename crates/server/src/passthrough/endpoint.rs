@@ -91,7 +91,7 @@ async fn answer(
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
-    let limits_models = scope::limits_models(&app, &parts.headers);
+    let limits_models = scope::limits_models(&app, &parts);
     let reading = match has_guards || limits_models {
         true => Reading::Whole,
         false if path.split('/').next() == Some("files") => Reading::Nothing,
@@ -102,10 +102,10 @@ async fn answer(
     match &model {
         Some(model) if limits_models => {
             let fields = sent.fields_with(parts.uri.query().unwrap_or(""))?;
-            scope::check_model(&app, &parts.headers, snapshot, model, &fields)?;
+            scope::check_model(&app, &parts, snapshot, model, &fields)?;
         }
-        Some(model) => scope::check_model(&app, &parts.headers, snapshot, model, &Json::Null)?,
-        None => scope::check_unmodelled(&app, &parts.headers, &path)?,
+        Some(model) => scope::check_model(&app, &parts, snapshot, model, &Json::Null)?,
+        None => scope::check_unmodelled(&app, &parts, &path)?,
     }
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
     let more = match &model {
@@ -130,7 +130,7 @@ async fn answer(
     let listed = snapshot.listed().clone();
     let mut facts = facts::of_body(&app, &parts, &seen, &key_user, target.facts.clone(), listed);
     let endpoint = endpoint_of(&path);
-    let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts.headers, &mut facts);
+    let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts, &mut facts);
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
     let relayed = async {

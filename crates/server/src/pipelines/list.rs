@@ -27,7 +27,7 @@ pub(super) async fn models(
     extract::State(app): extract::State<Arc<App>>,
     parts: Parts,
 ) -> Reply<JsonOf<ModelsAndFilters>> {
-    let models = scope::visible(&app, &parts.headers, openai::catalog::list(&app.host.snapshot()).await);
+    let models = scope::visible(&app, &parts, openai::catalog::list(&app.host.snapshot()).await);
     Reply(list_of(&app, models).into())
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn create(
     let endpoint = Responses { begun: None, in_background: true };
     let call = Call::new(app, snapshot, &parts);
     let (chat, mut answer) = endpoint.decode(&call, bytes).await?;
-    scope::check_model(app, &parts.headers, snapshot, &chat.model(), chat.body())?;
+    scope::check_model(app, &parts, snapshot, &chat.model(), chat.body())?;
     endpoint.ready(&call, &chat)?;
     let sent = parsed(bytes)?;
     let is_streamed = chat.is_streamed();

@@ -73,17 +73,18 @@ async fn sign_in(
     parts: Parts,
     Body(SignIn { key, by }): Body<SignIn>,
 ) -> Result<Response, OpenAiError> {
-    let (mut role, mut own_key) = ("local".to_owned(), None);
-    if app.access.keys.has_admin() {
+    let (role, own_key) = if app.access.keys.has_admin() {
         let key = key.as_deref().unwrap_or("").trim();
         auth::with_key(&app, &parts, key, OperatorRole::Read)?;
-        own_key = Some(Digest::of(key));
-        let name = own_key.and_then(|key| app.access.keys.operator(&key)?.1);
-        own_key = own_key.filter(|_| name.is_some());
-        role = name.unwrap_or_else(|| "admin".to_owned());
+        let digest = Digest::of(key);
+        match app.access.keys.operator(&digest) {
+            Some((_, Some(name))) => (name, Some(digest)),
+            _ => ("admin".to_owned(), None),
+        }
     } else {
         at_this_machine(&parts)?;
-    }
+        ("local".to_owned(), None)
+    };
     // A new sign-in ends the earlier session.
     if let Some(session) = cookie::session(&app, &parts) {
         app.sessions.end(&session);

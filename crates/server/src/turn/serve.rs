@@ -74,7 +74,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 ) -> Result<Response, Error> {
     let Call { app, snapshot, parts, run, memory } = call;
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
-    scope::check_model(app, &parts.headers, snapshot, &chat.model(), chat.body())?;
+    scope::check_model(app, parts, snapshot, &chat.model(), chat.body())?;
     let mut ready = endpoint.ready(call, &chat)?;
     let guards = snapshot.guards_in(ready.kernel.chain());
     // The messages of a chat are parsed only if they can have items; a key can be written with escapes.
@@ -92,7 +92,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
-    let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
+    let recording = recording::begin(app, E::NAME, stream, snapshot.generation, parts, &mut facts);
     let takes_events = endpoint.takes_events(call, &chat);
     let form = event_form(call, &chat, takes_events);
     let takes_events = stream && takes_events;
