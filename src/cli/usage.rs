@@ -2,25 +2,17 @@
 
 use super::args;
 use valvehouse_config::Config;
-use valvehouse_host::usage::{self, InvalidUsageQuery, UsageEntry};
+use valvehouse_host::usage::{self, UsageEntry};
 use valvehouse_json::Json;
-use valvehouse_store::{self as store, UsageQuery, now};
+use valvehouse_store::{self as store, UsageQuery};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
 /// The length of the longest bar.
 const BAR: usize = 20;
 
 pub(super) async fn run(args: &args::Usage, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let until = args.until.as_deref().map(usage::parse_time).transpose().map_err(wrong)?;
-    let asked = UsageQuery {
-        from: usage::parse_time(&args.since).map_err(wrong)?,
-        to: until.unwrap_or(now() / 1000 + 60),
-        step: args.step.as_deref().map(usage::parse_length).transpose().map_err(wrong)?.unwrap_or(0),
-        by: usage::parse_dimensions(&args.by).map_err(wrong)?,
-    };
-    if asked.step != 0 && asked.step < 60 {
-        return Err(CommandError::usage("invalid --step: expected at least 1m"));
-    }
+    let texts = [Some(&*args.since), args.until.as_deref(), Some(&*args.by), args.step.as_deref()];
+    let asked = usage::question(texts).map_err(|why| CommandError::usage(why.to_string()))?;
     let store = store::open_to_read(&config.store).await?;
     let entries = usage::entries(&store, &asked).await?;
     store.close().await;
@@ -35,10 +27,6 @@ pub(super) async fn run(args: &args::Usage, config: &Config, out: &Console) -> R
     }
     out.line(&table(&rows(&entries, &asked, out)))?;
     Ok(Exit::Done)
-}
-
-fn wrong(why: InvalidUsageQuery) -> CommandError {
-    CommandError::usage(why.to_string())
 }
 
 fn rows(entries: &[UsageEntry], asked: &UsageQuery, out: &Console) -> Vec<Vec<String>> {

@@ -23,8 +23,10 @@ const WRITE: Duration = Duration::from_secs(5);
 const COMPACT: Duration = Duration::from_secs(60 * 60);
 /// The maximum number of sums in memory. Requests of further keys, users and models count for `…`.
 const MAX: usize = 10_000;
-/// The number of units of a stored cost that make one unit of the currency.
-pub(crate) const COST_UNITS: f64 = 1e6;
+/// The length of the time of a question without a beginning, in seconds.
+const USUAL: i64 = 24 * 60 * 60;
+/// The maximum number of periods of an answer.
+const MAX_PERIODS: i64 = 10_000;
 /// The name of the sum of all that exceed [`MAX`].
 const OTHERS: &str = "…";
 
@@ -53,7 +55,7 @@ impl Usage {
         counts["client_errors"] = i64::from((400..500).contains(&ended.status));
         counts["server_errors"] = i64::from(ended.status >= 500);
         let totals = trace.totals();
-        counts["refusals"] = i64::from(totals.ended_by.is_some_and(|(_, word)| word == "refused"));
+        counts["refusals"] = i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
         (counts["prompt_tokens"], counts["completion_tokens"]) = (prompt, completion);
         counts["cost"] =
             i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
@@ -70,7 +72,7 @@ impl Usage {
                 None => drop(models.insert(request.model.clone(), counts)),
             }
         }
-        let provider = totals.provider.as_deref().unwrap_or("");
+        let provider = totals.provider().unwrap_or("");
         self.add(at, [key, &request.user, &request.model, provider, request.endpoint], &counts);
     }
 
@@ -173,7 +175,7 @@ impl UsageEntry {
             refusals: counts["refusals"],
             prompt_tokens: counts["prompt_tokens"],
             completion_tokens: counts["completion_tokens"],
-            cost: counts["cost"] as f64 / COST_UNITS,
+            cost: counts.cost(),
             mean_ms: mean("took_ms", "requests"),
             p50_ms: counts.quantile(0.5),
             p95_ms: counts.quantile(0.95),
@@ -191,27 +193,48 @@ impl UsageEntry {
 
 /// An invalid part of a question about usage, with the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidUsageQuery(String);
+#[error("{message}")]
+pub struct InvalidUsageQuery {
+    /// The part: `from`, `to`, `step` or `by`.
+    pub part: &'static str,
+    message: String,
+}
 
-/// Parses a time: a moment in RFC 3339, a day in UTC, or a length before now, such as `7d` or `90m`.
+/// Reads a question about usage from its texts: times as a moment in RFC 3339, a day in UTC, or a length before now; by
+/// default the last 24 hours in one period.
 ///
 /// # Errors
-/// Returns the accepted forms.
-pub fn parse_time(text: &str) -> Result<i64, InvalidUsageQuery> {
+/// Returns the invalid part with the accepted form.
+pub fn question([from, to, by, step]: [Option<&str>; 4]) -> Result<UsageQuery, InvalidUsageQuery> {
+    let invalid = |part| move |message: String| InvalidUsageQuery { part, message };
+    let to = to.map(parse_time).transpose().map_err(invalid("to"))?;
+    // The running minute is included.
+    let to = to.unwrap_or(now() / 1000 + 60);
+    let from = from.map(parse_time).transpose().map_err(invalid("from"))?.unwrap_or(to - USUAL);
+    let step = step.map(parse_length).transpose().map_err(invalid("step"))?.unwrap_or(0);
+    if from >= to {
+        return Err(invalid("from")("invalid time: the beginning must be before the end".to_owned()));
+    }
+    if step != 0 && (step < 60 || (to - from) / step > MAX_PERIODS) {
+        let message = format!("invalid step: expected at least 1m, and at most {MAX_PERIODS} periods");
+        return Err(invalid("step")(message));
+    }
+    let by = parse_dimensions(by.unwrap_or("")).map_err(invalid("by"))?;
+    Ok(UsageQuery { from, to, step, by })
+}
+
+/// Parses a time: a moment in RFC 3339, a day in UTC, or a length before now, such as `7d` or `90m`.
+fn parse_time(text: &str) -> Result<i64, String> {
     let day = || Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let moment = text.parse::<Timestamp>().ok().or_else(day).map(Timestamp::as_second);
     let before = || Some(Timestamp::now().as_second() - parse_length(text).ok()?);
     moment.or_else(before).ok_or_else(|| {
-        InvalidUsageQuery(format!("invalid time {text:?}: expected a length such as 7d, a day such as 2027-01-31, or a moment such as 2027-01-31T12:00:00Z"))
+        format!("invalid time {text:?}: expected a length such as 7d, a day such as 2027-01-31, or a moment such as 2027-01-31T12:00:00Z")
     })
 }
 
 /// Parses a length in seconds: `90m`, `24h`, `7d`.
-///
-/// # Errors
-/// Returns the accepted form.
-pub fn parse_length(text: &str) -> Result<i64, InvalidUsageQuery> {
+fn parse_length(text: &str) -> Result<i64, String> {
     let length = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[length.len()..] {
         "s" => Some(1),
@@ -221,25 +244,16 @@ pub fn parse_length(text: &str) -> Result<i64, InvalidUsageQuery> {
         _ => None,
     };
     let seconds = unit.and_then(|unit| length.parse::<u32>().ok().map(|length| i64::from(length) * unit));
-    seconds.ok_or_else(|| {
-        InvalidUsageQuery(format!("invalid length {text:?}: expected a number and s, m, h or d, such as 7d"))
-    })
+    seconds.ok_or_else(|| format!("invalid length {text:?}: expected a number and s, m, h or d, such as 7d"))
 }
 
 /// Parses the names of dimensions, separated by commas.
-///
-/// # Errors
-/// Returns the unknown name and the known ones.
-pub fn parse_dimensions(text: &str) -> Result<Vec<Dimension>, InvalidUsageQuery> {
+fn parse_dimensions(text: &str) -> Result<Vec<Dimension>, String> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     let find = |name: &str| {
         let known = Dimension::ALL.map(Dimension::as_str);
         Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == name).ok_or_else(|| {
-            InvalidUsageQuery(format!(
-                "unknown dimension `{name}`{}; known are {}",
-                did_you_mean(name, known),
-                known.join(", ")
-            ))
+            format!("unknown dimension `{name}`{}; known are {}", did_you_mean(name, known), known.join(", "))
         })
     };
     names.map(find).collect()

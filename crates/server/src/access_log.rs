@@ -90,7 +90,7 @@ impl Line {
                     status = metrics.status(),
                     user = $trace.map(|trace| &*trace.request.user).filter(|user| !user.is_empty()),
                     model = $trace.map(|trace| &*trace.request.model).filter(|model| !model.is_empty()),
-                    provider = $totals.provider,
+                    provider = $totals.provider(),
                     key = $trace.and_then(|trace| trace.key()),
                     tokens_in = Some($totals.tokens[0]).filter(|count| *count > 0),
                     tokens_out = Some($totals.tokens[1]).filter(|count| *count > 0),

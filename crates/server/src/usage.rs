@@ -12,13 +12,8 @@ use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
-use valvehouse_host::usage::{self, InvalidUsageQuery, UsageEntry};
-use valvehouse_store::{Dimension, UsageQuery, now};
-
-/// The maximum number of periods of one answer.
-const MAX_PERIODS: i64 = 10_000;
-/// The length of the time that is returned without `from`, in seconds.
-const USUAL: i64 = 24 * 60 * 60;
+use valvehouse_host::usage::{self, UsageEntry};
+use valvehouse_store::Dimension;
 
 /// Returns the route.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
@@ -56,24 +51,9 @@ async fn show(
     Query(parameters): Query<UsageParameters>,
 ) -> Result<Response, OpenAiError> {
     let UsageParameters { from, to, by, step, format } = parameters;
-    let invalid = |param| move |why: InvalidUsageQuery| Error::invalid(why.to_string(), Some(param));
-    let now = now() / 1000;
-    let from = from.as_deref().map(usage::parse_time).transpose().map_err(invalid("from"))?;
-    // The running minute is included.
-    let to = to.as_deref().map(usage::parse_time).transpose().map_err(invalid("to"))?.unwrap_or(now + 60);
-    let from = from.unwrap_or(to - USUAL);
-    let step = step.as_deref().map(usage::parse_length).transpose().map_err(invalid("step"))?.unwrap_or(0);
-    if from >= to {
-        return Err(Error::invalid("`from` must be before `to`", Some("from")).into());
-    }
-    if step != 0 && (step < 60 || (to - from) / step > MAX_PERIODS) {
-        let message = format!("invalid step: expected at least 1m, and at most {MAX_PERIODS} periods");
-        return Err(Error::invalid(message, Some("step")).into());
-    }
-    let by =
-        by.as_deref().map(usage::parse_dimensions).transpose().map_err(invalid("by"))?.unwrap_or(Vec::new());
+    let asked = [&from, &to, &by, &step].map(|text| text.as_deref());
+    let asked = usage::question(asked).map_err(|why| Error::invalid(why.to_string(), Some(why.part)))?;
     app.usage.write(app.host.store()).await;
-    let asked = UsageQuery { from, to, step, by };
     let entries = usage::entries(app.host.store(), &asked).await?;
     match format.as_deref() {
         None | Some("json") => Ok(List::reply(entries).into_response()),

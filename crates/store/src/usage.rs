@@ -5,6 +5,9 @@ use std::ops::{Index, IndexMut};
 /// The upper ends of the latency classes in milliseconds; the last class has none.
 pub const LATENCIES_MS: [i64; 9] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
+/// The number of units of a sum of costs that make one unit of the currency.
+pub const COST_UNITS: f64 = 1e6;
+
 /// The names of the counts, which are the columns of the table.
 pub const COUNT_NAMES: [&str; 20] = [
     "requests",
@@ -29,6 +32,9 @@ pub const COUNT_NAMES: [&str; 20] = [
     "le_more",
 ];
 
+/// The place of the first latency class, which the others follow.
+const FIRST_LATENCY: usize = COUNT_NAMES.len() - LATENCIES_MS.len() - 1;
+
 /// The sums of a period: requests, errors, tokens, costs in millionths, times, and requests in each latency class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts(pub [i64; COUNT_NAMES.len()]);
@@ -41,15 +47,20 @@ impl Counts {
         }
     }
 
+    /// Returns the cost in the currency of the prices of models.
+    pub fn cost(&self) -> f64 {
+        self["cost"] as f64 / COST_UNITS
+    }
+
     /// Counts a request of this length in its latency class.
     pub fn add_latency(&mut self, ms: i64) {
         let class = LATENCIES_MS.iter().position(|end| ms <= *end).unwrap_or(LATENCIES_MS.len());
-        self.0[COUNT_NAMES.len() - LATENCIES_MS.len() - 1 + class] += 1;
+        self.0[FIRST_LATENCY + class] += 1;
     }
 
     /// Returns the numbers of requests in each latency class.
     pub fn latencies(&self) -> &[i64] {
-        &self.0[COUNT_NAMES.len() - LATENCIES_MS.len() - 1..]
+        &self.0[FIRST_LATENCY..]
     }
 
     /// Returns the time in milliseconds within which this share of the requests ended, interpolated in its latency

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The sums of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// The provider of the last model call.
-    pub provider: Option<String>,
+    /// The last model call, `provider/model`.
+    call: Option<Arc<str>>,
     /// The prompt and completion tokens of all model calls.
     pub tokens: [u64; 2],
     /// The time from the start of the request to the first part of a streamed answer.
@@ -33,12 +33,16 @@ impl Trace {
 }
 
 impl Totals {
+    /// Returns the provider of the last model call.
+    pub fn provider(&self) -> Option<&str> {
+        Some(self.call.as_deref()?.split_once('/')?.0)
+    }
+
     fn add(&mut self, record: &StepRecord, has_failed: bool) {
         match record.hook {
             "model" => {
-                let details = record.details();
-                self.provider = record.name.split_once('/').map(|(provider, _)| provider.to_owned());
-                let first = details.first.map(|first| record.at + first);
+                self.call = Some(record.name.clone());
+                let first = record.details().first.map(|first| record.at + first);
                 self.first = self.first.or(first);
             }
             "tool" => {}

@@ -7,7 +7,7 @@
 use super::digest::Digest;
 use super::rate::{Asker, Rate};
 use super::rights::{KeyRecord, KeyRights};
-use crate::usage::{COST_UNITS, cost};
+use crate::usage::cost;
 use arc_swap::ArcSwap;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_json::Json;
-use valvehouse_store::{Kv, StoredKey, now};
+use valvehouse_store::{COST_UNITS, Kv, StoredKey, now};
 
 /// The owner of the sums; a script cannot have this id.
 const OWNER: &str = "builtin:keys";

@@ -75,5 +75,5 @@ pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
     }
     let mut cost = families
         .counter("cost_total", "Cost of requests for a configured model, in the currency of its price.");
-    models.iter().for_each(|(model, counts)| cost.add(&[("model", model)], counts["cost"] as f64 / 1e6));
+    models.iter().for_each(|(model, counts)| cost.add(&[("model", model)], counts.cost()));
 }
