@@ -84,11 +84,10 @@ export function usage(place, parts, scope) {
       plots.forEach(({ plot }, place) => plot.setData(data[place]));
       return;
     }
-    plots = CURVES.map(([title, lines, unit], place) => {
-      const box = h("div", { class: "curve", role: "img", "aria-label": `${title}: a curve of the chosen time; the table below has the sums` });
-      curves.append(h("section", { class: "card", "aria-label": title }, h("h2", {}, title), box));
-      return { box, plot: curve(box, lines, unit, data[place]) };
-    });
+    const boxes = CURVES.map(([title]) => h("div", { class: "curve", role: "img", "aria-label": `${title}: a curve of the chosen time; the table below has the sums` }));
+    // The width of a curve is that of its box beside the others.
+    curves.append(...boxes.map((box, place) => h("section", { class: "card", "aria-label": CURVES[place][0] }, h("h2", {}, CURVES[place][0]), box)));
+    plots = CURVES.map(([, lines, unit], place) => ({ box: boxes[place], plot: curve(boxes[place], lines, unit, data[place]) }));
   }
 }
 
