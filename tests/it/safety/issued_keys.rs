@@ -86,9 +86,68 @@ fn routes(model: &str) -> Vec<(String, Value)> {
     all
 }
 
+/// The methods and paths that `/openapi.json` describes for callers of one kind and not for those of the other; ids in
+/// paths are this text.
+async fn described(host: &TestHost, opened_by: &str, not_by: &str, id: &str) -> Vec<(String, String)> {
+    let document = host.get("/openapi.json").await.json();
+    let mut found = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let parts = path.split('/').map(|part| if part.starts_with('{') { id } else { part });
+        let path = parts.collect::<Vec<_>>().join("/");
+        for (method, operation) in operations.as_object().unwrap() {
+            let security = operation["security"].as_array().cloned().unwrap_or_default();
+            let is_by = |kind: &str| security.iter().any(|one| one.get(kind).is_some());
+            if is_by(opened_by) && !is_by(not_by) {
+                found.push((method.to_uppercase(), path.clone()));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn no_described_route_reaches_a_model_that_a_key_cannot_use() {
+    let host = host().await;
+    let (mut body, mut ways) = (json!({}), described(&host, "key", "none", "smart").await);
+    ways.extend(described(&host, "operator", "none", "smart").await);
+    assert!(ways.len() > 80, "{ways:?}");
+    // What any of them reads.
+    routes("smart")
+        .into_iter()
+        .for_each(|(_, own)| body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone()));
+    let key = key(&host, "ci", json!({"models": ["fast"]})).await;
+    for (method, path) in ways {
+        let request =
+            host.request(&method, &path).bearer_auth(&key).header("content-type", "application/json");
+        let request = if method == "GET" { request } else { request.body(body.to_string()) };
+        // Some routes follow events without an end.
+        let answer = request.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(answer.status().as_u16() < 500, "{method} {path}: {}", answer.status());
+    }
+    let asked: Vec<String> = host.upstream.requests().iter().map(|request| format!("{request:?}")).collect();
+    assert!(asked.iter().all(|request| !request.contains("hi") && !request.contains("mock-2")), "{asked:?}");
+}
+
+#[tokio::test]
+async fn no_described_change_of_operators_is_open_to_the_role_read() {
+    let host = host().await;
+    let own = key(&host, "bob", json!({"role": "read"})).await;
+    let ways = described(&host, "operator", "key", "x").await;
+    let changes = ways.iter().filter(|(method, path)| method != "GET" && path != "/api/v1/session");
+    let mut tried = 0;
+    for (method, path) in changes {
+        let request = host.request(method, path).bearer_auth(&own).header("content-type", "application/json");
+        let answer = Answer::of(request.body("{}")).await;
+        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.body());
+        tried += 1;
+    }
+    assert!(tried > 20, "{tried}");
+}
+
 #[tokio::test]
 async fn no_route_reaches_a_model_that_a_key_cannot_use() {
     let host = host().await;
+    let unread = key(&host, "unread", json!({"models": [MODEL]})).await;
     let key = key(&host, "ci", json!({"models": ["fast", "other-*"]})).await;
     for model in ["smart", MODEL, "Fast", "fast ", "mock-2", "other"] {
         for (path, body) in routes(model) {
@@ -118,6 +177,9 @@ async fn no_route_reaches_a_model_that_a_key_cannot_use() {
     ] {
         let body = json!({"model": "fast", "messages": messages, field: value});
         ask(&host, &key, &body).await.refused(404, "does not exist for the key `ci`");
+        // The bytes of a request that names a service's model as it is could be forwarded unread.
+        let body = json!({"model": MODEL, "messages": messages, field: value});
+        ask(&host, &unread, &body).await.refused(404, "does not exist for the key `unread`");
     }
     assert!(host.upstream.requests().is_empty(), "{:?}", host.upstream.requests());
     assert_eq!(ask(&host, &key, &chat_body("fast", "hi")).await.text(), "hello from upstream");
