@@ -190,7 +190,7 @@ impl Call {
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
         facts.verified_user = verified_user(app, parts, user);
         facts.states = Some(parted.states().clone());
-        let watch = recording::begin(app, hook.name(), false, snapshot.generation, &parts, &mut facts);
+        let watch = recording::begin(app, hook.name(), false, snapshot.generation, parts, &mut facts);
         let context = facts::context_with(app, &facts, body, parted.metadata().clone());
         let turn = Turn::new(facts, context, Events::default());
         kernel.runs(&turn);
