@@ -136,21 +136,31 @@ async fn print_reports(
     }
 }
 
-/// The models whose requests were all refused at the last look.
+/// What the last look said about all requests: which are refused, and which guards let everything pass.
 #[derive(Default)]
-struct Refusals(Vec<RefusedModels>);
+struct Refusals {
+    models: Vec<RefusedModels>,
+    audited: Vec<Arc<str>>,
+}
 
 impl Refusals {
     /// Logs a sentence for each reason that is new, and one when there are none any more.
     fn log_changes(&mut self, app: &App) {
         let now = app.host.snapshot().refused_models();
-        for row in now.iter().filter(|row| !self.0.contains(row)) {
+        for row in now.iter().filter(|row| !self.models.contains(row)) {
             tracing::error!("{row}");
         }
-        if now.is_empty() && !self.0.is_empty() {
+        if now.is_empty() && !self.models.is_empty() {
             tracing::info!("requests to all models are accepted again");
         }
-        self.0 = now;
+        self.models = now;
+        let snapshot = app.host.snapshot();
+        let audited = snapshot.filters().filter(|plugin| plugin.security && plugin.audited && plugin.enabled);
+        let audited: Vec<Arc<str>> = audited.map(|plugin| plugin.id.clone()).collect();
+        for id in audited.iter().filter(|id| !self.audited.contains(id)) {
+            tracing::warn!("guard `{id}` is in audit mode: it refuses nothing and changes nothing");
+        }
+        self.audited = audited;
     }
 }
 

@@ -42,7 +42,7 @@ pub use mcp::{
     McpTrust, ResourceServer,
 };
 pub use missing_secret::UnreadSecret;
-pub use model::{BudgetSettings, ModelSettings, PluginSettings};
+pub use model::{BudgetSettings, FilterMode, ModelSettings, PluginSettings};
 pub use network::Network;
 pub use origin::Origin;
 pub use provider::{

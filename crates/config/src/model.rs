@@ -91,6 +91,10 @@ pub struct PluginSettings {
     /// Run the plugin, unless an operator has switched it.
     #[schemars(extend("default" = true, "examples" = [false]))]
     pub enabled: bool,
+    /// For a filter: apply its verdicts and changes, or only count and trace them (`audit`), whatever its script
+    /// declares. A guard that was live before goes into audit mode once an operator confirms it.
+    #[schemars(extend("default" = "as its script declares", "examples" = ["audit"]))]
+    pub mode: Option<FilterMode>,
     /// Limits other than the usual ones.
     pub budget: BudgetSettings,
     /// The names of the values that are text of the environment or the command line, which has no types.
@@ -113,6 +117,16 @@ impl fmt::Debug for PluginSettings {
             .field("budget", &self.budget)
             .finish()
     }
+}
+
+/// The effect of a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FilterMode {
+    /// Its verdicts and changes apply.
+    Enforce,
+    /// It runs on copies; its verdicts and changes are counted and traced.
+    Audit,
 }
 
 /// Limits of a plugin's calls, where they are not the usual ones.

@@ -55,7 +55,7 @@ impl Snapshot {
     /// exist.
     fn is_guard(&self, id: &str, is_wanted: impl FnOnce(&Plugin) -> bool) -> bool {
         match self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) {
-            Some(plugin) => plugin.security && is_wanted(plugin),
+            Some(plugin) => plugin.security && !plugin.audited && is_wanted(plugin),
             None => self.plan().models.iter().any(|plan| plan.filters.iter().any(|own| own == id)),
         }
     }

@@ -167,6 +167,9 @@ impl Snapshot {
     fn reason(&self, plugin: &Plugin, decision: &FilterDecision, model: &str) -> String {
         let id = &plugin.id;
         match decision {
+            FilterDecision::Runs if plugin.audited => {
+                "in audit mode: its verdicts and changes are counted and traced, none applies".to_owned()
+            }
             FilterDecision::Runs if matches!(plugin.state, State::Stale(_)) => {
                 format!("its last good version runs; see valvehouse check {id}")
             }

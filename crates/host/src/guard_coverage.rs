@@ -58,10 +58,11 @@ pub struct GuardRuns {
 }
 
 impl Snapshot {
-    /// Returns the enabled guards, sorted by id.
+    /// Returns the enabled guards that are not in audit mode, sorted by id.
     pub fn guards(&self) -> Vec<&Arc<Plugin>> {
-        let is_guard =
-            |plugin: &&Arc<Plugin>| plugin.kind == Kind::Filter && plugin.security && plugin.enabled;
+        let is_guard = |plugin: &&Arc<Plugin>| {
+            plugin.kind == Kind::Filter && plugin.security && plugin.enabled && !plugin.audited
+        };
         let mut guards: Vec<&Arc<Plugin>> = self.plugins.values().filter(is_guard).collect();
         guards.sort_by(|a, b| a.id.cmp(&b.id));
         guards

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_agent::middleware::Middleware;
-use valvehouse_config::{Grants, ScriptSource};
+use valvehouse_config::{FilterMode, Grants, ScriptSource};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::keys::folded;
 use valvehouse_core::error::Error;
@@ -78,11 +78,13 @@ pub struct PluginPlan {
     pub settings: Settings,
     /// `true` if the plugin is enabled.
     pub enabled: bool,
+    /// The mode of a filter, if it is configured.
+    pub mode: Option<FilterMode>,
 }
 
 impl Default for PluginPlan {
     fn default() -> Self {
-        Self { settings: Settings::default(), enabled: true }
+        Self { settings: Settings::default(), enabled: true, mode: None }
     }
 }
 
@@ -253,6 +255,12 @@ impl Plan {
     /// Returns `true` if the configuration enables a plugin, which is the default.
     pub(super) fn is_enabled(&self, kind: Kind, id: &str) -> bool {
         self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
+    }
+
+    /// Returns `true` if the configuration puts a filter in audit mode; `None` if its script decides.
+    pub(super) fn audits(&self, id: &str) -> Option<bool> {
+        let plan = self.plugins.get(&(Kind::Filter, id.to_owned()))?;
+        Some(plan.mode? == FilterMode::Audit)
     }
 
     /// Returns the kind of a file by the folder that contains it.

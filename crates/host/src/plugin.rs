@@ -76,6 +76,8 @@ pub struct Plugin {
     pub(crate) was_configured: bool,
     /// `true` if the plugin is enabled.
     pub enabled: bool,
+    /// `true` for a filter in audit mode: its verdicts are counted and traced instead of applied.
+    pub audited: bool,
     /// The number that distinguishes successive plugins with the same id.
     pub incarnation: u64,
     /// The valves that users set for themselves.
@@ -138,6 +140,7 @@ impl Plugin {
             held_for: Arc::default(),
             was_configured: false,
             enabled: true,
+            audited: false,
             incarnation: 0,
             users: Arc::default(),
             given,
@@ -163,10 +166,15 @@ impl Plugin {
                 if script.hooks().next().is_none() && !script.has_done() {
                     return None;
                 }
-                Some(script.clone().into_filter(self.users.clone()))
+                Some(script.clone().into_filter(self.users.clone()).audited(self.audited))
             }
             _ => self.refusal().map(|message| refuser(&self.id, message)),
         }
+    }
+
+    /// Returns the effect of its verdicts: `enforce` or `audit`.
+    pub fn mode(&self) -> &'static str {
+        if self.audited { "audit" } else { "enforce" }
     }
 
     /// Returns its callbacks if it listens to agents.
@@ -183,7 +191,7 @@ impl Plugin {
 
     /// Returns why the plugin rejects requests if it is a guard that cannot run, and how to solve it.
     pub(crate) fn refusal_cause(&self) -> Option<(String, String)> {
-        if !self.security {
+        if !self.security || self.audited {
             return None;
         }
         let id = &self.id;

@@ -72,6 +72,9 @@ impl Snapshot {
                 return Some(format!("guard `{}` {cause}", plugin.id));
             }
             let script = plugin.script.as_ref()?;
+            if plugin.audited {
+                return None;
+            }
             let is_called =
                 script.hooks().any(|hook| !matches!(hook, Hook::PreInvocation | Hook::PostInvocation));
             let refuses = is_called && script.manifest.failure_policy == FailurePolicy::FailClosed;

@@ -330,7 +330,8 @@ impl Snapshot {
             _ => false,
         });
         let is_declared = |what: fn(&valvehouse_script::Manifest) -> bool| {
-            chosen.iter().filter_map(|plugin| plugin.script.as_ref()).any(|script| what(&script.manifest))
+            let mut enforced = chosen.iter().filter(|plugin| !plugin.audited);
+            enforced.any(|plugin| plugin.script.as_ref().is_some_and(|script| what(&script.manifest)))
         };
         let mut settings = model.map(|model| model.settings.clone()).unwrap_or_default();
         settings.files_handled = is_declared(|manifest| manifest.file_handler);

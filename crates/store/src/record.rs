@@ -67,6 +67,8 @@ pub enum GuardChange {
     Gone,
     /// The settings disable it.
     Off,
+    /// The settings put it in audit mode.
+    Audit,
     /// A switch removes it from the models that do not list it.
     Narrow,
     /// One of the valves that it needs has a value. Hosts record this themselves, to tell the removal of the value
@@ -77,11 +79,17 @@ pub enum GuardChange {
 }
 
 impl GuardChange {
+    /// Returns `true` for a change of a guard's file, which is confirmed for one version of it.
+    pub fn is_of_file(&self) -> bool {
+        matches!(self, Self::Gone | Self::Change(_))
+    }
+
     /// Returns the stored form.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Gone => "gone",
             Self::Off => "off",
+            Self::Audit => "audit",
             Self::Narrow => "narrow",
             Self::Configured => "configured",
             Self::Change(hash) => hash,
@@ -95,6 +103,7 @@ impl From<String> for GuardChange {
         match stored.as_str() {
             "gone" => Self::Gone,
             "off" => Self::Off,
+            "audit" => Self::Audit,
             "narrow" => Self::Narrow,
             "configured" => Self::Configured,
             _ => Self::Change(stored),

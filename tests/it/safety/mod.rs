@@ -1,6 +1,7 @@
 //! The permissions of callers: keys, sessions of the page, pages of other sites, limits.
 
 mod adoption;
+mod audit;
 mod middleware;
 mod origins;
 mod wrong_arguments;

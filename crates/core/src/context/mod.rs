@@ -1,6 +1,7 @@
 //! The state of a turn: variables, history, facts about the request, and the events of plugins.
 
 mod afterwards;
+mod audited;
 mod durable;
 mod event;
 mod exchange;

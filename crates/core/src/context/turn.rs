@@ -1,6 +1,7 @@
 //! A turn: the facts about its request, its variables and the scratch maps of its scripts.
 
 use super::afterwards::Afterwards;
+use super::audited::{AuditedSide, AuditedSides};
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, UnsentEvent};
 use super::exchange::Exchange;
@@ -190,6 +191,8 @@ struct InContext {
     context: Context,
     /// The script's tool call that this turn handle belongs to.
     within: Option<Arc<Within>>,
+    /// The side that a filter in audit mode sees; `None` for the turn itself.
+    audited: Option<Arc<AuditedSide>>,
 }
 
 struct Inner {
@@ -259,14 +262,30 @@ impl Turn {
             afterwards: OnceLock::new(),
             over: watch::Sender::new(false),
         };
-        Self(Arc::new(InContext { shared: Arc::new(shared), context, within }))
+        Self(Arc::new(InContext { shared: Arc::new(shared), context, within, audited: None }))
     }
 
     /// Returns a handle of this turn with other variables, for one attempt of a tool call.
     #[must_use]
     pub fn in_context(&self, context: Context) -> Self {
+        let InContext { shared, within, audited, .. } = &*self.0;
+        let (within, audited) = (within.clone(), audited.clone());
+        Self(Arc::new(InContext { shared: shared.clone(), context, within, audited }))
+    }
+
+    /// Returns the handle of this turn for a filter in audit mode: its variables and metadata are copies, its events
+    /// have no receiver, and it neither changes the exchange nor asks anybody. The events of a stream share one copy.
+    pub(crate) fn audited(&self, filter: &str, is_event: bool) -> Self {
+        let sides = self.local::<AuditedSides>();
+        let side = sides.side(filter, is_event, self.context(), self.exchange());
         let InContext { shared, within, .. } = &*self.0;
-        Self(Arc::new(InContext { shared: shared.clone(), context, within: within.clone() }))
+        let (context, within) = (side.context.clone(), within.clone());
+        Self(Arc::new(InContext { shared: shared.clone(), context, within, audited: Some(side) }))
+    }
+
+    /// Returns `true` for the handle of a filter in audit mode.
+    pub fn is_audited(&self) -> bool {
+        self.0.audited.is_some()
     }
 
     /// Returns a handle of this turn within a tool call made by a plugin's script.
@@ -275,12 +294,13 @@ impl Turn {
     /// Returns an error if calls are nested too deep or the scripts of this request have made too many tool
     /// calls.
     pub fn calling(&self, plugin: &str, tool: &str, args: &Json) -> Result<Self, TooManyCalls> {
-        let InContext { shared, context, within } = &*self.0;
+        let InContext { shared, context, within, audited } = &*self.0;
         let within = Within::enter(within.as_ref(), self.load(), plugin, tool, args, self.pauses())?;
         Ok(Self(Arc::new(InContext {
             shared: shared.clone(),
             context: context.clone(),
             within: Some(within),
+            audited: audited.clone(),
         })))
     }
 
@@ -366,7 +386,10 @@ impl Turn {
 
     /// Returns the headers, the credential and the retries of the request.
     pub fn exchange(&self) -> &Exchange {
-        self.0.shared.facts.exchange.as_deref().unwrap_or(&self.0.shared.exchange)
+        match &self.0.audited {
+            Some(side) => &side.exchange,
+            None => self.0.shared.facts.exchange.as_deref().unwrap_or(&self.0.shared.exchange),
+        }
     }
 
     /// Records a field that the current model call does not send, for the response header, the trace and the log.
@@ -432,7 +455,7 @@ impl Turn {
 
     /// Returns the events that plugins emit.
     pub fn events(&self) -> &Events {
-        &self.0.shared.events
+        self.0.audited.as_ref().map_or(&self.0.shared.events, |side| &side.events)
     }
 
     /// Sends a notice to the observers of its kind. It is built only if there are any.
@@ -463,7 +486,9 @@ impl Turn {
         if let Some(trace) = self.trace() {
             trace.emitted(by, &event);
         }
-        self.notify(NoticeKind::Emitted, || Notice::Emitted { event });
+        if self.0.audited.is_none() {
+            self.notify(NoticeKind::Emitted, || Notice::Emitted { event });
+        }
         Ok(())
     }
 
@@ -483,7 +508,7 @@ impl Turn {
 
     /// Returns the questions of this turn if it can pause for a person.
     pub fn pauses(&self) -> Option<&Pauses> {
-        self.0.shared.pauses.get()
+        self.0.shared.pauses.get().filter(|_| self.0.audited.is_none())
     }
 
     /// Returns `true` if this turn is paused for a person.

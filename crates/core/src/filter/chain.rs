@@ -188,11 +188,11 @@ pub async fn step(
     turn: &Turn,
     end: &mut Option<End>,
 ) -> Result<ChainOutcome, Error> {
-    let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
+    let Some(trace) = turn.trace() else { return run_for_trace(filter, hook, value, turn).await.outcome };
     let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
-    let TraceOutcome { word, cause, outcome } = run_for_trace(filter, hook, value, turn).await;
+    let TraceOutcome { word, cause, outcome, audited } = run_for_trace(filter, hook, value, turn).await;
     let after = match &outcome {
-        Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => Some(value),
+        Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => audited.as_ref().or(Some(value)),
         Err(_) => None,
     };
     *end = step.end(word, cause.as_deref(), after);
@@ -207,10 +207,15 @@ pub struct TraceOutcome {
     pub cause: Option<String>,
     /// The outcome, or the error that ends the turn.
     pub outcome: Result<ChainOutcome, Error>,
+    /// The value that a filter in audit mode would have passed on.
+    pub audited: Option<Json>,
 }
 
 /// Runs one filter and describes its outcome.
 pub async fn run_for_trace(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
+    if filter.is_audited {
+        return Box::pin(audit(filter, hook, value, turn)).await;
+    }
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
@@ -221,7 +226,49 @@ pub async fn run_for_trace(filter: &FilterEntry, hook: Hook, value: Json, turn: 
         (None, Err(Error::Paused)) => ("paused", None),
         (None, Err(_)) => ("failed", None),
     };
-    TraceOutcome { word, cause, outcome }
+    TraceOutcome { word, cause, outcome, audited: None }
+}
+
+/// Runs a filter in audit mode on a copy of the value, and returns the value unchanged.
+async fn audit(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
+    let apart = turn.audited(&filter.name, hook == Hook::Stream);
+    let copy = match &value {
+        Json::Object(parts) if hook.has_ctx() => {
+            let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
+                "context" => (name, apart.context().as_json()),
+                "metadata" => (name, apart.metadata().clone()),
+                _ => (name, part.deep_clone()),
+            });
+            Json::Object(parts.collect())
+        }
+        value => value.deep_clone(),
+    };
+    let Decision { outcome, passed_over } = decide(filter, hook, copy, &apart).await;
+    let (word, cause, audited) = match (passed_over, outcome) {
+        (Some((_, cause)), _) => ("would_fail", Some(cause), None),
+        (None, Ok(ChainOutcome::Done(next))) => {
+            let word = if is_unchanged(hook, &value, &next) { "continue" } else { "would_change" };
+            (word, None, Some(next))
+        }
+        (None, Ok(ChainOutcome::Skipped(instead))) => ("would_skip", None, Some(instead)),
+        (None, Err(Error::Rejected(rejection))) => ("would_refuse", Some(rejection.message), None),
+        (None, Err(Error::Broken(failure))) => ("would_fail", Some(failure.cause), None),
+        (None, Err(error)) => ("would_fail", Some(error.to_string()), None),
+    };
+    TraceOutcome { word, cause, outcome: Ok(ChainOutcome::Done(value)), audited }
+}
+
+/// Returns `true` if a hook left its own parts of a value unchanged.
+fn is_unchanged(hook: Hook, before: &Json, after: &Json) -> bool {
+    let own = |value: &Json| match value {
+        Json::Object(parts) if hook.has_ctx() => {
+            let shared = |name: &str| matches!(name, "context" | "metadata");
+            Json::Object(parts.entries().into_iter().filter(|(name, _)| !shared(name)).collect())
+        }
+        value => value.clone(),
+    };
+    // Events that were not there and are not there now: `null` and `[]`.
+    own(before) == own(after) || hook == Hook::StreamEnd && before.is_empty() && after.is_empty()
 }
 
 /// The outcome of one filter.

@@ -140,6 +140,8 @@ pub struct FilterEntry {
     pub(super) reads_usage: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) prompt_cache: Arc<PromptCacheCounter>,
+    /// Set for a filter in audit mode, which runs on copies.
+    pub(super) is_audited: bool,
     pub(super) run: Run,
 }
 
@@ -167,6 +169,7 @@ impl FilterEntry {
             reads_usage: false,
             breaker: None,
             prompt_cache: Arc::default(),
+            is_audited: false,
             run,
         }
     }
@@ -242,6 +245,14 @@ impl FilterEntry {
         self
     }
 
+    /// Sets whether the filter is in audit mode: it runs on copies, and its verdicts are counted and traced instead of
+    /// applied.
+    #[must_use]
+    pub fn audited(mut self, is_audited: bool) -> Self {
+        self.is_audited = is_audited;
+        self
+    }
+
     /// Returns the number of measured requests, and of those in which the filter changed the cached prefix.
     pub fn prompt_cache(&self) -> PromptCacheCount {
         self.prompt_cache.count()
@@ -261,12 +272,17 @@ impl FilterEntry {
 
     /// Returns an event to be sent before this one; see [`HookRunner::ahead`].
     pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
-        self.sync_run()?.ahead(event, turn)
+        self.applying_run()?.ahead(event, turn)
     }
 
     /// Returns `true` if the filter can withhold stream text.
     pub(crate) fn withholds(&self) -> bool {
-        self.sync_run().is_some_and(|run| run.withholds())
+        self.applying_run().is_some_and(|run| run.withholds())
+    }
+
+    /// Returns the hooks of a filter that does not run in the task of its turn, unless it is in audit mode.
+    fn applying_run(&self) -> Option<&dyn HookRunner> {
+        self.sync_run().filter(|_| !self.is_audited)
     }
 
     /// Returns the hooks of a filter that does not run in the task of its turn.

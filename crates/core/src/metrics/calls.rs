@@ -43,16 +43,25 @@ pub enum CallOutcome {
     Failed,
     /// The hook failed, and the failure was ignored by the failure policy.
     ErrorIgnored,
+    /// The hook of a filter in audit mode returned a value that would have ended its chain.
+    WouldSkip,
+    /// The hook of a filter in audit mode would have refused.
+    WouldRefuse,
+    /// The hook of a filter in audit mode failed.
+    WouldFail,
 }
 
 /// All outcomes, in the order of the counters.
-const ENDINGS: [CallOutcome; 6] = [
+const ENDINGS: [CallOutcome; 9] = [
     CallOutcome::Continued,
     CallOutcome::Skipped,
     CallOutcome::Refused,
     CallOutcome::RejectionIgnored,
     CallOutcome::Failed,
     CallOutcome::ErrorIgnored,
+    CallOutcome::WouldSkip,
+    CallOutcome::WouldRefuse,
+    CallOutcome::WouldFail,
 ];
 
 impl CallOutcome {
@@ -64,11 +73,25 @@ impl CallOutcome {
             Self::Refused => "refused",
             Self::RejectionIgnored | Self::ErrorIgnored => "ignored",
             Self::Failed => "failed",
+            Self::WouldSkip => "would_skip",
+            Self::WouldRefuse => "would_refuse",
+            Self::WouldFail => "would_fail",
+        }
+    }
+
+    /// Returns the same outcome of a filter in audit mode.
+    #[must_use]
+    pub fn audited(self) -> Self {
+        match self {
+            Self::Skipped => Self::WouldSkip,
+            Self::Refused | Self::RejectionIgnored => Self::WouldRefuse,
+            Self::Failed | Self::ErrorIgnored => Self::WouldFail,
+            other => other,
         }
     }
 
     fn is_breakage(self) -> bool {
-        matches!(self, Self::Failed | Self::ErrorIgnored)
+        matches!(self, Self::Failed | Self::ErrorIgnored | Self::WouldFail)
     }
 }
 

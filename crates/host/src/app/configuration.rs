@@ -126,7 +126,7 @@ pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings, time_scale: 
             budget.memory = usize::try_from(megabytes << 20).unwrap_or(usize::MAX);
         }
     }
-    PluginPlan { settings: own, enabled: settings.enabled }
+    PluginPlan { settings: own, enabled: settings.enabled, mode: settings.mode }
 }
 
 /// Returns a model's provider with its fallbacks; `None` if the model has no fallbacks.

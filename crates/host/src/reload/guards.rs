@@ -170,6 +170,9 @@ impl Reload {
             };
             return Some((format!("be switched off by {by}"), GuardChange::Off));
         }
+        if self.is_held_enforced(id) {
+            return Some((format!("be put in audit mode by `[filters.{id}] mode`"), GuardChange::Audit));
+        }
         if self.is_held_wide(id) && script.manifest.global {
             let what =
                 "lose the models that do not list it, by a switch in the store that no operator has set";
@@ -185,7 +188,10 @@ impl Reload {
 
     /// Returns `true` if the settings of a guard wait for a confirmation.
     pub(super) fn is_held(&self, id: &str) -> bool {
-        self.is_held_on(id) || self.is_held_wide(id) || !self.models_lost_by(id).is_empty()
+        self.is_held_on(id)
+            || self.is_held_enforced(id)
+            || self.is_held_wide(id)
+            || !self.models_lost_by(id).is_empty()
     }
 
     /// Returns the models that stopped listing a guard without a confirmation.
@@ -209,6 +215,14 @@ impl Reload {
         self.is_off(id)
             && self.stored.last_good.get(id).is_some_and(|row| row.security)
             && !self.stored.is_confirmed(id, &GuardChange::Off)
+    }
+
+    /// Returns `true` if the verdicts of a guard apply although the settings put it in audit mode: the change is not
+    /// confirmed.
+    pub(super) fn is_held_enforced(&self, id: &str) -> bool {
+        self.plan.audits(id) == Some(true)
+            && self.stored.last_good.get(id).is_some_and(|row| row.security)
+            && !self.stored.is_confirmed(id, &GuardChange::Audit)
     }
 
     pub(super) fn is_off(&self, id: &str) -> bool {
@@ -246,6 +260,9 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     lost.extend(hooks.map(|hook: Hook| format!("the hook `{hook}`")));
     if old.global && !new.global {
         lost.push("the models that do not list it (`global: false`)".to_owned());
+    }
+    if !old.audit && new.audit {
+        lost.push("the effect of its verdicts (`mode: audit`)".to_owned());
     }
     if !old.toggle && new.toggle {
         lost.push("the requests that do not ask for it (`toggle`)".to_owned());

@@ -248,6 +248,10 @@ impl Reload {
         let is_on = switch.and_then(|switch| switch.enabled);
         plugin.enabled = is_on.unwrap_or_else(|| self.plan.is_enabled(plugin.kind, &plugin.id))
             || self.is_held_on(&plugin.id);
+        let is_declared = plugin.script.as_ref().is_some_and(|script| script.manifest.audit);
+        plugin.audited = plugin.kind == Kind::Filter
+            && !self.is_held_enforced(&plugin.id)
+            && self.plan.audits(&plugin.id).unwrap_or(is_declared);
         if let Some(script) = &plugin.script {
             plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global)
                 || self.is_held_wide(&plugin.id) && script.manifest.global;
@@ -298,6 +302,7 @@ fn change(before: Option<&Arc<Plugin>>, next: &Plugin) -> Option<Change> {
     let is_set = before.given != next.given
         || before.users.by_user != next.users.by_user
         || before.enabled != next.enabled
+        || before.audited != next.audited
         || before.security != next.security
         || before.pending != next.pending
         || before.global != next.global

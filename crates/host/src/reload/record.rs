@@ -84,7 +84,7 @@ impl Reload {
         }
         let broken = changes.iter().filter_map(|change| snapshot.plugins.get(change.id()?));
         good.extend(broken.filter_map(|plugin| self.unloaded(plugin)));
-        self.save_switched_off(&good).await;
+        self.save_weakened_by_settings(&good).await;
         self.save_guarded_models(snapshot).await;
         self.save_configured(snapshot).await;
         if !good.is_empty() {
@@ -98,9 +98,7 @@ impl Reload {
             for version in good.iter().filter(|version| version.security) {
                 // The store does the same: confirmations of an earlier version do not apply to this one.
                 if let Some(confirmed) = self.stored.confirmed.get_mut(&version.id) {
-                    confirmed.retain(|what| {
-                        matches!(what, GuardChange::Off | GuardChange::Narrow | GuardChange::Configured)
-                    });
+                    confirmed.retain(|what| !what.is_of_file());
                 }
             }
             self.stored.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
@@ -197,24 +195,33 @@ impl Reload {
         })
     }
 
-    /// Records which new guards are disabled by the settings, and which guards no longer are.
-    async fn save_switched_off(&mut self, new: &[LastGood]) {
-        let is_off = |id: &str| self.is_off(id);
-        let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
-        let off: Vec<String> = off.filter(|id| !self.stored.last_good.contains_key(id)).collect();
-        let on =
-            self.stored.confirmed.iter().filter(|(id, what)| what.contains(&GuardChange::Off) && !is_off(id));
-        let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
-        for id in off {
-            self.stored.confirmed.entry(id.clone()).or_default().insert(GuardChange::Off);
-            if let Err(error) = self.store.confirm(&id, &GuardChange::Off, "settings").await {
-                tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
+    /// Records which new guards are weakened by the settings from the start, and which guards no longer are.
+    async fn save_weakened_by_settings(&mut self, new: &[LastGood]) {
+        self.save_weakened(new, GuardChange::Off, Self::is_off).await;
+        self.save_weakened(new, GuardChange::Audit, |reload, id| reload.plan.audits(id) == Some(true)).await;
+    }
+
+    async fn save_weakened(
+        &mut self,
+        new: &[LastGood],
+        what: GuardChange,
+        is_weak: impl Fn(&Self, &str) -> bool,
+    ) {
+        let weak = new.iter().filter(|row| row.security && is_weak(self, &row.id)).map(|row| row.id.clone());
+        let weak: Vec<String> = weak.filter(|id| !self.stored.last_good.contains_key(id)).collect();
+        let confirmed = self.stored.confirmed.iter().filter(|(_, confirmed)| confirmed.contains(&what));
+        let strong = confirmed.map(|(id, _)| id).filter(|id| !is_weak(self, id));
+        let strong: Vec<String> = strong.cloned().collect();
+        for id in weak {
+            self.stored.confirmed.entry(id.clone()).or_default().insert(what.clone());
+            if let Err(error) = self.store.confirm(&id, &what, "settings").await {
+                tracing::warn!(plugin = id, "cannot store that the settings weaken this guard: {error}");
             }
         }
-        for id in on {
-            self.stored.confirmed.entry(id.clone()).or_default().remove(&GuardChange::Off);
-            if let Err(error) = self.store.forget_confirmed(&id, &GuardChange::Off).await {
-                tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
+        for id in strong {
+            self.stored.confirmed.entry(id.clone()).or_default().remove(&what);
+            if let Err(error) = self.store.forget_confirmed(&id, &what).await {
+                tracing::warn!(plugin = id, "cannot store that the settings no longer weaken this guard: {error}");
             }
         }
     }

@@ -300,6 +300,11 @@ const FRONTMATTER: &[KeyDoc] = &[
         &["abort", "continue"],
         "The effect of an error in it: `abort` fails the request, `continue` skips the filter.",
     ),
+    switch(
+        "mode",
+        &["enforce", "audit"],
+        "`audit`: a filter runs on copies; its verdicts and changes are counted and traced, and nothing of them reaches the client.",
+    ),
     switch("security", TRUTH, "`true`: a guard. If it cannot run, requests are rejected."),
     switch("hold", TRUTH, "`true`: streamed answers are sent only when complete."),
     key(

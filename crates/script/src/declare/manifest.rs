@@ -54,6 +54,8 @@ pub struct Manifest {
     pub failure_policy: FailurePolicy,
     /// `true` for a guard, which is never skipped silently.
     pub security: bool,
+    /// `true` if it observes only: its verdicts and changes are counted and traced instead of applied.
+    pub audit: bool,
     /// `true` if streamed answers are held back until it has processed their end.
     pub hold: bool,
     /// `true` if uploaded files are removed from the body for this script.
@@ -105,11 +107,12 @@ const VALVES: &str = "write a default, `max_turns: 4`, or a map with the default
                       value: 4, minimum: 1, description: \"…\" }`";
 
 /// The keys of the opening comment with fixed values, and these values.
-pub(crate) const SWITCHES: [(&str, &[&str]); 4] = [
+pub(crate) const SWITCHES: [(&str, &[&str]); 5] = [
     ("global", &["true", "false"]),
     ("security", &["true", "false"]),
     ("hold", &["true", "false"]),
     ("on_error", &["abort", "continue"]),
+    ("mode", &["enforce", "audit"]),
 ];
 
 fn manifest_has_priority(constants: &[(String, Json)]) -> bool {
@@ -148,6 +151,7 @@ pub(crate) fn read(
             ("global", value) => manifest.global = value != "false",
             ("security", value) => manifest.security = value == "true",
             ("hold", value) => manifest.hold = value == "true",
+            ("mode", value) => manifest.audit = value == "audit",
             ("on_error", "continue") => manifest.failure_policy = FailurePolicy::FailOpen,
             _ => {}
         }

@@ -324,6 +324,7 @@ impl ScriptFilter {
         let ending = match &verdict {
             // A call that was canceled with its turn did not fail.
             Err(_) if ctx.turn.is_over() => CallOutcome::Continued,
+            verdict if ctx.turn.is_audited() => ending(&self.script, hook, verdict).audited(),
             verdict => ending(&self.script, hook, verdict),
         };
         call_metrics.end(&timing, spent, ending);

@@ -57,6 +57,9 @@ struct OverviewPlugin {
     #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open", "held"]))]
     state: &'static str,
     enabled: bool,
+    /// The effect of a filter: in audit mode, its verdicts and changes are counted and traced instead of applied.
+    #[schemars(extend("enum" = ["enforce", "audit"]))]
+    mode: &'static str,
     /// Set if the plugin runs for every model.
     global: bool,
     /// Set if the plugin is a guard.
@@ -145,6 +148,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
         author: field("author"),
         state: if plugin.is_held() { "held" } else { plugin.state_name() },
         enabled: plugin.enabled,
+        mode: plugin.mode(),
         global: plugin.global,
         security: plugin.security,
         chats_only: plugin.hooks_of_chats_only(),

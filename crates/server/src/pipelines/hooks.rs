@@ -243,7 +243,7 @@ impl Call {
         let (body, handles_files) = match outcome {
             ChainOutcome::Done(body) => {
                 let script = plugin.script.as_ref();
-                (body, script.is_some_and(|script| script.manifest.file_handler))
+                (body, script.is_some_and(|script| script.manifest.file_handler && !plugin.audited))
             }
             // The chat request itself will return this answer.
             ChainOutcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {

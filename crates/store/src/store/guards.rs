@@ -39,7 +39,7 @@ impl Store {
             // Confirmations of an earlier version do not apply to this one.
             for version in versions.iter().filter(|version| version.security) {
                 let outdated = "DELETE FROM confirmed
-                     WHERE plugin = ? AND what NOT IN ('off', 'narrow', 'configured')";
+                     WHERE plugin = ? AND what NOT IN ('off', 'audit', 'narrow', 'configured')";
                 query(outdated).bind(&version.id).execute(&mut transaction).await?;
             }
             self.commit_quietly(transaction, ()).await
@@ -69,8 +69,8 @@ impl Store {
         .await
     }
 
-    /// Stores an operator's confirmation of a guard's change. All except [`GuardChange::Off`],
-    /// [`GuardChange::Narrow`] and [`GuardChange::Configured`] end when a version of the guard is saved.
+    /// Stores an operator's confirmation of a guard's change. Those of a file, [`GuardChange::Gone`] and
+    /// [`GuardChange::Change`], end when a version of the guard is saved.
     pub async fn confirm(&self, id: &str, what: &GuardChange, by: &str) -> StoreResult<u64> {
         self.work("store a confirmed change of a guard", async {
             let mut transaction = self.durable.begin(Lock::Settings).await?;
