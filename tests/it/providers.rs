@@ -1,7 +1,7 @@
 //! Services that fail, respond late or go away, and the results for the host's clients.
 
 use crate::host::{Answer, TestHost, chat_body, streaming, until};
-use crate::upstream::{Gate, MODEL, Reply, Upstream};
+use crate::upstream::{Gate, MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -677,5 +677,45 @@ async fn connections_are_reused_after_answers_streams_and_errors() {
             assert_eq!(peers.calls(), 18);
             assert!(peers.connections() <= 5, "{} connections: {body}", peers.connections());
         }
+    }
+}
+
+fn key_of(question: &UpstreamRequest) -> &str {
+    question.headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or("")
+}
+
+#[tokio::test]
+async fn keys_take_turns_and_a_limited_one_rests() {
+    let keys = "api_keys = [\"two\", \"three\"]";
+    for (status, looks) in [(429, true), (429, false), (401, true), (403, false)] {
+        let setup = TestHost::new().provider(keys);
+        let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
+        host.upstream.script(move |question| match key_of(question) {
+            "Bearer two" => busy(status).header("retry-after", "60"),
+            _ => Reply::fitting(question, "here I am"),
+        });
+        for number in 0..6 {
+            assert_eq!(host.ask(&format!("question {number}")).await.text(), "here I am", "{status} {number}");
+        }
+        let sent = host.upstream.requests();
+        let used = |key: &str| sent.iter().filter(|one| key_of(one) == key).count();
+        assert_eq!(["Bearer sk-upstream", "Bearer two", "Bearer three"].map(used), [3, 1, 3], "{status}");
+        let metrics = host.get("/metrics").await;
+        for (state, count) in [("ready", 2), ("resting", 1)] {
+            let line = format!("valvehouse_provider_keys{{provider=\"mock\",state=\"{state}\"}} {count}");
+            assert!(metrics.body().contains(&line), "{line}\n{}", metrics.body());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_ends_when_each_key_was_refused_once() {
+    let keys = "api_keys = [\"two\"]";
+    let host = TestHost::new().provider(keys).start().await;
+    for wait in ["0", "60"] {
+        host.upstream.script(move |_| busy(429).header("retry-after", wait));
+        let before = host.upstream.requests().len();
+        host.ask(wait).await.refused(429, "busy");
+        assert_eq!(host.upstream.requests().len() - before, 2, "retry-after: {wait}");
     }
 }

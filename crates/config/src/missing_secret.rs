@@ -49,8 +49,10 @@ impl Config {
 }
 
 fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
-    if let Some(source) = &provider.api_key {
-        return source.read_with(env).map(drop).map_err(|why| why.to_string());
+    let mut sources = provider.api_key.iter().chain(&provider.api_keys).peekable();
+    if sources.peek().is_some() {
+        let unread = sources.find_map(|source| source.read_with(&env).err());
+        return unread.map_or(Ok(()), |why| Err(why.to_string()));
     }
     let Some(usual) = provider.usual_key() else { return Ok(()) };
     match SecretSource::Env(usual.to_owned()).read_with(env) {

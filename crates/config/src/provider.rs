@@ -151,6 +151,10 @@ pub struct ProviderSettings {
     /// `client`: each client's own key from the request.
     #[schemars(extend("x-word" = "client", "x-default" = "*the usual variable of its kind*", "examples" = ["env:OPENAI_API_KEY"]))]
     pub api_key: Option<SecretSource>,
+    /// Further keys of the service. Requests take turns with all keys; one that the service refuses or limits (401, 403,
+    /// 429) rests for the announced time, or 30 seconds.
+    #[schemars(extend("x-form" = "list of secrets", "default" = [], "examples" = [["env:SECOND_KEY", "file:keys/third"]]))]
+    pub api_keys: Vec<SecretSource>,
     /// Set if each caller's own key is passed on; the provider then has no key.
     #[serde(skip)]
     pub is_paid_by_callers: bool,

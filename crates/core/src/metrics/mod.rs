@@ -2,6 +2,7 @@
 //! cost.
 
 mod endpoints;
+mod key_rests;
 mod prompt_cache;
 mod providers;
 mod histogram;
@@ -10,6 +11,7 @@ mod tools;
 
 pub use calls::{CallCost, CallMetrics, CallOutcome, CallTimer, PluginMetrics, Sum};
 pub use endpoints::{CLASSES, EndpointMetrics, EndpointMetricsMap, RequestGuard};
+pub use key_rests::KeyRests;
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
 pub use prompt_cache::{PromptCacheCount, PromptCacheCounter};
 pub use providers::{ProviderCallGuard, ProviderOutcome, Service};

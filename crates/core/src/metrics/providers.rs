@@ -1,5 +1,6 @@
 //! Metrics of the calls of one provider.
 
+use super::key_rests::KeyRests;
 use super::histogram::{Histogram, HistogramSnapshot, counted};
 use crate::error::Error;
 use crate::trace::Trace;
@@ -85,6 +86,8 @@ pub struct Service {
     tokens: [AtomicU64; 2],
     times: Histogram,
     first: Histogram,
+    /// The keys, if there are several.
+    keys: Arc<KeyRests>,
 }
 
 impl Default for Service {
@@ -97,11 +100,22 @@ impl Default for Service {
             tokens: Default::default(),
             times: Histogram::of_models(),
             first: Histogram::of_models(),
+            keys: Arc::default(),
         }
     }
 }
 
 impl Service {
+    /// Creates the metrics of a provider with several keys.
+    pub fn with_keys(keys: Arc<KeyRests>) -> Self {
+        Self { keys, ..Self::default() }
+    }
+
+    /// Returns the keys; empty unless there are several.
+    pub fn keys(&self) -> &KeyRests {
+        &self.keys
+    }
+
     /// Starts a call, whose tokens count in this trace too.
     pub fn ask(self: &Arc<Self>, trace: Option<&Arc<Trace>>) -> ProviderCallGuard {
         self.running.fetch_add(1, Relaxed);

@@ -43,19 +43,19 @@ pub(super) fn provider(
     if keys == ProviderKeys::Read {
         client.prepare(&settings.base_url);
     }
-    let (key, file) = match keys {
-        ProviderKeys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
-        ProviderKeys::Left => (None, None),
+    let mut own: Vec<(Secret, Option<SecretSource>)> = match keys {
+        ProviderKeys::Read => read_keys(settings).map_err(|error| problem(error.to_string()))?,
+        ProviderKeys::Left => Vec::new(),
     };
-    let is_keyless = key.is_none() && !settings.is_paid_by_callers;
-    let credentials = match (key, file) {
+    let is_keyless = own.is_empty() && !settings.is_paid_by_callers;
+    let credentials = match own.len() {
         _ if settings.is_paid_by_callers => of_callers(settings, client),
-        (Some(key), Some(file)) => {
-            let settings = settings.clone();
-            let make = move |key| service(&settings, client.clone(), Some(key));
-            Credentials::rotating(file, key, make)
+        0 => service(settings, client, None).map(Credentials::fixed),
+        1 => credentials(settings, client, own.remove(0)),
+        _ => {
+            let all = own.into_iter().map(|key| credentials(settings, client.clone(), key));
+            all.collect::<Result<_, _>>().map(Credentials::several)
         }
-        (key, _) => service(settings, client, key).map(Credentials::fixed),
     };
     let mut upstream = Upstream::new(credentials.map_err(|error| problem(error.to_string()))?)
         .with_retry(settings.retry)
@@ -110,18 +110,38 @@ fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Error
     Ok(client)
 }
 
-/// Returns the key of a provider, and its file if the key may change at run time. The usual environment
-/// variable may be missing.
-fn key(settings: &config::ProviderSettings) -> Result<(Option<Secret>, Option<SecretSource>), SecretUnread> {
-    match &settings.api_key {
-        Some(file @ SecretSource::File(_)) => Ok((Some(file.read()?), Some(file.clone()))),
-        Some(source) => Ok((Some(source.read()?), None)),
-        None if settings.is_paid_by_callers => Ok((None, None)),
-        None => {
-            let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
-            Ok((usual.and_then(|usual| usual.read().ok()), None))
+/// Returns credentials of a key, which is read again if it is in a file.
+fn credentials(
+    settings: &config::ProviderSettings,
+    client: Client,
+    (key, file): (Secret, Option<SecretSource>),
+) -> Result<Credentials, Error> {
+    match file {
+        Some(file) => {
+            let settings = settings.clone();
+            let make = move |key| service(&settings, client.clone(), Some(key));
+            Credentials::rotating(file, key, make)
         }
+        None => service(settings, client, Some(key)).map(Credentials::fixed),
     }
+}
+
+/// Returns the keys of a provider, each with its file if it may change at run time. The usual environment variable may
+/// be missing.
+fn read_keys(
+    settings: &config::ProviderSettings,
+) -> Result<Vec<(Secret, Option<SecretSource>)>, SecretUnread> {
+    let own = settings.api_key.iter().chain(&settings.api_keys);
+    let read = own.map(|source| {
+        let file = matches!(source, SecretSource::File(_)).then(|| source.clone());
+        Ok((source.read()?, file))
+    });
+    let mut keys = read.collect::<Result<Vec<_>, _>>()?;
+    if keys.is_empty() && !settings.is_paid_by_callers {
+        let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
+        keys.extend(usual.and_then(|usual| usual.read().ok()).map(|key| (key, None)));
+    }
+    Ok(keys)
 }
 
 /// Returns a provider for the configured protocol.

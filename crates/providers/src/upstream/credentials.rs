@@ -1,4 +1,5 @@
-//! The credentials for a provider: a fixed key, a key in a file that may change, or each caller's own key.
+//! The credentials for a provider: a fixed key, a key in a file that may change, several keys in turn, or each caller's
+//! own key.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use valvehouse_config::{Secret, SecretSource};
 use valvehouse_core::chat::Outline;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::metrics::KeyRests;
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
 /// The time for which a key is used before its file is read again.
@@ -28,6 +30,8 @@ enum Kind {
     Fixed(Arc<dyn Provider>),
     /// A key in a file. When the file contains another key, that key is used from then on.
     Rotating { source: SecretSource, make: Make, current: Mutex<Current>, first: Arc<dyn Provider> },
+    /// Several keys, each fixed or in a file, which take turns.
+    Several { keys: Vec<Credentials>, rests: Arc<KeyRests> },
     /// Each caller's own key.
     Callers { bare: Arc<dyn Provider>, make: MakeFor },
 }
@@ -59,6 +63,12 @@ impl Credentials {
         Ok(Self { forwards, kind: Kind::Rotating { source, make: Box::new(make), current, first: provider } })
     }
 
+    /// Creates credentials of several keys that take turns.
+    pub fn several(keys: Vec<Self>) -> Self {
+        let rests = Arc::new(KeyRests::new(keys.len()));
+        Self { forwards: keys.iter().all(Self::forwards), kind: Kind::Several { keys, rests } }
+    }
+
     /// Creates credentials for a provider that each caller uses with its own key. `bare` has no key and lists
     /// the models.
     pub fn of_callers(
@@ -88,17 +98,30 @@ impl Credentials {
         match &self.kind {
             Kind::Rotating { source, make, current, .. } => rotated(source, make, &mut current.lock()),
             Kind::Fixed(provider) | Kind::Callers { bare: provider, .. } => provider.clone(),
+            Kind::Several { keys, rests } => keys[rests.next()].any(),
         }
     }
 
-    /// Returns the provider for one request.
-    pub(super) fn service(&self, exchange: &Exchange) -> Result<Arc<dyn Provider>, Error> {
+    /// Returns the provider for one request, and the position of its key.
+    pub(super) fn service(&self, exchange: &Exchange) -> Result<(Arc<dyn Provider>, usize), Error> {
         match &self.kind {
             Kind::Callers { bare, make } => match exchange.credential() {
-                Some(credential) => make(credential),
+                Some(credential) => Ok((make(credential)?, 0)),
                 None => Err(no_credential(bare.name())),
             },
-            _ => Ok(self.any()),
+            Kind::Several { keys, rests } => {
+                let key = rests.next();
+                Ok((keys[key].any(), key))
+            }
+            _ => Ok((self.any(), 0)),
+        }
+    }
+
+    /// Returns the state of the keys; empty unless there are several.
+    pub(super) fn rests(&self) -> Arc<KeyRests> {
+        match &self.kind {
+            Kind::Several { rests, .. } => rests.clone(),
+            _ => Arc::default(),
         }
     }
 
@@ -108,6 +131,7 @@ impl Credentials {
             Kind::Fixed(provider)
             | Kind::Rotating { first: provider, .. }
             | Kind::Callers { bare: provider, .. } => &**provider,
+            Kind::Several { keys, .. } => keys[0].first(),
         }
     }
 }
@@ -163,7 +187,7 @@ mod tests {
 
     async fn key_sent(credentials: &Credentials, exchange: &Exchange) -> Result<String, Error> {
         let request = Request::new(Json::object(), false);
-        let Answer::Whole(whole) = credentials.service(exchange)?.chat(request).await? else { panic!() };
+        let Answer::Whole(whole) = credentials.service(exchange)?.0.chat(request).await? else { panic!() };
         Ok(whole.at_path("choices.0.message.content").to_string())
     }
 

@@ -58,13 +58,14 @@ impl Upstream {
     pub fn new(credentials: Credentials) -> Self {
         let name = credentials.name().to_owned();
         let breakers = Breakers::new(&name, BreakerSettings::default());
+        let metrics = Arc::new(Service::with_keys(credentials.rests()));
         Self {
             name,
             credentials,
             retry: RetrySettings::default(),
             total: None,
             breakers,
-            metrics: Arc::default(),
+            metrics,
             keyless: None,
             extras: None,
             service: None,
@@ -131,16 +132,21 @@ impl Upstream {
                 }
                 _ => self.credentials.service(exchange),
             };
-            let asking = service.map(&mut ask);
+            let asking = service.map(|(service, key)| (ask(service), key));
             let (known, body) = (&known, &body);
             async move {
-                let asking = asking?;
+                let (asking, key) = asking?;
                 let outcome = match deadline {
                     Some(deadline) => {
                         timeout_at(deadline, asking).await.unwrap_or_else(|_| Err(self.too_long()))
                     }
                     None => asking.await,
                 };
+                if let Err(error) = &outcome
+                    && let Some(rest) = retry::rest_of_key(error)
+                {
+                    self.let_rest(key, rest, error);
+                }
                 match &outcome {
                     Err(error) if retry::is_failure(error) => {
                         let request = *known.get_or_init(|| digest(&body()));
@@ -158,6 +164,16 @@ impl Upstream {
         let metrics = Some(&*self.metrics);
         let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, metrics };
         retries.run(deadline, once).await.map_err(|error| self.explained(error))
+    }
+
+    /// Lets one of several keys rest.
+    fn let_rest(&self, key: usize, rest: Duration, error: &Error) {
+        let keys = self.metrics.keys();
+        if !keys.is_empty() {
+            let (provider, seconds, number) = (&self.name, rest.as_secs(), key + 1);
+            tracing::warn!(provider, "key {number} of {} rests for {seconds} s: {error}", keys.len());
+            keys.rest(key, rest);
+        }
     }
 
     fn too_long(&self) -> Error {

@@ -8,7 +8,7 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::context::{Exchange, Notice, NoticeKind, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::metrics::Service;
+use valvehouse_core::metrics::{KeyRests, Service};
 
 /// The retry policy of one request.
 pub(super) struct Retries<'a> {
@@ -34,6 +34,17 @@ impl Retries<'_> {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
+        // Another key is tried at once, and does not count as a retry.
+        let keys = self.metrics.map(Service::keys);
+        for _ in 1..keys.map_or(0, KeyRests::len) {
+            if rest_of_key(&last).is_none() || keys.is_none_or(|keys| keys.ready() == 0) {
+                break;
+            }
+            last = match once().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+        }
         while let Some(delay) = wait(&last, self.retry, own)
             && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
             && let Some(number) = self.exchange.retry(self.retry.max_retries)
@@ -101,6 +112,17 @@ pub(super) fn is_failure(error: &Error) -> bool {
         Error::Unanswered { .. } | Error::Provider { .. } => true,
         _ => false,
     }
+}
+
+/// Returns the time for which a key rests after this error; `None` if the error is not about the key.
+pub(super) fn rest_of_key(error: &Error) -> Option<Duration> {
+    const REST: Duration = Duration::from_secs(30);
+    const MOST: Duration = Duration::from_secs(60 * 60);
+    let Error::Answered { status: status @ (401 | 403 | 429), retry_after, body, .. } = error else {
+        return None;
+    };
+    let is_about_content = ErrorCode::of_service(*status, body) == Some(ErrorCode::ContentPolicy);
+    (!is_about_content).then(|| retry_after.as_deref().and_then(requested_wait).unwrap_or(REST).min(MOST))
 }
 
 /// Returns `true` for a used-up quota and a refused key, which seconds do not change.

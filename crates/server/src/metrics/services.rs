@@ -15,6 +15,15 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
         let open_breaker = u8::from(provider.open_breaker().is_some());
         open.add(&[("provider", provider.name())], open_breaker.into());
     }
+    let mut keys = families.gauge("provider_keys", "Keys of a provider with several keys, by state.");
+    for (name, own) in services.iter().map(|(name, service)| (*name, service.keys())) {
+        let ready = own.ready();
+        for (state, count) in [("ready", ready), ("resting", own.len().saturating_sub(ready))] {
+            if !own.is_empty() {
+                keys.add(&[("provider", name), ("state", state)], count as f64);
+            }
+        }
+    }
     let mut calls = families.counter(
         "model_calls_total",
         "Calls of models by outcome, including retries; breaker_open: not sent, since the circuit breaker was open; canceled: the client disconnected.",
