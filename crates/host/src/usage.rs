@@ -15,7 +15,7 @@ use std::time::Duration;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
-use valvehouse_store::{Counts, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
+use valvehouse_store::{Count, Counts, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
 
 /// The interval at which sums are written to the store.
 const WRITE: Duration = Duration::from_secs(5);
@@ -51,19 +51,20 @@ impl Usage {
         let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let mut counts = Counts::default();
-        counts["requests"] = 1;
-        counts["client_errors"] = i64::from((400..500).contains(&ended.status));
-        counts["server_errors"] = i64::from(ended.status >= 500);
+        counts[Count::Requests] = 1;
+        counts[Count::ClientErrors] = i64::from((400..500).contains(&ended.status));
+        counts[Count::ServerErrors] = i64::from(ended.status >= 500);
         let totals = trace.totals();
-        counts["refusals"] = i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
-        (counts["prompt_tokens"], counts["completion_tokens"]) = (prompt, completion);
-        counts["cost"] =
+        counts[Count::Refusals] =
+            i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
+        (counts[Count::PromptTokens], counts[Count::CompletionTokens]) = (prompt, completion);
+        counts[Count::Cost] =
             i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
-        counts["took_ms"] = ms(ended.took);
+        counts[Count::TookMs] = ms(ended.took);
         counts.add_latency(ms(ended.took));
         let (at, request) = (now() / 60_000 * 60, &trace.request);
         if let Some(first) = totals.first {
-            (counts["first_ms"], counts["first_count"]) = (ms(first), 1);
+            (counts[Count::FirstMs], counts[Count::FirstCount]) = (ms(first), 1);
         }
         if configured.is_some() {
             let mut models = self.models.lock();
@@ -165,22 +166,22 @@ impl UsageEntry {
     pub fn of(row: &UsageRow, by: &[Dimension]) -> Self {
         let counts = &row.counts;
         let mean =
-            |sum: &str, count: &str| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
+            |sum: Count, count: Count| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
         Self {
             at: Timestamp::from_second(row.at).unwrap_or(Timestamp::UNIX_EPOCH),
             by: by.iter().map(|dimension| dimension.as_str()).zip(row.by.iter().cloned()).collect(),
-            requests: counts["requests"],
-            client_errors: counts["client_errors"],
-            server_errors: counts["server_errors"],
-            refusals: counts["refusals"],
-            prompt_tokens: counts["prompt_tokens"],
-            completion_tokens: counts["completion_tokens"],
+            requests: counts[Count::Requests],
+            client_errors: counts[Count::ClientErrors],
+            server_errors: counts[Count::ServerErrors],
+            refusals: counts[Count::Refusals],
+            prompt_tokens: counts[Count::PromptTokens],
+            completion_tokens: counts[Count::CompletionTokens],
             cost: counts.cost(),
-            mean_ms: mean("took_ms", "requests"),
+            mean_ms: mean(Count::TookMs, Count::Requests),
             p50_ms: counts.quantile(0.5),
             p95_ms: counts.quantile(0.95),
             p99_ms: counts.quantile(0.99),
-            first_ms: mean("first_ms", "first_count"),
+            first_ms: mean(Count::FirstMs, Count::FirstCount),
         }
     }
 
@@ -297,9 +298,10 @@ mod tests {
         }
         let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
         let all = store.usage(&asked(Vec::new())).await.unwrap();
-        assert_eq!((all.len(), all[0].at, all[0].counts["requests"]), (1, 120, 2 * (MAX as i64 + 50)));
+        assert_eq!((all.len(), all[0].at, all[0].counts[Count::Requests]), (1, 120, 2 * (MAX as i64 + 50)));
         let by_key = store.usage(&asked(vec![Dimension::Key])).await.unwrap();
-        let keys: Vec<(&str, i64)> = by_key.iter().map(|row| (&*row.by[0], row.counts["requests"])).collect();
+        let keys: Vec<(&str, i64)> =
+            by_key.iter().map(|row| (&*row.by[0], row.counts[Count::Requests])).collect();
         assert_eq!(keys, [("ci", 2 * MAX as i64), (OTHERS, 100)]);
         // All of it is old, and becomes one day of each group.
         store.compact_usage().await.unwrap();

@@ -49,7 +49,7 @@ impl Counts {
 
     /// Returns the cost in the currency of the prices of models.
     pub fn cost(&self) -> f64 {
-        self["cost"] as f64 / COST_UNITS
+        self[Count::Cost] as f64 / COST_UNITS
     }
 
     /// Counts a request of this length in its latency class.
@@ -80,21 +80,43 @@ impl Counts {
     }
 }
 
-fn place(name: &str) -> usize {
-    COUNT_NAMES.iter().position(|own| *own == name).expect("a name of a count")
+/// A count of a period other than its latency classes, at its place in [`COUNT_NAMES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    /// Requests.
+    Requests,
+    /// Answers with status 400 to 499.
+    ClientErrors,
+    /// Answers with status 500 and above.
+    ServerErrors,
+    /// Requests that a filter refused.
+    Refusals,
+    /// Prompt tokens.
+    PromptTokens,
+    /// Completion tokens.
+    CompletionTokens,
+    /// The cost in millionths of the currency.
+    Cost,
+    /// The sum of the times of all requests in milliseconds.
+    TookMs,
+    /// The sum of the times to the first part of an answer in milliseconds.
+    FirstMs,
+    /// The number of these times.
+    FirstCount,
 }
 
-impl Index<&str> for Counts {
+impl Index<Count> for Counts {
     type Output = i64;
 
-    fn index(&self, name: &str) -> &i64 {
-        &self.0[place(name)]
+    fn index(&self, count: Count) -> &i64 {
+        &self.0[count as usize]
     }
 }
 
-impl IndexMut<&str> for Counts {
-    fn index_mut(&mut self, name: &str) -> &mut i64 {
-        &mut self.0[place(name)]
+impl IndexMut<Count> for Counts {
+    fn index_mut(&mut self, count: Count) -> &mut i64 {
+        &mut self.0[count as usize]
     }
 }
 
@@ -175,7 +197,7 @@ mod tests {
         assert_eq!((counts.quantile(0.45), counts.quantile(0.95)), (Some(50.0), Some(1750.0)));
         counts.add_latency(1_000_000);
         assert_eq!(counts.quantile(1.0), Some(60_000.0));
-        counts["cost"] += 5;
-        assert_eq!((counts["cost"], counts.latencies().iter().sum::<i64>()), (5, 101));
+        counts[Count::Cost] += 5;
+        assert_eq!((counts[Count::Cost], counts.latencies().iter().sum::<i64>()), (5, 101));
     }
 }

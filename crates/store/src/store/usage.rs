@@ -56,8 +56,8 @@ impl Store {
         );
         let read = |row: &Row| {
             let mut counts = Counts::default();
-            for name in COUNT_NAMES {
-                counts[name] = row.try_get(name)?;
+            for (count, name) in counts.0.iter_mut().zip(COUNT_NAMES) {
+                *count = row.try_get(name)?;
             }
             let by = by.iter().map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
             Ok(UsageRow { at: row.try_get("period")?, by, counts })
