@@ -1,6 +1,7 @@
 //! A host that serves from the command line: binds its port, serves until a signal, and lets answers in
 //! progress finish.
 
+use super::log;
 use super::migrate;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
@@ -237,7 +238,9 @@ pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, 
     });
     let app = App::open(config).await;
     progress.abort();
-    Ok(app?)
+    let app = app?;
+    let _ = app.access_log.set(log::access(out));
+    Ok(app)
 }
 
 /// Opens the crash record of this process, and logs the versions that are quarantined because of earlier

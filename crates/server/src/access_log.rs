@@ -4,11 +4,13 @@ use crate::metrics::endpoints::OPERATIONS;
 use crate::recording::Follower;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Level, enabled};
 use valvehouse_core::metrics::RequestGuard;
 use valvehouse_core::text::shortened;
-use valvehouse_core::trace::{ACCESS, RequestScope, Totals};
+use valvehouse_core::trace::{ACCESS, AccessLine, RequestScope, Totals};
+use valvehouse_host::app::App;
 
 /// The maximum length of a logged path, in characters.
 const MAX_PATH: usize = 200;
@@ -22,6 +24,7 @@ pub(super) struct Answering {
 }
 
 struct Line {
+    app: Arc<App>,
     method: Method,
     uri: Uri,
     level: Level,
@@ -29,7 +32,7 @@ struct Line {
 
 impl Answering {
     /// Starts a request at an endpoint.
-    pub(super) fn begin(metrics: RequestGuard, endpoint: &str, request: &Request) -> Self {
+    pub(super) fn begin(app: &Arc<App>, endpoint: &'static str, request: &Request) -> Self {
         let path = request.uri().path();
         // Probes, scrapes and the files of the page say nothing about the use of the host.
         let is_noise = endpoint == OPERATIONS || path == "/" || path.starts_with("/page");
@@ -37,7 +40,9 @@ impl Answering {
             true => (enabled!(target: ACCESS, Level::DEBUG), Level::DEBUG),
             false => (enabled!(target: ACCESS, Level::INFO), Level::INFO),
         };
-        let line = || Line { method: request.method().clone(), uri: request.uri().clone(), level };
+        let metrics = app.endpoints.of(endpoint).begin();
+        let line =
+            || Line { app: app.clone(), method: request.method().clone(), uri: request.uri().clone(), level };
         Self { metrics, scope: RequestScope::default(), line: is_logged.then(line) }
     }
 
@@ -79,37 +84,72 @@ impl Drop for Answering {
 }
 
 impl Line {
-    /// Writes the line. It has names and numbers, and nothing of the conversation.
+    /// Writes the line.
     fn write(self, metrics: &RequestGuard, scope: &RequestScope) {
-        macro_rules! write_at {
-            ($level:ident, $trace:ident, $totals:ident) => {
-                tracing::$level!(
-                    target: ACCESS,
-                    method = self.method.as_str(),
-                    path = shortened(self.uri.path().to_owned(), MAX_PATH),
-                    status = metrics.status(),
-                    user = $trace.map(|trace| &*trace.request.user).filter(|user| !user.is_empty()),
-                    model = $trace.map(|trace| &*trace.request.model).filter(|model| !model.is_empty()),
-                    provider = $totals.provider(),
-                    key = $trace.and_then(|trace| trace.key()),
-                    tokens_in = Some($totals.tokens[0]).filter(|count| *count > 0),
-                    tokens_out = Some($totals.tokens[1]).filter(|count| *count > 0),
-                    ms = milliseconds(metrics.elapsed()),
-                    first_ms = $totals.first.map(milliseconds),
-                    ended_by = $totals.ended_by.as_ref().map(|(plugin, _)| &**plugin),
-                    outcome = $totals.ended_by.as_ref().map(|(_, word)| *word),
-                    disconnected = (!metrics.is_whole()).then_some(true),
-                    "request"
-                )
-            };
-        }
         let trace = scope.trace();
         let totals = trace.map_or_else(Totals::default, |trace| trace.totals());
-        // The level of a line is a constant of its place.
-        scope.enter(|| match self.level {
-            Level::DEBUG => write_at!(debug, trace, totals),
-            _ => write_at!(info, trace, totals),
-        });
+        let path = self.uri.path();
+        let short;
+        let line = AccessLine {
+            level: self.level,
+            method: self.method.as_str(),
+            path: match path.len() {
+                ..=MAX_PATH => path,
+                _ => {
+                    short = shortened(path.to_owned(), MAX_PATH);
+                    &short
+                }
+            },
+            status: metrics.status(),
+            user: trace.map(|trace| &*trace.request.user).filter(|user| !user.is_empty()),
+            model: trace.map(|trace| &*trace.request.model).filter(|model| !model.is_empty()),
+            provider: totals.provider(),
+            key: trace.and_then(|trace| trace.key()),
+            tokens_in: Some(totals.tokens[0]).filter(|count| *count > 0),
+            tokens_out: Some(totals.tokens[1]).filter(|count| *count > 0),
+            ms: milliseconds(metrics.elapsed()),
+            first_ms: totals.first.map(milliseconds),
+            ended_by: totals.ended_by.as_ref().map(|(plugin, _)| &**plugin),
+            outcome: totals.ended_by.as_ref().map(|(_, word)| *word),
+            disconnected: (!metrics.is_whole()).then_some(true),
+            request: trace.map(|trace| trace.id.as_str()),
+        };
+        match self.app.access_log.get() {
+            Some(write) => write(&line),
+            None => emit(&line),
+        }
+    }
+}
+
+/// Emits a line as an event of `tracing`.
+fn emit(line: &AccessLine<'_>) {
+    macro_rules! emit_at {
+        ($level:ident) => {
+            tracing::$level!(
+                target: ACCESS,
+                method = line.method,
+                path = line.path,
+                status = line.status,
+                user = line.user,
+                model = line.model,
+                provider = line.provider,
+                key = line.key,
+                tokens_in = line.tokens_in,
+                tokens_out = line.tokens_out,
+                ms = line.ms,
+                first_ms = line.first_ms,
+                ended_by = line.ended_by,
+                outcome = line.outcome,
+                disconnected = line.disconnected,
+                request = line.request,
+                "request"
+            )
+        };
+    }
+    // The level of an event is a constant of its place.
+    match line.level {
+        Level::DEBUG => emit_at!(debug),
+        _ => emit_at!(info),
     }
 }
 

@@ -182,7 +182,7 @@ async fn pass<F: Future<Output = Response>>(
     request: Request,
     work: impl FnOnce(Request) -> F,
 ) -> Response {
-    let mut answering = Answering::begin(app.endpoints.of(endpoint).begin(), endpoint, &request);
+    let mut answering = Answering::begin(app, endpoint, &request);
     let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
         false => answering.scope().run(middleware::checks::run(app, request, work)).await,

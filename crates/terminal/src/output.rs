@@ -3,6 +3,7 @@
 use crate::exit::{CommandError, Exit};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -271,7 +272,17 @@ impl Console {
 
 /// Returns the current time for a log, in UTC with milliseconds.
 pub fn timestamp() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    thread_local! {
+        /// The last second and its text.
+        static SECOND: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
+    }
+    let now = Timestamp::now();
+    SECOND.with_borrow_mut(|(second, text)| {
+        if *second != now.as_second() {
+            (*second, *text) = (now.as_second(), now.strftime("%Y-%m-%dT%H:%M:%S").to_string());
+        }
+        format!("{text}.{:03}Z", now.subsec_millisecond())
+    })
 }
 
 /// Colours, where they are wanted.

@@ -4,6 +4,7 @@
 //! A [`Trace`] belongs to the facts of its turn. Without contents, it records names, numbers and failure
 //! reasons, as the log does, and nothing of the conversation.
 
+mod access_line;
 mod guard_coverage;
 mod facts;
 mod json;
@@ -19,11 +20,12 @@ mod totals;
 mod trace;
 mod traces;
 
+pub use access_line::{ACCESS, AccessLine, AccessLog};
 pub use facts::{Contents, EventRecord, Line, RequestEnd, RequestFacts};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 pub(crate) use prompt_cache::PromptCacheWatch;
 pub use record::{Cost, Details, StepRecord, Tokens, What};
-pub use request_scope::{ACCESS, RequestScope};
+pub use request_scope::RequestScope;
 pub use spans::SPANS;
 pub use step::{End, Step};
 pub use totals::Totals;

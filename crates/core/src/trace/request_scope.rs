@@ -4,9 +4,6 @@ use super::trace::Trace;
 use std::sync::{Arc, OnceLock};
 use valvehouse_executor::CARRIED;
 
-/// The target of the log lines that are written once for each request, for log filters.
-pub const ACCESS: &str = "valvehouse::access";
-
 /// The trace of a request, once it has started. Work of the request runs in this scope, also on lanes.
 #[derive(Debug, Clone, Default)]
 pub struct RequestScope(Arc<OnceLock<Arc<Trace>>>);

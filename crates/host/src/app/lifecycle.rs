@@ -18,7 +18,7 @@ use crate::snapshot::Snapshot;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::usage::Usage;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,7 +27,7 @@ use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{HeaderNames, MemoryLimit, Observer, Questions};
 use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::Traces;
+use valvehouse_core::trace::{AccessLog, Traces};
 use valvehouse_json::Json;
 use valvehouse_providers::Extras;
 use valvehouse_script::{Code, Diagnostic};
@@ -55,6 +55,9 @@ pub struct App {
     pub admin: Admin,
     /// The runs of agents.
     pub runs: Arc<Runs>,
+    /// The receiver of the access log, set by a program that writes it by itself; without one, its lines are events of
+    /// `tracing`.
+    pub access_log: OnceLock<AccessLog>,
     /// The traces of requests in progress and of the last ones that ended.
     pub traces: Arc<Traces>,
     /// The time at which the host was opened.
@@ -214,6 +217,7 @@ impl App {
             shared_questions,
             admin,
             runs,
+            access_log: OnceLock::new(),
             traces,
             started: Instant::now(),
             access,
