@@ -695,7 +695,11 @@ async fn keys_take_turns_and_a_limited_one_rests() {
             _ => Reply::fitting(question, "here I am"),
         });
         for number in 0..6 {
-            assert_eq!(host.ask(&format!("question {number}")).await.text(), "here I am", "{status} {number}");
+            assert_eq!(
+                host.ask(&format!("question {number}")).await.text(),
+                "here I am",
+                "{status} {number}"
+            );
         }
         let sent = host.upstream.requests();
         let used = |key: &str| sent.iter().filter(|one| key_of(one) == key).count();

@@ -4,6 +4,7 @@ mod access_log;
 mod backup;
 mod convergence;
 mod deployment;
+mod operators_day;
 mod outage;
 mod durable;
 mod hot_path;

@@ -12,8 +12,14 @@ const FILTERS: [(&str, &str); 12] = [
     ("fn inlet(body) { deny(\"no\", 403); }", "would_refuse"),
     ("fn inlet(body) { return skip(\"instead\"); }", "would_skip"),
     ("fn inlet(body) { throw \"broken\"; }", "would_fail"),
-    ("fn inlet(body) { metadata.flag = true; emit(#{ type: \"status\", data: #{ description: \"seen\" } }); ask(#{ type: \"input\", data: #{} }); }", "would_fail"),
-    ("fn pre_chat(ctx) { ctx.messages[-1].text = \"changed\"; ctx.metadata.flag = true; ctx }", "would_change"),
+    (
+        "fn inlet(body) { metadata.flag = true; emit(#{ type: \"status\", data: #{ description: \"seen\" } }); ask(#{ type: \"input\", data: #{} }); }",
+        "would_fail",
+    ),
+    (
+        "fn pre_chat(ctx) { ctx.messages[-1].text = \"changed\"; ctx.metadata.flag = true; ctx }",
+        "would_change",
+    ),
     ("fn pre_chat(ctx) { return error(\"no\"); }", "would_refuse"),
     ("fn stream(event) { event.text = \"changed\"; event }", "would_change"),
     ("fn stream(event) { [] }", "would_change"),

@@ -15,7 +15,10 @@ pub struct KeyRests {
 impl KeyRests {
     /// Creates the state of this number of keys, none of which rests.
     pub fn new(count: usize) -> Self {
-        Self { until: std::iter::repeat_with(Mutex::default).take(count).collect(), turn: AtomicUsize::new(0) }
+        Self {
+            until: std::iter::repeat_with(Mutex::default).take(count).collect(),
+            turn: AtomicUsize::new(0),
+        }
     }
 
     /// Returns the next key that does not rest; if all do, the one whose rest ends first.

@@ -11,8 +11,8 @@ mod tools;
 
 pub use calls::{CallCost, CallMetrics, CallOutcome, CallTimer, PluginMetrics, Sum};
 pub use endpoints::{CLASSES, EndpointMetrics, EndpointMetricsMap, RequestGuard};
-pub use key_rests::KeyRests;
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
+pub use key_rests::KeyRests;
 pub use prompt_cache::{PromptCacheCount, PromptCacheCounter};
 pub use providers::{ProviderCallGuard, ProviderOutcome, Service};
 pub use tools::{ToolCallGuard, ToolOutcome, Tools, Uses};

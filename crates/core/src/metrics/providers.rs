@@ -1,7 +1,7 @@
 //! Metrics of the calls of one provider.
 
-use super::key_rests::KeyRests;
 use super::histogram::{Histogram, HistogramSnapshot, counted};
+use super::key_rests::KeyRests;
 use crate::error::Error;
 use crate::trace::Trace;
 use std::sync::Arc;

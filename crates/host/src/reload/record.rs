@@ -221,7 +221,10 @@ impl Reload {
         for id in strong {
             self.stored.confirmed.entry(id.clone()).or_default().remove(&what);
             if let Err(error) = self.store.forget_confirmed(&id, &what).await {
-                tracing::warn!(plugin = id, "cannot store that the settings no longer weaken this guard: {error}");
+                tracing::warn!(
+                    plugin = id,
+                    "cannot store that the settings no longer weaken this guard: {error}"
+                );
             }
         }
     }

@@ -61,7 +61,7 @@ impl SandboxScript {
             return SandboxRun::of("no_hook", Some(value));
         }
         let meter = Meter::start(self.script.metrics().of(hook.name()));
-        let TraceOutcome { word, cause, outcome } = run_for_trace(&self.filter, hook, value, turn).await;
+        let TraceOutcome { word, cause, outcome, .. } = run_for_trace(&self.filter, hook, value, turn).await;
         meter.read(SandboxRun { word, cause, ..outcome.into() })
     }
 
