@@ -719,7 +719,7 @@ async fn a_request_ends_when_each_key_was_refused_once() {
     for wait in ["0", "60"] {
         host.upstream.script(move |_| busy(429).header("retry-after", wait));
         let before = host.upstream.requests().len();
-        host.ask(wait).await.refused(429, "busy");
+        assert_eq!(host.ask(wait).await.status, 429, "retry-after: {wait}");
         assert_eq!(host.upstream.requests().len() - before, 2, "retry-after: {wait}");
     }
 }

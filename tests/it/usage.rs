@@ -3,7 +3,7 @@
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
-use valvehouse::store::{Count, Counts, UsageQuery, UsageRow};
+use valvehouse::store::{Counts, UsageCount, UsageQuery, UsageRow};
 use valvehouse_testkit::postgres::Postgres;
 
 const CONFIG: &str = r#"
@@ -74,7 +74,7 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
 fn rows(at: i64, users: std::ops::Range<usize>) -> Vec<UsageRow> {
     let row = |user: usize| {
         let mut counts = Counts::default();
-        counts[Count::Requests] = 1;
+        counts[UsageCount::Requests] = 1;
         counts.add_latency(90);
         let by = ["ci".into(), format!("u{user}"), "m".into(), "p".into(), "chat".into()].to_vec();
         UsageRow { at, by, counts }
@@ -102,7 +102,7 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
             store.usage(&asked).await.unwrap()[0].counts
         };
         let before = all().await;
-        assert_eq!((before[Count::Requests], before.latencies()[0]), (1_250, 1_250));
+        assert_eq!((before[UsageCount::Requests], before.latencies()[0]), (1_250, 1_250));
         for _ in 0..2 {
             store.compact_usage().await.unwrap();
             assert_eq!(all().await, before);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
-use valvehouse_store::{Count, Counts, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
+use valvehouse_store::{Counts, UsageCount, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
 
 /// The interval at which sums are written to the store.
 const WRITE: Duration = Duration::from_secs(5);
@@ -51,20 +51,20 @@ impl Usage {
         let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let mut counts = Counts::default();
-        counts[Count::Requests] = 1;
-        counts[Count::ClientErrors] = i64::from((400..500).contains(&ended.status));
-        counts[Count::ServerErrors] = i64::from(ended.status >= 500);
+        counts[UsageCount::Requests] = 1;
+        counts[UsageCount::ClientErrors] = i64::from((400..500).contains(&ended.status));
+        counts[UsageCount::ServerErrors] = i64::from(ended.status >= 500);
         let totals = trace.totals();
-        counts[Count::Refusals] =
+        counts[UsageCount::Refusals] =
             i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
-        (counts[Count::PromptTokens], counts[Count::CompletionTokens]) = (prompt, completion);
-        counts[Count::Cost] =
+        (counts[UsageCount::PromptTokens], counts[UsageCount::CompletionTokens]) = (prompt, completion);
+        counts[UsageCount::Cost] =
             i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
-        counts[Count::TookMs] = ms(ended.took);
+        counts[UsageCount::TookMs] = ms(ended.took);
         counts.add_latency(ms(ended.took));
         let (at, request) = (now() / 60_000 * 60, &trace.request);
         if let Some(first) = totals.first {
-            (counts[Count::FirstMs], counts[Count::FirstCount]) = (ms(first), 1);
+            (counts[UsageCount::FirstMs], counts[UsageCount::FirstCount]) = (ms(first), 1);
         }
         if configured.is_some() {
             let mut models = self.models.lock();
@@ -166,22 +166,22 @@ impl UsageEntry {
     pub fn of(row: &UsageRow, by: &[Dimension]) -> Self {
         let counts = &row.counts;
         let mean =
-            |sum: Count, count: Count| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
+            |sum: UsageCount, count: UsageCount| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
         Self {
             at: Timestamp::from_second(row.at).unwrap_or(Timestamp::UNIX_EPOCH),
             by: by.iter().map(|dimension| dimension.as_str()).zip(row.by.iter().cloned()).collect(),
-            requests: counts[Count::Requests],
-            client_errors: counts[Count::ClientErrors],
-            server_errors: counts[Count::ServerErrors],
-            refusals: counts[Count::Refusals],
-            prompt_tokens: counts[Count::PromptTokens],
-            completion_tokens: counts[Count::CompletionTokens],
+            requests: counts[UsageCount::Requests],
+            client_errors: counts[UsageCount::ClientErrors],
+            server_errors: counts[UsageCount::ServerErrors],
+            refusals: counts[UsageCount::Refusals],
+            prompt_tokens: counts[UsageCount::PromptTokens],
+            completion_tokens: counts[UsageCount::CompletionTokens],
             cost: counts.cost(),
-            mean_ms: mean(Count::TookMs, Count::Requests),
+            mean_ms: mean(UsageCount::TookMs, UsageCount::Requests),
             p50_ms: counts.quantile(0.5),
             p95_ms: counts.quantile(0.95),
             p99_ms: counts.quantile(0.99),
-            first_ms: mean(Count::FirstMs, Count::FirstCount),
+            first_ms: mean(UsageCount::FirstMs, UsageCount::FirstCount),
         }
     }
 
@@ -298,10 +298,10 @@ mod tests {
         }
         let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
         let all = store.usage(&asked(Vec::new())).await.unwrap();
-        assert_eq!((all.len(), all[0].at, all[0].counts[Count::Requests]), (1, 120, 2 * (MAX as i64 + 50)));
+        assert_eq!((all.len(), all[0].at, all[0].counts[UsageCount::Requests]), (1, 120, 2 * (MAX as i64 + 50)));
         let by_key = store.usage(&asked(vec![Dimension::Key])).await.unwrap();
         let keys: Vec<(&str, i64)> =
-            by_key.iter().map(|row| (&*row.by[0], row.counts[Count::Requests])).collect();
+            by_key.iter().map(|row| (&*row.by[0], row.counts[UsageCount::Requests])).collect();
         assert_eq!(keys, [("ci", 2 * MAX as i64), (OTHERS, 100)]);
         // All of it is old, and becomes one day of each group.
         store.compact_usage().await.unwrap();

@@ -61,7 +61,7 @@ pub use scripts::{
 };
 pub use settings::StoredSettings;
 pub use store::Store;
-pub use usage::{COST_UNITS, COUNT_NAMES, Count, Counts, Dimension, LATENCIES_MS, UsageQuery, UsageRow};
+pub use usage::{COST_UNITS, COUNT_NAMES, Counts, Dimension, LATENCIES_MS, UsageCount, UsageQuery, UsageRow};
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,
     NewVector, StoredVector, VectorChange, VectorIndex, VectorOwner, VectorSelection, VectorSpace, Vectors,

@@ -49,7 +49,7 @@ impl Counts {
 
     /// Returns the cost in the currency of the prices of models.
     pub fn cost(&self) -> f64 {
-        self[Count::Cost] as f64 / COST_UNITS
+        self[UsageCount::Cost] as f64 / COST_UNITS
     }
 
     /// Counts a request of this length in its latency class.
@@ -83,18 +83,18 @@ impl Counts {
 /// A count of a period other than its latency classes, at its place in [`COUNT_NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Count {
-    /// Requests.
+pub enum UsageCount {
+    /// The number of requests.
     Requests,
-    /// Answers with status 400 to 499.
+    /// The number of answers with status 400 to 499.
     ClientErrors,
-    /// Answers with status 500 and above.
+    /// The number of answers with status 500 and above.
     ServerErrors,
-    /// Requests that a filter refused.
+    /// The number of requests that a filter refused.
     Refusals,
-    /// Prompt tokens.
+    /// The number of prompt tokens.
     PromptTokens,
-    /// Completion tokens.
+    /// The number of completion tokens.
     CompletionTokens,
     /// The cost in millionths of the currency.
     Cost,
@@ -106,16 +106,16 @@ pub enum Count {
     FirstCount,
 }
 
-impl Index<Count> for Counts {
+impl Index<UsageCount> for Counts {
     type Output = i64;
 
-    fn index(&self, count: Count) -> &i64 {
+    fn index(&self, count: UsageCount) -> &i64 {
         &self.0[count as usize]
     }
 }
 
-impl IndexMut<Count> for Counts {
-    fn index_mut(&mut self, count: Count) -> &mut i64 {
+impl IndexMut<UsageCount> for Counts {
+    fn index_mut(&mut self, count: UsageCount) -> &mut i64 {
         &mut self.0[count as usize]
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!((counts.quantile(0.45), counts.quantile(0.95)), (Some(50.0), Some(1750.0)));
         counts.add_latency(1_000_000);
         assert_eq!(counts.quantile(1.0), Some(60_000.0));
-        counts[Count::Cost] += 5;
-        assert_eq!((counts[Count::Cost], counts.latencies().iter().sum::<i64>()), (5, 101));
+        counts[UsageCount::Cost] += 5;
+        assert_eq!((counts[UsageCount::Cost], counts.latencies().iter().sum::<i64>()), (5, 101));
     }
 }

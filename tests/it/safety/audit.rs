@@ -11,9 +11,9 @@ const FILTERS: [(&str, &str); 12] = [
     ("fn inlet(body) { body.messages[-1].text = \"changed\"; body.extra = 1; }", "would_change"),
     ("fn inlet(body) { deny(\"no\", 403); }", "would_refuse"),
     ("fn inlet(body) { return skip(\"instead\"); }", "would_skip"),
-    ("fn inlet(body) { throw \"broken\"; }", "would_fail"),
+    ("fn inlet(body) { let lost = [1][9]; }", "would_fail"),
     (
-        "fn inlet(body) { metadata.flag = true; emit(#{ type: \"status\", data: #{ description: \"seen\" } }); ask(#{ type: \"input\", data: #{} }); }",
+        "fn inlet(body, __metadata__) { __metadata__.flag = true; emit(#{ type: \"status\", data: #{ description: \"seen\" } }); ask(#{ type: \"input\", data: #{} }); }",
         "would_fail",
     ),
     (
@@ -29,7 +29,8 @@ const FILTERS: [(&str, &str); 12] = [
 ];
 
 /// Refuses whatever another filter left behind.
-const WATCH: &str = "fn outlet(body) { if metadata.flag == true { deny(\"left behind\", 418); } }";
+const WATCH: &str =
+    "fn outlet(body, __metadata__) { if __metadata__?.flag == true { deny(\"left behind\", 418); } }";
 
 fn audited(source: &str) -> String {
     match source.strip_prefix("/*\n") {
@@ -46,7 +47,7 @@ fn seen(answer: &Answer) -> (u16, String) {
 }
 
 async fn traced(host: &TestHost, answer: &Answer) -> Value {
-    host.api_get(&format!("/api/v1/traces/{}", answer.header("x-valvehouse-trace").unwrap())).await
+    host.get(&format!("/api/v1/traces/{}", answer.header("x-valvehouse-trace").unwrap())).await.json()
 }
 
 #[tokio::test]
@@ -54,10 +55,13 @@ async fn nothing_of_an_audited_filter_reaches_the_client_or_the_model() {
     for (source, word) in FILTERS {
         let plain = TestHost::new().filter("watch", WATCH).start().await;
         let host = TestHost::new().filter("audited", audited(source)).filter("watch", WATCH).start().await;
+        assert!(host.problems("audited").is_empty() && host.problems("watch").is_empty(), "{source}");
         for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {
             let (answer, expected) = (host.chat(&body).await, plain.chat(&body).await);
             assert_eq!(seen(&answer), seen(&expected), "{source}");
-            assert_eq!(answer.events().len(), expected.events().len(), "{source}");
+            if expected.is_stream() {
+                assert_eq!(answer.events().len(), expected.events().len(), "{source}");
+            }
             let sent = |host: &TestHost| host.upstream.requests().last().unwrap().body.clone();
             assert_eq!(sent(&host), sent(&plain), "{source}");
             let steps = traced(&host, &answer).await["steps"].clone();
@@ -85,12 +89,16 @@ async fn nothing_of_an_audited_filter_reaches_the_client_or_the_model() {
 
 #[tokio::test]
 async fn the_metadata_of_an_audited_filter_stays_its_own() {
-    let source = "fn inlet(body) { metadata.mine = 1; state.mine = 2; }\n\
-        fn outlet(body) { if metadata.mine != 1 || state.mine != 2 { throw \"lost\"; } }";
+    let source = "fn inlet(body, __metadata__, state) { __metadata__.mine = 1; state.mine = 2; }\n\
+        fn outlet(body, __metadata__, state) { if __metadata__.mine != 1 || state.mine != 2 { throw \"lost\"; } body.kept = 1; }";
     let host = TestHost::new().filter("audited", audited(source)).start().await;
     let answer = host.ask("hi").await;
     let trace = traced(&host, &answer).await;
-    assert!(!trace.to_string().contains("would_fail"), "{trace}");
+    let text = trace.to_string();
+    assert!(
+        text.contains("would_change") && !text.contains("would_fail") && !text.contains("would_refuse"),
+        "{trace}"
+    );
 }
 
 #[tokio::test]
@@ -121,7 +129,7 @@ async fn a_guard_that_starts_in_audit_mode_needs_no_confirmation() {
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
     host.restart().await;
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
-    let listed = host.api_get("/api/v1/overview").await;
+    let listed = host.get("/api/v1/overview").await.json();
     let row = listed["plugins"].as_array().unwrap().iter().find(|row| row["id"] == "guard").cloned();
     assert_eq!(row.map(|row| row["mode"].clone()), Some(json!("audit")));
 }

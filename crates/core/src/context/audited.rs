@@ -1,4 +1,4 @@
-//! What filters in audit mode see of a turn.
+//! The side of a turn that filters in audit mode see.
 
 use super::event::Events;
 use super::exchange::Exchange;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a filter in audit mode has instead of the turn's own.
+/// The parts that a filter in audit mode has instead of the turn's own.
 pub(super) struct AuditedSide {
     pub(super) context: Context,
     /// Events without a receiver.

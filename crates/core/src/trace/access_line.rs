@@ -34,7 +34,7 @@ pub struct AccessLine<'a> {
     pub first_ms: Option<u64>,
     /// The plugin that ended the request.
     pub ended_by: Option<&'a str>,
-    /// How it did: `refused`, `failed` or `breaker_open`.
+    /// The way in which it did: `refused`, `failed` or `breaker_open`.
     pub outcome: Option<&'a str>,
     /// `true` if the client disconnected before the end.
     pub disconnected: Option<bool>,

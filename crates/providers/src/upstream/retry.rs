@@ -117,12 +117,12 @@ pub(super) fn is_failure(error: &Error) -> bool {
 /// Returns the time for which a key rests after this error; `None` if the error is not about the key.
 pub(super) fn rest_of_key(error: &Error) -> Option<Duration> {
     const REST: Duration = Duration::from_secs(30);
-    const MOST: Duration = Duration::from_secs(60 * 60);
+    const MAX_REST: Duration = Duration::from_secs(60 * 60);
     let Error::Answered { status: status @ (401 | 403 | 429), retry_after, body, .. } = error else {
         return None;
     };
     let is_about_content = ErrorCode::of_service(*status, body) == Some(ErrorCode::ContentPolicy);
-    (!is_about_content).then(|| retry_after.as_deref().and_then(requested_wait).unwrap_or(REST).min(MOST))
+    (!is_about_content).then(|| retry_after.as_deref().and_then(requested_wait).unwrap_or(REST).min(MAX_REST))
 }
 
 /// Returns `true` for a used-up quota and a refused key, which seconds do not change.

@@ -4,7 +4,7 @@ use super::families::Families;
 use valvehouse_core::metrics::Service;
 use valvehouse_host::Snapshot;
 use valvehouse_host::usage::Usage;
-use valvehouse_store::Count;
+use valvehouse_store::UsageCount;
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
@@ -67,9 +67,9 @@ pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
         "Requests for a configured model by outcome: answered, or with a status from 400 or 500.",
     );
     for (model, counts) in &models {
-        let failed = [("client_error", Count::ClientErrors), ("server_error", Count::ServerErrors)];
+        let failed = [("client_error", UsageCount::ClientErrors), ("server_error", UsageCount::ServerErrors)];
         let failed = failed.map(|(outcome, count)| (outcome, counts[count]));
-        let answered = counts[Count::Requests] - counts[Count::ClientErrors] - counts[Count::ServerErrors];
+        let answered = counts[UsageCount::Requests] - counts[UsageCount::ClientErrors] - counts[UsageCount::ServerErrors];
         for (outcome, count) in [("answered", answered)].into_iter().chain(failed) {
             requests.add(&[("model", model), ("outcome", outcome)], count as f64);
         }
@@ -78,10 +78,10 @@ pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
         families.counter("request_refusals_total", "Requests for a configured model that a filter refused.");
     models
         .iter()
-        .for_each(|(model, counts)| refusals.add(&[("model", model)], counts[Count::Refusals] as f64));
+        .for_each(|(model, counts)| refusals.add(&[("model", model)], counts[UsageCount::Refusals] as f64));
     let mut tokens = families.counter("tokens_total", "Tokens of requests for a configured model.");
     for (model, counts) in &models {
-        for (direction, count) in [("input", Count::PromptTokens), ("output", Count::CompletionTokens)] {
+        for (direction, count) in [("input", UsageCount::PromptTokens), ("output", UsageCount::CompletionTokens)] {
             tokens.add(&[("model", model), ("direction", direction)], counts[count] as f64);
         }
     }
