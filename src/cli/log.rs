@@ -2,22 +2,18 @@
 
 use super::args::Line;
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
-use valvehouse_core::trace::{ACCESS, AccessLine, AccessLog, RequestScope};
+use valvehouse_core::trace::RequestScope;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, clean, timestamp};
 
 /// The variable that sets the log filter, in the syntax of `RUST_LOG`.
 const VARIABLE: &str = "VALVEHOUSE_LOG";
-
-/// The room for a line, in bytes.
-const LINE: usize = 256;
 
 /// Starts logging.
 pub(super) fn start(line: &Line, out: &Console) {
@@ -62,36 +58,19 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let mut parts = Parts::of(metadata.target(), &self.0);
+        let is_json = self.0.is_json();
+        let mut parts = Parts { form: Form::of(metadata.target(), is_json), ..Parts::default() };
         event.record(&mut parts);
         if let Some(trace) = RequestScope::current_trace() {
             parts.add_text("request", &trace.id);
         }
-        self.write(*metadata.level(), metadata.target(), &parts, &mut to)
-    }
-}
-
-/// Returns the receiver of the access log, which writes it as the other lines of the log.
-pub(super) fn access(out: &Console) -> AccessLog {
-    let lines = Lines(out.clone());
-    Box::new(move |line| {
-        let (mut parts, mut text) = (Parts::of(ACCESS, &lines.0), String::with_capacity(LINE));
-        parts.add_line(line);
-        // A text takes any line; a reader of stderr that is gone is nobody's fault.
-        let _ = lines.write(line.level, ACCESS, &parts, &mut text);
-        let _ = lines.0.log().write_all(text.as_bytes());
-    })
-}
-
-impl Lines {
-    fn write(&self, level: Level, target: &str, parts: &Parts, to: &mut impl fmt::Write) -> fmt::Result {
-        if parts.form == Form::Json {
-            let (time, level) = (timestamp(), level.as_str());
-            let (fields, target) = (&parts.fields, Json::from(target));
+        if is_json {
+            let (time, level) = (timestamp(), metadata.level().as_str());
+            let (fields, target) = (parts.fields, Json::from(metadata.target()));
             return writeln!(to, r#"{{"timestamp":"{time}","level":"{level}"{fields},"target":{target}}}"#);
         }
-        let (paint, stamp) = (self.0.talk(), self.0.stamp(level.as_str()));
-        let level = match level {
+        let (paint, stamp) = (self.0.talk(), self.0.stamp(metadata.level().as_str()));
+        let level = match *metadata.level() {
             Level::INFO => String::new(),
             _ if !stamp.is_empty() => String::new(),
             Level::ERROR => paint.red("error: "),
@@ -117,12 +96,20 @@ impl Lines {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Form {
     Json,
-    /// The method, the path and the status of a request are its message.
-    Access,
     /// The plugin comes before the message.
     Script,
     #[default]
     Host,
+}
+
+impl Form {
+    fn of(target: &str, is_json: bool) -> Self {
+        match target {
+            _ if is_json => Self::Json,
+            "script" => Self::Script,
+            _ => Self::Host,
+        }
+    }
 }
 
 /// The texts that are quoted in a part of a line.
@@ -142,67 +129,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Returns the empty parts of a line of this target.
-    fn of(target: &str, out: &Console) -> Self {
-        let form = match target {
-            _ if out.is_json() => Form::Json,
-            ACCESS => Form::Access,
-            "script" => Form::Script,
-            _ => Form::Host,
-        };
-        Self { form, fields: String::with_capacity(LINE), ..Self::default() }
-    }
-
-    /// Adds the values of a line of the access log.
-    fn add_line(&mut self, line: &AccessLine<'_>) {
-        let texts = |parts: &mut Self, texts: &[(&str, Option<&str>)]| {
-            texts
-                .iter()
-                .filter_map(|(name, value)| Some((name, (*value)?)))
-                .for_each(|(name, value)| parts.add_text(name, value));
-        };
-        let numbers = |parts: &mut Self, numbers: &[(&str, Option<u64>)]| {
-            numbers
-                .iter()
-                .filter_map(|(name, value)| Some((name, (*value)?)))
-                .for_each(|(name, value)| parts.add(name, value));
-        };
-        texts(
-            self,
-            &[("message", Some("request")), ("method", Some(line.method)), ("path", Some(line.path))],
-        );
-        numbers(self, &[("status", line.status.map(u64::from))]);
-        let AccessLine { user, model, provider, key, ended_by, outcome, request, .. } = *line;
-        texts(self, &[("user", user), ("model", model), ("provider", provider), ("key", key)]);
-        let [tokens_in, tokens_out] = [line.tokens_in, line.tokens_out];
-        numbers(
-            self,
-            &[
-                ("tokens_in", tokens_in),
-                ("tokens_out", tokens_out),
-                ("ms", Some(line.ms)),
-                ("first_ms", line.first_ms),
-            ],
-        );
-        texts(self, &[("ended_by", ended_by), ("outcome", outcome)]);
-        if let Some(disconnected) = line.disconnected {
-            self.add("disconnected", disconnected);
-        }
-        texts(self, &[("request", request)]);
-    }
-
-    /// Starts a value. Returns the part in which it is written, and which texts are quoted there; `None` if the form
-    /// leaves the value out.
-    fn begin(&mut self, name: &str) -> Option<(&mut String, Quoting)> {
-        Some(match (self.form, name) {
+    /// Starts a value. Returns the part in which it is written, and which texts are quoted there.
+    fn begin(&mut self, name: &str) -> (&mut String, Quoting) {
+        match (self.form, name) {
             (Form::Json, _) => {
                 self.fields.extend([",\"", name, "\":"]);
                 (&mut self.fields, Quoting::Always)
-            }
-            (Form::Access, "message") => return None,
-            (Form::Access, "method" | "path" | "status") => {
-                self.message.push_str(if self.message.is_empty() { "" } else { " " });
-                (&mut self.message, Quoting::Never)
             }
             (_, "message") => (&mut self.message, Quoting::Never),
             (Form::Script, "plugin") => (&mut self.plugin, Quoting::Never),
@@ -210,14 +142,14 @@ impl Parts {
                 self.fields.extend([if self.fields.is_empty() { "" } else { " " }, name, "="]);
                 (&mut self.fields, Quoting::WithSpaces)
             }
-        })
+        }
     }
 
     /// Adds a text. One with spaces is quoted among the fields, so that it is not taken for several.
     fn add_text(&mut self, name: &str, value: &str) {
-        let Some((part, quoted)) = self.begin(name) else { return };
+        let (part, quoted) = self.begin(name);
         match quoted {
-            Quoting::WithSpaces if !has_spaces(value) => part.push_str(value),
+            Quoting::WithSpaces if !value.contains(char::is_whitespace) => part.push_str(value),
             Quoting::Never => part.push_str(value),
             Quoting::Always | Quoting::WithSpaces => part.push_str(&Json::from(value).to_string()),
         }
@@ -225,17 +157,8 @@ impl Parts {
 
     /// Adds a number or a truth value.
     fn add(&mut self, name: &str, value: impl fmt::Display) {
-        if let Some((part, _)) = self.begin(name) {
-            // A text takes any value.
-            let _ = write!(part, "{value}");
-        }
-    }
-}
-
-fn has_spaces(text: &str) -> bool {
-    match text.is_ascii() {
-        true => text.bytes().any(|byte| byte.is_ascii_whitespace()),
-        false => text.contains(char::is_whitespace),
+        // A text takes any value.
+        let _ = write!(self.begin(name).0, "{value}");
     }
 }
 

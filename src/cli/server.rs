@@ -1,7 +1,6 @@
 //! A host that serves from the command line: binds its port, serves until a signal, and lets answers in
 //! progress finish.
 
-use super::log;
 use super::migrate;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
@@ -238,8 +237,8 @@ pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, 
     });
     let app = App::open(config).await;
     progress.abort();
-    let app = app?;
-    let _ = app.access_log.set(log::access(out));
+    let (app, access) = (app?, out.clone());
+    let _ = app.access_log.set(Box::new(move |line| access.access(line)));
     Ok(app)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`] or a [`CommandError`].
 
+mod access_line;
 mod exit;
 #[cfg(feature = "drawn")]
 mod graphical_report;
