@@ -5,6 +5,7 @@ mod audit;
 mod middleware;
 mod origins;
 mod wrong_arguments;
+mod budget_of_hosts;
 mod canary;
 mod clients;
 mod guards;
