@@ -15,7 +15,7 @@ use std::time::Duration;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
-use valvehouse_store::{Counts, UsageCount, Dimension, Store, StoreError, UsageQuery, UsageRow, now};
+use valvehouse_store::{Counts, Dimension, Store, StoreError, UsageCount, UsageQuery, UsageRow, now};
 
 /// The interval at which sums are written to the store.
 const WRITE: Duration = Duration::from_secs(5);
@@ -165,8 +165,9 @@ impl UsageEntry {
     /// Converts a stored row.
     pub fn of(row: &UsageRow, by: &[Dimension]) -> Self {
         let counts = &row.counts;
-        let mean =
-            |sum: UsageCount, count: UsageCount| (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64);
+        let mean = |sum: UsageCount, count: UsageCount| {
+            (counts[count] > 0).then(|| counts[sum] as f64 / counts[count] as f64)
+        };
         Self {
             at: Timestamp::from_second(row.at).unwrap_or(Timestamp::UNIX_EPOCH),
             by: by.iter().map(|dimension| dimension.as_str()).zip(row.by.iter().cloned()).collect(),
@@ -298,7 +299,10 @@ mod tests {
         }
         let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
         let all = store.usage(&asked(Vec::new())).await.unwrap();
-        assert_eq!((all.len(), all[0].at, all[0].counts[UsageCount::Requests]), (1, 120, 2 * (MAX as i64 + 50)));
+        assert_eq!(
+            (all.len(), all[0].at, all[0].counts[UsageCount::Requests]),
+            (1, 120, 2 * (MAX as i64 + 50))
+        );
         let by_key = store.usage(&asked(vec![Dimension::Key])).await.unwrap();
         let keys: Vec<(&str, i64)> =
             by_key.iter().map(|row| (&*row.by[0], row.counts[UsageCount::Requests])).collect();

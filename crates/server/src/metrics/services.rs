@@ -69,7 +69,9 @@ pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
     for (model, counts) in &models {
         let failed = [("client_error", UsageCount::ClientErrors), ("server_error", UsageCount::ServerErrors)];
         let failed = failed.map(|(outcome, count)| (outcome, counts[count]));
-        let answered = counts[UsageCount::Requests] - counts[UsageCount::ClientErrors] - counts[UsageCount::ServerErrors];
+        let answered = counts[UsageCount::Requests]
+            - counts[UsageCount::ClientErrors]
+            - counts[UsageCount::ServerErrors];
         for (outcome, count) in [("answered", answered)].into_iter().chain(failed) {
             requests.add(&[("model", model), ("outcome", outcome)], count as f64);
         }
@@ -81,7 +83,9 @@ pub(super) fn collect_models(usage: &Usage, families: &mut Families) {
         .for_each(|(model, counts)| refusals.add(&[("model", model)], counts[UsageCount::Refusals] as f64));
     let mut tokens = families.counter("tokens_total", "Tokens of requests for a configured model.");
     for (model, counts) in &models {
-        for (direction, count) in [("input", UsageCount::PromptTokens), ("output", UsageCount::CompletionTokens)] {
+        for (direction, count) in
+            [("input", UsageCount::PromptTokens), ("output", UsageCount::CompletionTokens)]
+        {
             tokens.add(&[("model", model), ("direction", direction)], counts[count] as f64);
         }
     }
