@@ -136,7 +136,7 @@ async fn print_reports(
     }
 }
 
-/// What the last look said about all requests: which are refused, and which guards let everything pass.
+/// The last look at all requests: which are refused, and which guards let everything pass.
 #[derive(Default)]
 struct Refusals {
     models: Vec<RefusedModels>,

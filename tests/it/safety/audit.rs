@@ -39,7 +39,7 @@ fn audited(source: &str) -> String {
     }
 }
 
-/// What a client saw, without what differs from request to request.
+/// Returns what a client saw, without what differs from request to request.
 fn seen(answer: &Answer) -> (u16, String) {
     let stable = |line: &str| !line.contains("\"id\"");
     let text = if answer.status == 200 { answer.text() } else { answer.body().to_owned() };
