@@ -8,7 +8,7 @@ use super::imports::{Imports, ModuleFile};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use crate::check::lint::ModuleFunctions;
-use crate::check::{lint, names, shadow, warnings};
+use crate::check::{lint, names, shadow};
 use crate::declare::manifest;
 use crate::declare::manifest::Manifest;
 use crate::diagnostic;
@@ -265,7 +265,7 @@ impl<'a> Linker<'a> {
         let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
-        self.problems.extend(warnings::about(&parsed.as_written, file, source));
+        self.problems.extend(lint::at_load(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);

@@ -3,7 +3,7 @@
 use super::further_errors;
 use super::parsed::{Beside, FoldedFunctions, folded};
 use super::parsed::{ParsedFile, never_run};
-use crate::check::{final_statement, lint, misnamed, names, shadow, warnings};
+use crate::check::{final_statement, lint, misnamed, names, shadow};
 use crate::declare::hooks::{self, HookFunction};
 use crate::declare::manifest::{self, Manifest};
 use crate::declare::{grants, guard_claim};
@@ -112,7 +112,7 @@ impl Script {
             as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(warnings::about(&as_written, file, source));
+        problems.extend(lint::at_load(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
@@ -226,7 +226,7 @@ impl Script {
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(warnings::about(&as_written, file, source));
+        problems.extend(lint::at_load(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if diagnostic::has_errors(&problems) {

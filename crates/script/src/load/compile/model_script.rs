@@ -3,7 +3,7 @@
 use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
 use crate::check::names::Names;
-use crate::check::{names, warnings};
+use crate::check::{lint, names};
 use crate::declare::manifest::Manifest;
 use crate::diagnostic::{self, Cause, Diagnostic};
 use crate::load::link;
@@ -41,7 +41,7 @@ impl Script {
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, &file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));
-        problems.extend(warnings::about(&as_written, &file, source));
+        problems.extend(lint::at_load(&as_written, &file, source));
         let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if diagnostic::has_errors(&problems) {
