@@ -8,7 +8,6 @@ mod edit;
 mod explanation;
 mod finding;
 mod foreign;
-mod forms;
 mod functions;
 mod interpreter;
 mod keywords;
