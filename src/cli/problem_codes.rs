@@ -38,6 +38,7 @@ fn all(out: &Console) -> Result<(), CommandError> {
         let entry = |code: &Code| Json::from([("code", code.id().into()), ("title", code.title().into())]);
         return Ok(out.json(&Code::all().iter().map(entry).collect::<Vec<_>>().into())?);
     }
-    let rows = Code::all().into_iter().map(|code| vec![out.results().bold(code.id()), code.title().to_owned()]);
+    let rows =
+        Code::all().into_iter().map(|code| vec![out.results().bold(code.id()), code.title().to_owned()]);
     Ok(out.line(&table(&rows.collect::<Vec<_>>()))?)
 }

@@ -4,9 +4,8 @@
 
 use super::fix;
 use std::path::Path;
-use valvehouse_script::Kind;
-use valvehouse_script::Settings;
 use valvehouse_script::diagnostic::{Code, Diagnostic, Fix, Severity};
+use valvehouse_script::{Kind, Settings};
 use valvehouse_script::{Script, read_text};
 
 const LINES: &str = include_str!("lines.txt");

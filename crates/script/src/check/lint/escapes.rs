@@ -4,8 +4,7 @@ use super::rule::{Rule, rules};
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::SourceFile;
 use rhai::AST;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 rules! {
     /// V602 an escape in backticks

@@ -2,8 +2,7 @@
 
 use super::rule::Rule;
 use crate::check::shadow;
-use crate::diagnostic::codes;
-use crate::diagnostic::{Code, Diagnostic, Fix, Spot};
+use crate::diagnostic::{Code, Diagnostic, Fix, Spot, codes};
 use crate::load::source::SourceFile;
 use rhai::AST;
 

@@ -7,8 +7,7 @@ use rhai::{AST, ASTNode, Expr, Position};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Range;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 rules! {
     /// V103 syntax of another language

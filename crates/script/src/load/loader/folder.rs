@@ -1,7 +1,6 @@
 //! Scans folders repeatedly.
 
-use super::file::FolderScan;
-use super::file::{As, LoadedFile, importing, read, stamp_of};
+use super::file::{As, FolderScan, LoadedFile, importing, read, stamp_of};
 use super::listing::{ListedFile, Listing, Stamp};
 use crate::declare::manifest::claims_of;
 use crate::diagnostic::{Code, Diagnostic};
