@@ -9,10 +9,8 @@ use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use crate::check::lint::ModuleFunctions;
 use crate::check::{lint, names, shadow};
-use crate::declare::manifest;
-use crate::declare::manifest::Manifest;
-use crate::diagnostic;
-use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use crate::declare::manifest::{self, Manifest};
+use crate::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, Position, ScriptFuncDef, Shared, Stmt,
 };
@@ -52,6 +50,19 @@ impl LinkedModules {
         for (name, module) in &self.modules {
             engine.register_static_module(name.as_str(), module.clone());
         }
+    }
+
+    /// Returns the values of a script's names: its constants with the effective valves, and its functions.
+    pub(crate) fn values_beside(
+        &self,
+        constants: &[(String, Json)],
+        valves: Option<&Json>,
+        plain: &AST,
+    ) -> HashMap<String, Dynamic> {
+        let constants = constants.iter().map(|(name, value)| (name.as_str(), value));
+        let literal = constants.chain(valves.map(|valves| ("Valves", valves)));
+        let literal = literal.map(|(name, value)| (name.to_owned(), self.orders.dynamic_of(value)));
+        literal.chain(names::functions_as_values(plain)).collect()
     }
 
     /// Registers the modules on the engine that runs the script, with the instrumented functions of all modules.
