@@ -1,9 +1,7 @@
 //! Reports escapes in texts with backticks.
 
-use super::rule::{Rule, rules};
+use super::rule::{FileTree, Rule, rules};
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
-use crate::load::source::SourceFile;
-use rhai::AST;
 use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 rules! {
@@ -23,12 +21,12 @@ rules! {
     ///     body.messages.append_system("Be brief.\nBe kind.");
     /// }
     /// ```
-    EscapeInBackticks { at_load: escapes }
+    EscapeInBackticks { in_text: escapes }
 }
 
 /// Reports `\n` in backticks.
-fn escapes(_: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
-    let found = escapes_in_backticks(source).into_iter().take(MAX_PROBLEMS);
+fn escapes(tree: &FileTree<'_>) -> Vec<Diagnostic> {
+    let found = escapes_in_backticks(tree.source).into_iter().take(MAX_PROBLEMS);
     let problem = |(at, escape): (usize, char)| {
         let message = format!("`\\{escape}` is not an escape in a string of backticks");
         let help = match escape {
@@ -36,7 +34,7 @@ fn escapes(_: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
             '"' => "quotes need no backslash in backticks",
             _ => "write a literal line break or tab, or use a string in double quotes",
         };
-        Diagnostic::of(Code::EscapeInBackticks, file, message).at_byte(source, at).help(help)
+        Diagnostic::of(Code::EscapeInBackticks, tree.file, message).at_byte(tree.source, at).help(help)
     };
     found.map(problem).collect()
 }

@@ -1,11 +1,9 @@
 //! Reports methods that change their receiver in place and are used as values.
 
-use super::rule::{Rule, in_tree, rules};
+use super::rule::{FileTree, Rule, rules};
 use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::load::source::SourceFile;
-use rhai::{AST, ASTNode, Expr, Position, Stmt};
-use std::collections::HashSet;
+use rhai::{ASTNode, Expr, Position, Stmt};
 
 rules! {
     /// V601 a method without a result
@@ -27,7 +25,7 @@ rules! {
     ///     body.tags = tags;
     /// }
     /// ```
-    ChangesInPlace { at_load: used, find: |view| view.in_nodes(|node, above| empty_closure(view, node, above)) }
+    ChangesInPlace { at_node: used, find: |view| view.in_nodes(|node, above| empty_closure(view, node, above)) }
 }
 
 /// Methods that change their receiver and return `()`.
@@ -38,18 +36,14 @@ const FILL: [&str; 4] = ["push", "insert", "append", "pad"];
 const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
 
 /// Reports `body.tags = tags.push("b")`.
-fn used(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
-    let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
-    in_tree(ast, |path| {
-        let (ASTNode::Expr(Expr::MethodCall(call, position)), above) = path.split_last()? else {
-            return None;
-        };
-        let name = call.name.as_str();
-        (FILLING.contains(&name) && !own.contains(name) && is_used_as_value(above)).then(|| {
-            let what = format!("`{name}` changes the value before the dot in place and returns `()`");
-            let help = format!("call `{name}` in a separate statement, then use the changed value");
-            Diagnostic::of(Code::ChangesInPlace, file, what).at(source, *position).help(help)
-        })
+fn used(path: &[ASTNode<'_>], tree: &FileTree<'_>) -> Option<Diagnostic> {
+    let (ASTNode::Expr(Expr::MethodCall(call, position)), above) = path.split_last()? else { return None };
+    let name = call.name.as_str();
+    let is_own = || tree.ast.iter_functions().any(|function| function.name == name);
+    (FILLING.contains(&name) && is_used_as_value(above) && !is_own()).then(|| {
+        let what = format!("`{name}` changes the value before the dot in place and returns `()`");
+        let help = format!("call `{name}` in a separate statement, then use the changed value");
+        tree.problem(Code::ChangesInPlace, *position, what).help(help)
     })
 }
 

@@ -1,10 +1,10 @@
 //! The list of all rules and codes.
 
-use super::rule::Rule;
+use super::rule::{FileTree, Rule};
 use crate::check::shadow;
-use crate::diagnostic::{Code, Diagnostic, Fix, Spot, codes};
+use crate::diagnostic::{Code, Diagnostic, Fix, MAX_PROBLEMS, Spot, codes};
 use crate::load::source::SourceFile;
-use rhai::AST;
+use rhai::{AST, ASTNode};
 
 /// The rules by the files that declare them.
 const RULES: [&[Rule]; 16] = [
@@ -45,11 +45,15 @@ pub(super) fn rules() -> impl Iterator<Item = &'static Rule> {
 
 /// Returns the problems of a script that its load reports.
 pub(crate) fn at_load(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
-    rules()
-        .filter_map(|rule| rule.at_load)
-        .flat_map(|find| find(ast, file, source))
-        .map(Diagnostic::warning)
-        .collect()
+    let tree = FileTree { ast, file, source };
+    let at_nodes: Vec<_> = rules().filter_map(|rule| rule.at_node).collect();
+    let mut problems = Vec::new();
+    ast.walk(&mut |path: &[ASTNode<'_>]| {
+        problems.extend(at_nodes.iter().filter_map(|find| find(path, &tree)));
+        problems.len() < MAX_PROBLEMS
+    });
+    problems.extend(rules().filter_map(|rule| rule.in_text).flat_map(|find| find(&tree)));
+    problems.into_iter().map(Diagnostic::warning).collect()
 }
 
 impl Code {

@@ -1,10 +1,9 @@
 //! Reports loops over messages that a single call of a host function replaces.
 
-use super::rule::{Rule, in_tree, rules};
+use super::rule::{FileTree, Rule, rules};
 use super::tree::{self, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::load::source::SourceFile;
-use rhai::{AST, ASTNode, Expr, Position, Stmt};
+use rhai::{ASTNode, Expr, Position, Stmt};
 
 rules! {
     /// V603 a loop that one call replaces
@@ -30,18 +29,16 @@ rules! {
     ///     body.asked = body.messages.count("user");
     /// }
     /// ```
-    NeedlessLoop { at_load: counting, find: needless_loops }
+    NeedlessLoop { at_node: counting, find: needless_loops }
 }
 
 /// Reports loops that only count roles.
-fn counting(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
-    in_tree(ast, |path| {
-        let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path else { return None };
-        only_counts_roles(&parts.2.expr, parts.2.body.statements()).then(|| {
-            let what = "this loop over messages only compares roles";
-            let help = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
-            Diagnostic::of(Code::NeedlessLoop, file, what).at(source, *position).help(help)
-        })
+fn counting(path: &[ASTNode<'_>], tree: &FileTree<'_>) -> Option<Diagnostic> {
+    let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path else { return None };
+    only_counts_roles(&parts.2.expr, parts.2.body.statements()).then(|| {
+        let what = "this loop over messages only compares roles";
+        let help = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
+        tree.problem(Code::NeedlessLoop, *position, what).help(help)
     })
 }
 

@@ -1,38 +1,45 @@
 //! A rule of `check`: its code, the functions that find its problems, and their fix.
 
 use super::tree::View;
-use crate::diagnostic::{Code, Diagnostic, Fix, MAX_PROBLEMS, Spot};
+use crate::diagnostic::{Code, Diagnostic, Fix, Spot};
 use crate::load::source::SourceFile;
-use rhai::{AST, ASTNode};
+use rhai::{AST, ASTNode, Position};
 
 /// A rule. Another rule may find problems of its code as well.
 pub(super) struct Rule {
     pub(super) code: Code,
     /// Finds problems that only authors need to see, as warnings.
     pub(super) find: Option<fn(&View<'_>) -> Vec<Diagnostic>>,
-    /// Finds problems that every load of the file reports, as warnings.
-    pub(super) at_load: Option<AtLoad>,
+    /// Finds the problem of a node, which every load of the file reports as a warning; the path begins with the
+    /// ancestors of the node.
+    pub(super) at_node: Option<AtNode>,
+    /// Finds problems of the text, which every load of the file reports as warnings.
+    pub(super) in_text: Option<fn(&FileTree<'_>) -> Vec<Diagnostic>>,
     /// Fixes problems whose cause says nothing.
     pub(super) fix: Option<fn(&Spot<'_>) -> Option<Fix>>,
 }
 
-/// A function of a file's tree, the file and its text.
-type AtLoad = fn(&AST, &SourceFile, &str) -> Vec<Diagnostic>;
+/// A function of a path in a syntax tree.
+type AtNode = fn(&[ASTNode<'_>], &FileTree<'_>) -> Option<Diagnostic>;
 
-impl Rule {
-    pub(super) const fn of(code: Code) -> Self {
-        Self { code, find: None, at_load: None, fix: None }
+/// The syntax tree of a file that loads, with the file and its text.
+pub(super) struct FileTree<'a> {
+    pub(super) ast: &'a AST,
+    pub(super) file: &'a SourceFile,
+    pub(super) source: &'a str,
+}
+
+impl FileTree<'_> {
+    /// Creates a problem at a position in the file.
+    pub(super) fn problem(&self, code: Code, position: Position, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::of(code, self.file, message).at(self.source, position)
     }
 }
 
-/// Finds problems in each node of a file; the argument of `find` is its ancestors and the node.
-pub(super) fn in_tree(ast: &AST, find: impl Fn(&[ASTNode<'_>]) -> Option<Diagnostic>) -> Vec<Diagnostic> {
-    let mut problems = Vec::new();
-    ast.walk(&mut |path: &[ASTNode<'_>]| {
-        problems.extend(find(path));
-        problems.len() < MAX_PROBLEMS
-    });
-    problems
+impl Rule {
+    pub(super) const fn of(code: Code) -> Self {
+        Self { code, find: None, at_node: None, in_text: None, fix: None }
+    }
 }
 
 /// Declares rules by the pages of their codes and their functions, and lists them as `RULES`.

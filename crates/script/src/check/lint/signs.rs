@@ -1,9 +1,8 @@
 //! Reports signs that mean something else in Python: `//` and `**`.
 
-use super::rule::{Rule, in_tree, rules};
+use super::rule::{FileTree, Rule, rules};
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
-use crate::load::source::SourceFile;
-use rhai::{AST, ASTNode, Expr, Position};
+use rhai::{ASTNode, Expr, Position};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -30,7 +29,7 @@ rules! {
     ///     }
     /// }
     /// ```
-    ForeignSyntax { at_load: of_others }
+    ForeignSyntax { at_node: powers, in_text: divided }
 }
 
 /// Returns the positions of comments that look like a divisor, `n // 2`, after a value that goes on in no other way.
@@ -62,19 +61,20 @@ fn is_in_brackets(source: &str, sign: Position) -> bool {
     before().is_some_and(|before| before.ends_with('('))
 }
 
-/// Reports signs that mean something else in other languages.
-fn of_others(ast: &AST, file: &SourceFile, source: &str) -> Vec<Diagnostic> {
-    let mut problems = in_tree(ast, |path| {
-        let ASTNode::Expr(Expr::FnCall(power, _)) = path.last()? else { return None };
-        let [Expr::FnCall(minus, sign), _] = power.args.as_slice() else { return None };
-        let is_power = (power.name.as_str(), minus.name.as_str(), minus.args.len()) == ("**", "-", 1);
-        (is_power && !is_in_brackets(source, *sign)).then(|| {
-            let problem = Diagnostic::of(Code::ForeignSyntax, file, "`-x ** 2` is the square of `-x`");
-            problem.at(source, *sign).help("write `-(x ** 2)`, or `(-x) ** 2` if that is meant")
-        })
-    });
-    let divided = || Diagnostic::of(Code::ForeignSyntax, file, "").divided();
-    let divisors = divisors(source).into_iter().take(MAX_PROBLEMS);
-    problems.extend(divisors.map(|at| divided().at_byte(source, at)));
-    problems
+/// Reports `-x ** 2`.
+fn powers(path: &[ASTNode<'_>], tree: &FileTree<'_>) -> Option<Diagnostic> {
+    let ASTNode::Expr(Expr::FnCall(power, _)) = path.last()? else { return None };
+    let [Expr::FnCall(minus, sign), _] = power.args.as_slice() else { return None };
+    let is_power = (power.name.as_str(), minus.name.as_str(), minus.args.len()) == ("**", "-", 1);
+    (is_power && !is_in_brackets(tree.source, *sign)).then(|| {
+        let problem = tree.problem(Code::ForeignSyntax, *sign, "`-x ** 2` is the square of `-x`");
+        problem.help("write `-(x ** 2)`, or `(-x) ** 2` if that is meant")
+    })
+}
+
+/// Reports `n // 2`.
+fn divided(tree: &FileTree<'_>) -> Vec<Diagnostic> {
+    let problem = || Diagnostic::of(Code::ForeignSyntax, tree.file, "").divided();
+    let divisors = divisors(tree.source).into_iter().take(MAX_PROBLEMS);
+    divisors.map(|at| problem().at_byte(tree.source, at)).collect()
 }
