@@ -1,8 +1,7 @@
 //! Generation of the summary by a model, from the previous summary and the messages that have become old.
 
 use super::settings::Summarization;
-use super::units::SummaryState;
-use super::units::{Counts, Unit};
+use super::units::{Counts, SummaryState, Unit};
 use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};
 use valvehouse_core::chat::{ModelCall, message, response};
