@@ -1,4 +1,4 @@
-//! Lists the migrations of the store: whatever lies in `src/migrations/`.
+//! Lists the migrations of the store: whatever lies in `src/migrations/`, and for Postgres in `postgres/` below it.
 
 // That is how a build script talks to Cargo.
 #![allow(clippy::print_stdout)]
@@ -12,7 +12,9 @@ fn main() -> io::Result<()> {
         env::var_os(name).map(PathBuf::from).ok_or_else(unset)
     };
     let (root, out) = (folder("CARGO_MANIFEST_DIR")?, folder("OUT_DIR")?);
-    fs::write(out.join("migrations.rs"), migrations(&root.join("src/migrations"))?)
+    let sources = root.join("src/migrations");
+    fs::write(out.join("migrations.rs"), migrations(&sources)?)?;
+    fs::write(out.join("postgres_migrations.rs"), migrations(&sources.join("postgres"))?)
 }
 
 /// Number, title and text of each migration, `0001_state.sql`.

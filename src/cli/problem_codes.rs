@@ -16,7 +16,7 @@ pub(super) fn run(code: Option<&str>, out: &Console) -> Result<Exit, CommandErro
 
 fn one(id: &str, out: &Console) -> Result<(), CommandError> {
     let Some(code) = Code::from_name(id) else {
-        let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
+        let hint = did_you_mean(id, Code::all().into_iter().map(Code::id));
         return Err(CommandError::usage(format!(
             "unknown code `{id}`{hint}; valvehouse explain --codes lists all codes"
         )));
@@ -36,8 +36,9 @@ fn one(id: &str, out: &Console) -> Result<(), CommandError> {
 fn all(out: &Console) -> Result<(), CommandError> {
     if out.is_json() {
         let entry = |code: &Code| Json::from([("code", code.id().into()), ("title", code.title().into())]);
-        return Ok(out.json(&Code::ALL.iter().map(entry).collect::<Vec<_>>().into())?);
+        return Ok(out.json(&Code::all().iter().map(entry).collect::<Vec<_>>().into())?);
     }
-    let rows = Code::ALL.iter().map(|code| vec![out.results().bold(code.id()), code.title().to_owned()]);
+    let rows =
+        Code::all().into_iter().map(|code| vec![out.results().bold(code.id()), code.title().to_owned()]);
     Ok(out.line(&table(&rows.collect::<Vec<_>>()))?)
 }

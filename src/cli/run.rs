@@ -58,51 +58,77 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
             "--format sarif works only with valvehouse check; use human or json",
         ));
     }
-    if let Command::Key(args::Key { action: None, hash }) = &line.command {
-        // The command works without a valid project.
-        return key::generate(*hash, out);
-    }
-    if let Command::Explain(args::Explain { code, codes, .. }) = &line.command
-        && (code.is_some() || *codes)
-    {
-        return problem_codes::run(code.as_deref(), out);
-    }
-    if let Command::Explain(args::Explain { service: Some(name), .. }) = &line.command {
-        return services::run(name, out);
-    }
-    if let Command::Config(args::Config { reference: true, .. }) = &line.command {
-        return config::reference(out);
-    }
-    #[cfg(feature = "workbench")]
-    if let Command::Config(args::Config { schema: true, .. }) = &line.command {
-        return config::schema(out);
-    }
-    #[cfg(feature = "workbench")]
-    if let Command::Completions(args) = &line.command {
-        return completions::run(args, out);
-    }
-    #[cfg(feature = "workbench")]
-    if let Command::Manual = &line.command {
-        return completions::manual(out);
-    }
-    #[cfg(feature = "workbench")]
-    if let Command::New(args) = &line.command
-        && let Some(done) = new::without_project(args, SHIPPED, out)
-    {
-        return done;
-    }
-    if let Command::Definitions(args) = &line.command {
-        return definitions::run(args, &line.global.project, out);
-    }
-    #[cfg(feature = "workbench")]
-    if let Command::Lsp(_) = &line.command {
+    let reading = reading(&line);
+    // Some commands work without a valid project.
+    let config = || reading.load();
+    match line.command {
+        Command::Serve(_) => serve::run(config()?, &reading, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Dev(args) => serve::dev(args, config()?, &reading, out).await,
+        Command::Config(args::Config { reference: true, .. }) => config::reference(out),
+        #[cfg(feature = "workbench")]
+        Command::Config(args::Config { schema: true, .. }) => config::schema(out),
+        Command::Config(args) => config::run(&args, &config()?, out),
+        Command::Chat(args) => chat::run(args, config()?, out).await,
+        Command::Runs(args) => runs::run(args, &config()?, out).await,
+        Command::Resume(args) => resume::run(args, config()?, out).await,
+        Command::Trace(args) => trace::run(args, &config()?, out).await,
+        Command::Invoke(args) => invoke::run(args, config()?, out).await,
+        #[cfg(feature = "workbench")]
+        Command::New(args) => match new::without_project(&args, SHIPPED, out) {
+            Some(done) => done,
+            None => new::run(&args, SHIPPED, &config()?, out).await,
+        },
+        #[cfg(feature = "workbench")]
+        Command::Port(args) => port::run(&args, &line.global),
+        #[cfg(feature = "workbench")]
+        Command::Run(args) => dry_run::run(args, config()?, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Repl(args) => repl::run(args, config()?, out).await,
+        Command::List(args) => list::run(&args, &config()?, out).await,
+        Command::Check(args) => check::run(&args, &config()?, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Test(args) => test::run(args, &config()?, out).await,
+        Command::Valves(args) => valves::run(args, &config()?, out).await,
+        Command::Grant(args) => grant::run(&args, &config()?, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Fmt(args) => fmt::run(&args, &config()?, out),
+        Command::Explain(args::Explain { code, codes, .. }) if codes || code.is_some() => {
+            problem_codes::run(code.as_deref(), out)
+        }
+        Command::Explain(args::Explain { service: Some(name), .. }) => services::run(&name, out),
+        Command::Explain(args) => explain::run(&args, &config()?, out).await,
+        Command::Health(args) => health::run(&args, &config()?, out).await,
+        Command::History(args) => history::run(&args, &config()?, out).await,
+        Command::Apply(args) => apply::run(&args, &config()?, out).await,
+        Command::Pull(args) => pull::run(&args, &config()?, out).await,
+        Command::Diff(args) => pull::diff(&args, &config()?, out).await,
+        Command::Rollback(args) => rollback::run(&args, &config()?, out).await,
+        Command::Confirm(args) => confirm::run(&args, &config()?, out).await,
+        Command::Adopt(args) => confirm::adopt(&args, &config()?, out).await,
+        Command::Nodes(_) => nodes::run(&config()?, out).await,
+        Command::Migrate(args) => migrate::run(&args, &config()?, out).await,
+        Command::Release(args) => release::run(&args, &config()?, out),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(&args, config()?, &reading, out).await,
+        Command::Store(args) => store::run(&args, &config()?, out).await,
+        Command::User(args) => user::run(&args, &config()?, out).await,
+        Command::Usage(args) => usage::run(&args, &config()?, out).await,
+        Command::Key(args::Key { action: Some(action), .. }) => key::run(action, &config()?, out).await,
+        Command::Key(args::Key { action: None, hash }) => key::generate(hash, out),
+        #[cfg(feature = "workbench")]
+        Command::Completions(args) => completions::run(&args, out),
+        #[cfg(feature = "workbench")]
+        Command::Manual => completions::manual(out),
         // Each file has its own project, which is searched when the file is opened.
-        return lsp::run(line.global.set).await;
+        #[cfg(feature = "workbench")]
+        Command::Lsp(_) => lsp::run(reading.overrides).await,
+        Command::Definitions(args) => definitions::run(&args, &reading.project, out),
     }
-    #[cfg(feature = "workbench")]
-    if let Command::Port(args) = &line.command {
-        return port::run(args, &line.global);
-    }
+}
+
+/// Returns the way to the settings: the project and what the command line sets in place of them.
+fn reading(line: &Line) -> Reading {
     let mut overrides = line.global.set.clone();
     let (listen, port) = match &line.command {
         Command::Serve(serve) => (serve.listen.clone(), serve.port),
@@ -114,59 +140,5 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if matches!(&line.command, Command::Serve(serve) if serve.strict) {
         overrides.push(("folders.strict".to_owned(), "true".to_owned()));
     }
-    let reading = Reading::new(line.global.project.clone(), overrides, port);
-    let config = reading.load()?;
-    match line.command {
-        Command::Serve(_) => serve::run(config, &reading, out).await,
-        #[cfg(feature = "workbench")]
-        Command::Dev(args) => serve::dev(args, config, &reading, out).await,
-        Command::Config(args) => config::run(&args, &config, out),
-        Command::Chat(args) => chat::run(args, config, out).await,
-        Command::Runs(args) => runs::run(args, &config, out).await,
-        Command::Resume(args) => resume::run(args, config, out).await,
-        Command::Trace(args) => trace::run(args, &config, out).await,
-        Command::Invoke(args) => invoke::run(args, config, out).await,
-        #[cfg(feature = "workbench")]
-        Command::New(args) => new::run(&args, SHIPPED, &config, out).await,
-        #[cfg(feature = "workbench")]
-        Command::Port(args) => port::run(&args, &line.global),
-        #[cfg(feature = "workbench")]
-        Command::Run(args) => dry_run::run(args, config, out).await,
-        #[cfg(feature = "workbench")]
-        Command::Repl(args) => repl::run(args, config, out).await,
-        Command::List(args) => list::run(&args, &config, out).await,
-        Command::Check(args) => check::run(&args, &config, out).await,
-        #[cfg(feature = "workbench")]
-        Command::Test(args) => test::run(args, &config, out).await,
-        Command::Valves(args) => valves::run(args, &config, out).await,
-        Command::Grant(args) => grant::run(&args, &config, out).await,
-        #[cfg(feature = "workbench")]
-        Command::Fmt(args) => fmt::run(&args, &config, out),
-        Command::Explain(args) => explain::run(&args, &config, out).await,
-        Command::Health(args) => health::run(&args, &config, out).await,
-        Command::History(args) => history::run(&args, &config, out).await,
-        Command::Apply(args) => apply::run(&args, &config, out).await,
-        Command::Pull(args) => pull::run(&args, &config, out).await,
-        Command::Diff(args) => pull::diff(&args, &config, out).await,
-        Command::Rollback(args) => rollback::run(&args, &config, out).await,
-        Command::Confirm(args) => confirm::run(&args, &config, out).await,
-        Command::Adopt(args) => confirm::adopt(&args, &config, out).await,
-        Command::Nodes(_) => nodes::run(&config, out).await,
-        Command::Migrate(args) => migrate::run(&args, &config, out).await,
-        Command::Release(args) => release::run(&args, &config, out),
-        #[cfg(feature = "mcp")]
-        Command::Mcp(args) => mcp::run(&args, config, &reading, out).await,
-        Command::Store(args) => store::run(&args, &config, out).await,
-        Command::User(args) => user::run(&args, &config, out).await,
-        Command::Usage(args) => usage::run(&args, &config, out).await,
-        Command::Key(args::Key { action: Some(action), .. }) => key::run(action, &config, out).await,
-        Command::Key(args::Key { action: None, hash }) => key::generate(hash, out),
-        #[cfg(feature = "workbench")]
-        Command::Completions(args) => completions::run(&args, out),
-        #[cfg(feature = "workbench")]
-        Command::Manual => completions::manual(out),
-        #[cfg(feature = "workbench")]
-        Command::Lsp(_) => lsp::run(reading.overrides).await,
-        Command::Definitions(args) => definitions::run(&args, &reading.project, out),
-    }
+    Reading::new(line.global.project.clone(), overrides, port)
 }

@@ -2,8 +2,7 @@
 
 use super::memory::{self, LoadedConversation};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
-use super::run::Setup;
-use super::run::{Drive, RunEnd, RunInput, notifier};
+use super::run::{Drive, RunEnd, RunInput, Setup, notifier};
 use super::saved::RunSnapshot;
 use super::store_keeper::{AbandonedRunGuard, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;

@@ -1,8 +1,7 @@
 //! The tools of a generation, native and from scripts, with unique names, and the problems with them.
 
 use crate::builtin;
-use crate::offers::Offers;
-use crate::plan::Plan;
+use crate::plan::{Offers, Plan};
 use crate::plugin::{Plugin, Plugins, State};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;

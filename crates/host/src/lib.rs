@@ -21,7 +21,6 @@ pub mod usage;
 mod model_list;
 mod models;
 mod named_models;
-mod offers;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod plan;
@@ -47,8 +46,7 @@ pub use explanation::{HostPart, ListedTool, Part};
 pub use guard_coverage::{GuardCoverageCell, GuardCoverageTable, GuardRuns};
 pub use host::Host;
 pub use model_list::ModelList;
-pub use offers::Offers;
-pub use plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan};
+pub use plan::{ModelPlan, MountedOffers, Offers, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use questions::{HostQuestion, SharedQuestions};
 pub use refused_models::RefusedModels;

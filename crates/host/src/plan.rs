@@ -1,7 +1,6 @@
 //! The plan of a host: its providers, its models, and the settings of plugins.
 
 use crate::model_list::ModelList;
-use crate::offers::Offers;
 use crate::plugin::Plugin;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -367,4 +366,16 @@ impl Plan {
 /// Returns a passed-through model in the form that scripts see.
 pub(super) fn passed(name: &str, provider: &str) -> Json {
     Json::from([("id", name.into()), ("name", name.into()), ("provider", provider.into())])
+}
+
+/// The prompts and resources that scripts and mounted servers provide to MCP clients.
+#[derive(Clone, Default)]
+pub struct Offers {
+    /// The prompts, with unique names; `metadata.prompt` of a specification is the declaration.
+    pub prompts: Vec<Tool>,
+    /// Functions that return the contents of resources; `metadata.resources` and `metadata.templates` list
+    /// the resources.
+    pub resources: Vec<Tool>,
+    /// Functions that complete arguments; `metadata.of` is the prompt or the resource template.
+    pub completions: Vec<Tool>,
 }

@@ -2,8 +2,7 @@
 //! immutable.
 
 use crate::decision::FilterDecision;
-use crate::offers::Offers;
-use crate::plan::{ModelPlan, Passes, Plan};
+use crate::plan::{ModelPlan, Offers, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
 use crate::rejection::absent;
 use crate::routes::ProviderRoutes;

@@ -29,14 +29,14 @@ impl Limits {
     /// Waits for the head of a response until the deadlines.
     pub(super) async fn within<T>(
         self,
-        patience: Duration,
+        timeout: Duration,
         peer: &Peer,
         sending: impl Future<Output = Result<T, FailedCall>>,
     ) -> Result<T, Error> {
         match timeout_at(self.first(self.answer_by), sending).await {
             Ok(sent) => sent.map_err(|failed| peer.unreachable(&failed)),
             Err(_) if self.is_over() => Err(peer.too_long()),
-            Err(_) => Err(peer.silent(patience)),
+            Err(_) => Err(peer.silent(timeout)),
         }
     }
 

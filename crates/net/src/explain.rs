@@ -80,16 +80,16 @@ impl Peer {
     }
 
     /// Returns the error of a response that did not start in time.
-    pub(super) fn silent(&self, patience: Duration) -> Error {
+    pub(super) fn silent(&self, timeout: Duration) -> Error {
         let message = self.both(|who| {
-            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("response_ms"))
+            format!("{who} sent no response within {} s{}", timeout.as_secs_f64(), self.raise("response_ms"))
         });
         Error::Provider { message, timeout: true }
     }
 
     /// Returns the error of a response that stopped for too long.
-    pub(super) fn stopped(&self, patience: Duration) -> Error {
-        let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
+    pub(super) fn stopped(&self, timeout: Duration) -> Error {
+        let (seconds, raise) = (timeout.as_secs_f64(), self.raise("idle_ms"));
         let message =
             self.both(|who| format!("{who} sent no further part of its response within {seconds} s{raise}"));
         Error::Provider { message, timeout: true }

@@ -19,11 +19,11 @@ use valvehouse_host::app::App;
 use valvehouse_store::{Outage, StoreError, StoreErrorKind, now};
 
 /// The timeout of the store. It is long, because a busy machine should still accept requests.
-const STORE_PATIENCE: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a database on another machine. Readiness probes usually wait for about a second.
-const SHARED_PATIENCE: Duration = Duration::from_millis(500);
+const SHARED_STORE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum age of the last scan. Folders and store are scanned about every two seconds.
-const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
+const MAX_SCAN_AGE: Duration = Duration::from_secs(30);
 
 /// The check of the models.
 const MODELS: &str = "models";
@@ -48,10 +48,10 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
         let agreeing = hosts.iter().filter(|host| host.applied_generation >= stored).count();
         Ok::<_, StoreError>(Hosts { all: hosts.len(), agreeing, stored })
     };
-    let patience = patience(app);
-    match timeout(patience, lookup).await {
+    let limit = store_timeout(app);
+    match timeout(limit, lookup).await {
         Ok(answered) => answered.map_err(|error| format!("cannot {error}")),
-        Err(_) => Err(format!("the store did not answer within {:?}", patience)),
+        Err(_) => Err(format!("the store did not answer within {limit:?}")),
     }
 }
 
@@ -69,8 +69,8 @@ fn away(outage: &Outage) -> String {
     )
 }
 
-fn patience(app: &App) -> Duration {
-    if app.host.store().is_shared() { SHARED_PATIENCE } else { STORE_PATIENCE }
+fn store_timeout(app: &App) -> Duration {
+    if app.host.store().is_shared() { SHARED_STORE_TIMEOUT } else { STORE_TIMEOUT }
 }
 
 /// A check of one part of the host.
@@ -185,7 +185,7 @@ fn models(snapshot: &Snapshot, model: Option<&str>) -> Check {
 /// Returns the reason why writes currently fail, such as a full disk or a lock that another process holds.
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
-    let probed = timeout(patience(app), store.probe()).await;
+    let probed = timeout(store_timeout(app), store.probe()).await;
     // A store that does not respond in time is reported by the check of the hosts.
     let locked = probed.ok().and_then(Result::err);
     // The probe has just taken the lock, so an earlier failure to take it is over.
@@ -223,7 +223,7 @@ async fn checks(app: &App, snapshot: &Snapshot, model: Option<&str>) -> Vec<Chec
         models(snapshot, model),
         Check::new(
             "folders",
-            ago < LOOKS_PATIENCE,
+            ago < MAX_SCAN_AGE,
             format!("scanned {:.1} s ago; {folders}", ago.as_secs_f64()),
         ),
     ];

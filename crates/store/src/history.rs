@@ -177,7 +177,7 @@ pub struct SettingsEdit<'a> {
 }
 
 /// The period that a plugin's history covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Span {
     /// The plugin.
     pub plugin: String,

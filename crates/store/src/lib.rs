@@ -14,7 +14,6 @@ mod export;
 mod history;
 mod kv;
 mod open;
-mod outage;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod questions;
@@ -40,13 +39,12 @@ pub use conversation::{
     Checkpoint, Conversation, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart, RunStatus, RunStep,
 };
 pub use copy::{StoreCopy, copy};
-pub use error::{StoreError, StoreErrorKind, StoreFuture, StoreResult};
+pub use error::{Outage, SnapshotInfo, StoreError, StoreErrorKind, StoreFuture, StoreResult};
 pub use history::{
     Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, SeenFile, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
 pub use open::{forget_valves, migrate, missing_steps, open, open_file, open_or_start_without, open_to_read};
-pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, SentAnswer, StoredQuestion};
 pub use record::{
     Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredKey,

@@ -1,24 +1,28 @@
 //! The types of the rows of a store.
 
 use crate::clock::now;
+use crate::rows::json::as_text;
+use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 use valvehouse_json::Json;
 
 /// The stored valves of a plugin.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredValves {
     /// The plugin.
     pub plugin: String,
     /// The user who set the values; `None` for the values of operators.
     pub user: Option<String>,
     /// The values as an object. They are not validated, because the script may have changed.
+    #[serde(with = "as_text")]
     pub values: Json,
     /// `true` if the row is not sealed, because it was written by hand.
+    #[serde(rename = "plain")]
     pub is_plain: bool,
 }
 
 /// The switches that operators set for a plugin.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
     /// The plugin.
     pub plugin: String,
@@ -29,20 +33,22 @@ pub struct Switch {
 }
 
 /// A key that operators handed out.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredKey {
     /// The name, by which operators select it.
     pub name: String,
     /// The digest of the key, `sha256:` and hexadecimal digits.
     pub digest: String,
     /// The rights of the key, not validated.
+    #[serde(with = "as_text")]
     pub rights: Json,
     /// The time of its last use, in milliseconds since 1970; `None` if it was not used.
+    #[serde(skip)]
     pub used_at: Option<i64>,
 }
 
 /// The last version of a script that loaded.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LastGood {
     /// The plugin.
     pub id: String,
@@ -53,6 +59,7 @@ pub struct LastGood {
     /// Its content.
     pub source: String,
     /// Its imports with their texts.
+    #[serde(with = "as_text")]
     pub imports: Json,
     /// `true` if it is a guard.
     pub security: bool,
@@ -61,7 +68,8 @@ pub struct LastGood {
 }
 
 /// A change of a guard that operators may confirm, or a fact about a guard that hosts record.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "String")]
 pub enum GuardChange {
     /// Its file is removed.
     Gone,
@@ -97,6 +105,12 @@ impl GuardChange {
     }
 }
 
+impl Serialize for GuardChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// Reads the stored form.
 impl From<String> for GuardChange {
     fn from(stored: String) -> Self {
@@ -112,7 +126,7 @@ impl From<String> for GuardChange {
 }
 
 /// The stored data of a removed plugin, set aside when another plugin got its id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aside {
     /// The id.
     pub plugin: String,
@@ -132,7 +146,8 @@ impl Aside {
 }
 
 /// The state of data that was set aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "i64", into = "i64")]
 pub enum Fate {
     /// The data is set aside.
     Aside,
@@ -142,9 +157,15 @@ pub enum Fate {
     Dropped,
 }
 
-impl Fate {
-    /// Reads the stored number.
-    pub(super) fn of(stored: i64) -> Self {
+impl From<Fate> for i64 {
+    fn from(fate: Fate) -> Self {
+        fate as Self
+    }
+}
+
+/// Reads the stored number.
+impl From<i64> for Fate {
+    fn from(stored: i64) -> Self {
         match stored {
             1 => Self::Adopted,
             2 => Self::Dropped,
@@ -154,7 +175,7 @@ impl Fate {
 }
 
 /// An entry of a script's kv map.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KvRow {
     /// The id of the script.
     pub plugin: String,
@@ -163,6 +184,7 @@ pub struct KvRow {
     /// The key.
     pub key: String,
     /// The value.
+    #[serde(with = "as_text")]
     pub value: Json,
     /// The time at which it expires, in milliseconds since 1970; `None` if it does not expire.
     pub expires_at: Option<i64>,

@@ -3,6 +3,7 @@
 //! A set is immutable. Restoring an earlier one writes a new set with the same files.
 
 use crate::history::hash;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -14,12 +15,25 @@ pub const MAX_SCRIPT_SET_SIZE: usize = 64 << 20;
 const FORMAT: u64 = 1;
 
 /// A file of a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(String, String)", into = "(String, String)")]
 pub struct ScriptFile {
     /// Its path within the set, with `/` as the separator: `filters/lib/words.rhai`.
     pub path: String,
     /// Its text.
     pub text: Arc<str>,
+}
+
+impl From<(String, String)> for ScriptFile {
+    fn from((path, text): (String, String)) -> Self {
+        Self { path, text: text.into() }
+    }
+}
+
+impl From<ScriptFile> for (String, String) {
+    fn from(file: ScriptFile) -> Self {
+        (file.path, file.text.to_string())
+    }
 }
 
 /// The manifest of a set: the hashes of its files, and the required version of the host.
@@ -112,7 +126,7 @@ pub enum ManifestError {
 }
 
 /// A set of scripts in the store, without the texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptSet {
     /// The generation of the store that contains it.
     pub generation: u64,

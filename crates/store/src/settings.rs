@@ -1,11 +1,13 @@
 //! All stored settings of a host, read in one transaction.
 
 use crate::record::{Aside, GuardChange, LastGood, StoredKey, StoredValves, Switch};
+use crate::rows::json::grants_as_text;
 use crate::scripts::ScriptSet;
+use serde::{Deserialize, Serialize};
 use valvehouse_json::Json;
 
 /// All stored settings of a host, read in one transaction.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredSettings {
     /// The generation of the store.
     pub generation: u64,
@@ -14,6 +16,7 @@ pub struct StoredSettings {
     /// The switches of operators.
     pub switches: Vec<Switch>,
     /// The stored grants by id, not validated.
+    #[serde(with = "grants_as_text")]
     pub grants: Vec<(String, Json)>,
     /// The confirmed changes of guards.
     pub confirmed: Vec<(String, GuardChange)>,
@@ -26,5 +29,6 @@ pub struct StoredSettings {
     /// The keys that operators handed out.
     pub keys: Vec<StoredKey>,
     /// The latest set of scripts.
+    #[serde(deserialize_with = "Option::deserialize")] // required
     pub scripts: Option<ScriptSet>,
 }

@@ -159,9 +159,9 @@ pub fn save(folder: &Path, file: &str, text: &str) {
 /// # Errors
 ///
 /// Returns why the connection failed, or that it ended within the head.
-pub fn exchange(address: &str, request: &str, patience: Duration) -> io::Result<(String, String)> {
+pub fn exchange(address: &str, request: &str, timeout: Duration) -> io::Result<(String, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(timeout))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

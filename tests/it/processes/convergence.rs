@@ -17,7 +17,7 @@ const FILTERS: usize = 3;
 /// The number of edits between two faults, and between two uploads of scripts.
 const CALM: usize = 48;
 /// The time limit of an edit at one host before it is tried at another.
-const EDIT_PATIENCE: Duration = Duration::from_secs(20);
+const EDIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,7 +180,7 @@ async fn edit(client: &reqwest::Client, urls: &[String], first: usize, filter: u
         let url = &urls[(first + attempt) % urls.len()];
         let request = client.post(format!("{url}/api/v1/functions/id/w{filter}/valves/update"));
         let body = json!({"a": value, "b": value}).to_string();
-        let request = request.header("content-type", "application/json").body(body).timeout(EDIT_PATIENCE);
+        let request = request.header("content-type", "application/json").body(body).timeout(EDIT_TIMEOUT);
         match request.send().await {
             Ok(answer) if answer.status().is_success() => return attempt,
             _ => tokio::time::sleep(Duration::from_millis(20)).await,

@@ -1,7 +1,6 @@
 //! Selection of the messages that fit the token limit: the summary and the newest messages.
 
-use super::units::{Counts, Unit, is_system, tokens_in};
-use super::units::{LeftOut, SummaryState, number};
+use super::units::{Counts, LeftOut, SummaryState, Unit, is_system, number, tokens_in};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 

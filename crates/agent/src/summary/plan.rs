@@ -1,8 +1,7 @@
 //! The decision for one model call: the messages that are sent, and those that become part of the summary.
 
 use super::settings::Summarization;
-use super::units::{self, SummaryState};
-use super::units::{Counts, LeftOut, Talk, Unit, is_system, messages_in, tokens_in};
+use super::units::{self, Counts, LeftOut, SummaryState, Talk, Unit, is_system, messages_in, tokens_in};
 use super::{fit, write};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::FilterContext;

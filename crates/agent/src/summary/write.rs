@@ -1,8 +1,7 @@
 //! Generation of the summary by a model, from the previous summary and the messages that have become old.
 
 use super::settings::Summarization;
-use super::units::SummaryState;
-use super::units::{Counts, Unit};
+use super::units::{Counts, SummaryState, Unit};
 use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};
 use valvehouse_core::chat::{ModelCall, message, response};
@@ -15,7 +14,7 @@ use valvehouse_providers::Choice;
 /// The timeout for one part of the old messages.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout for all parts; the rest is summarized in a later turn.
-const ALL_PATIENCE: Duration = Duration::from_secs(120);
+const MAX_SUMMARY_TIME: Duration = Duration::from_secs(120);
 /// The maximum number of bytes of one message that are sent to the model.
 const MAX_MESSAGE: usize = 4 << 10;
 /// The maximum number of bytes sent at a time, which fit every model.
@@ -32,8 +31,8 @@ pub(super) fn extend(
 ) -> Result<(), String> {
     let began = Instant::now();
     for (record, to) in parts(old) {
-        if began.elapsed() > ALL_PATIENCE {
-            let seconds = ALL_PATIENCE.as_secs();
+        if began.elapsed() > MAX_SUMMARY_TIME {
+            let seconds = MAX_SUMMARY_TIME.as_secs();
             return Err(format!("model {} did not summarize all messages within {seconds} s", writer.model));
         }
         let so_far = kept.summary.as_deref().unwrap_or("");

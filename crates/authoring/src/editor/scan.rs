@@ -1,8 +1,7 @@
 //! Splits a text into words, literals, signs and comments; never fails.
 
 use std::ops::Range;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Fixes of syntax from Python or JavaScript.
 
-use super::edit::{Fix, Spot, is_part, quoted};
-use valvehouse_script::diagnostic::{Syntax, comprehension, signature};
+use valvehouse_script::diagnostic::{Fix, Spot, Syntax, comprehension, is_part, quoted, signature};
 
 pub(super) fn fix(syntax: Syntax, spot: &Spot<'_>) -> Option<Fix> {
     match syntax {

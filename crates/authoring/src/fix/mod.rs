@@ -2,13 +2,10 @@
 //!
 //! Editors offer them next to the problem. A problem whose fix depends on the author's intention has none.
 
-mod edit;
 mod foreign;
-mod lookup;
 mod semantics;
 
 #[cfg(test)]
 mod tests;
 
-pub use edit::{Fix, FixEdit};
-pub use lookup::fix;
+pub use semantics::fix;

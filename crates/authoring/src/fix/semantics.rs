@@ -1,10 +1,21 @@
 //! Fixes of mistakes in valid syntax: misspelled names, lost values, missing declarations.
 
-use super::edit::{Fix, Spot, is_part, quoted};
 use super::foreign;
-use valvehouse_script::diagnostic::{Cause, Code, Diagnostic};
+use valvehouse_script::diagnostic::{Cause, Diagnostic, Fix, FixEdit, Spot, is_part};
 
-pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
+/// Returns the edit that fixes a problem of a script's text, if it is unambiguous.
+pub fn fix(problem: &Diagnostic, source: &str) -> Option<Fix> {
+    let spot = Spot::of(problem, source)?;
+    let fix = of_cause(problem, &spot)?;
+    let is_inside = |edit: &FixEdit| {
+        source.is_char_boundary(edit.at.start)
+            && source.is_char_boundary(edit.at.end)
+            && edit.at.start <= edit.at.end
+    };
+    fix.edits.iter().all(is_inside).then_some(fix)
+}
+
+fn of_cause(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
     match &*problem.cause {
         Cause::Name(near) => misspelt(near, spot),
         Cause::Written { found, instead } => {
@@ -36,12 +47,7 @@ pub(super) fn fix(problem: &Diagnostic, spot: &Spot<'_>) -> Option<Fix> {
             Some(Fix::new("Return the answer", begins..spot.at + value, "return "))
         }
         Cause::Foreign(syntax) => foreign::fix(*syntax, spot),
-        Cause::Other => match problem.code {
-            Code::UnusedCapability => unused_capability(spot),
-            Code::UnusedVariable => unused_variable(spot),
-            Code::UnfilledText => backticks(spot),
-            _ => None,
-        },
+        Cause::Other => problem.code.fix(spot),
     }
 }
 
@@ -60,16 +66,6 @@ fn needless_line(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
     let shown = if row == name { format!("`{name}`") } else { name.to_owned() };
     is_here.then(|| Fix::new(format!("Remove {shown}"), spot.line.start..end, ""))
-}
-
-fn unused_variable(spot: &Spot<'_>) -> Option<Fix> {
-    let name = spot.name_at(spot.at)?;
-    let text = format!("_{}", &spot.source[name.clone()]);
-    // A variable that is only assigned is named again.
-    let rest = spot.code[name.end..].split("\nfn ").next()?;
-    let mut words = rest.split(|letter| !is_part(letter));
-    let is_alone = !words.any(|word| word == &text[1..]);
-    is_alone.then(|| Fix::new(format!("Rename to `{text}`"), name, text))
 }
 
 /// Replaces a misspelled name such as `regex::find_al` or `.kep_last(…)`.
@@ -136,28 +132,6 @@ pub(super) fn requirement(capability: &str, source: &str) -> Fix {
     Fix::new(title, at..end, text)
 }
 
-/// Removes a capability from the list in the opening comment.
-fn unused_capability(spot: &Spot<'_>) -> Option<Fix> {
-    let name = spot.name_at(spot.at)?;
-    let capability = spot.source[name.clone()].to_owned();
-    let title = format!("Remove `{capability}`");
-    let row = spot.row();
-    let (_, list) = row.split_once("requirements:")?;
-    if list.trim() == capability {
-        // The whole line is removed, unless the comment begins or ends in it.
-        let is_alone = row.trim_start_matches([' ', '\t', '*']).starts_with("requirements:");
-        let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
-        return is_alone.then(|| Fix::new(title, spot.line.start..end, ""));
-    }
-    let behind = &spot.source[name.end..spot.line.end];
-    if let Some(rest) = behind.trim_start().strip_prefix(',') {
-        let end = spot.line.end - rest.trim_start().len();
-        return Some(Fix::new(title, name.start..end, ""));
-    }
-    let before = spot.before().trim_end().strip_suffix(',')?;
-    Some(Fix::new(title, spot.line.start + before.len()..name.end, ""))
-}
-
 /// Adds a parameter to the function around the problem.
 fn parameter(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     let begins = spot.code[..spot.at].rfind("fn ")?;
@@ -166,15 +140,4 @@ fn parameter(name: &str, spot: &Spot<'_>) -> Option<Fix> {
     let is_empty = spot.code[open + 1..close].trim().is_empty();
     let text = if is_empty { name.to_owned() } else { format!(", {name}") };
     Some(Fix::new(format!("Add the parameter `{name}`"), close..close, text))
-}
-
-/// Replaces the double quotes of a text with `${…}` by backticks.
-fn backticks(spot: &Spot<'_>) -> Option<Fix> {
-    let text = spot.rest();
-    let length = quoted(text)?;
-    let inner = &text[1..length - 1];
-    if inner.contains(['`', '\\']) {
-        return None;
-    }
-    Some(Fix::new("Write the text in backticks", spot.at..spot.at + length, format!("`{inner}`")))
 }

@@ -2,11 +2,10 @@
 //! fixed line. `lines.txt` and `mistakes.txt` contain the expected output; `VALVEHOUSE_UPDATE=1 cargo test -p
 //! valvehouse-authoring fix::` updates them.
 
-use super::{Fix, fix};
+use super::fix;
 use std::path::Path;
-use valvehouse_script::Kind;
-use valvehouse_script::Settings;
-use valvehouse_script::diagnostic::{Code, Diagnostic, Severity};
+use valvehouse_script::diagnostic::{Code, Diagnostic, Fix, Severity};
+use valvehouse_script::{Kind, Settings};
 use valvehouse_script::{Script, read_text};
 
 const LINES: &str = include_str!("lines.txt");

@@ -1,7 +1,6 @@
 //! Splits a script's text into the tokens that the formatter moves; only whitespace is dropped.
 
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::{is_part, number, sign, word};
+use valvehouse_dialect::syntax::spans::{self, is_part, number, sign, word};
 
 /// The kind of a lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,10 +25,10 @@ use valvehouse_dialect::call::resources::{Background, SetClock, Work};
 use valvehouse_dialect::instrument::Coverage;
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
-use valvehouse_script::UserValves;
-use valvehouse_script::{Diagnostic, Severity};
-use valvehouse_script::{Lists, ScheduledCall, Script, Settings, SourceFile};
-use valvehouse_script::{Sandbox, SandboxScript, TestOutside};
+use valvehouse_script::{
+    Diagnostic, Lists, Sandbox, SandboxScript, ScheduledCall, Script, Settings, Severity, SourceFile,
+    TestOutside, UserValves,
+};
 use valvehouse_script_std::functions::store_memory;
 use valvehouse_store::{Kv, VectorIndex};
 

@@ -12,8 +12,7 @@ use valvehouse_core::filter::{Hook, Hooks};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
-use valvehouse_script::Pipes;
-use valvehouse_script::{SandboxRun, SandboxScript};
+use valvehouse_script::{Pipes, SandboxRun, SandboxScript};
 
 impl TestEnvironment {
     /// Runs one hook of the script.

@@ -161,7 +161,14 @@ pub(crate) fn register(module: &mut Module) {
         thrown.rejection = thrown.rejection.with_status(status);
         Err(thrown.into_error(Position::NONE))
     });
+    register_error(module);
+}
 
+/// Registers the properties of a caught error.
+fn register_error(module: &mut Module) {
+    let reader = |name: &str| {
+        FuncRegistration::new(name.to_owned()).with_namespace(FnNamespace::Global).with_purity(true)
+    };
     for (name, kind, about) in [
         ("message", "text", "The error message. Converting the error to a text gives the same message."),
         ("status", "integer", "The HTTP status: the one of a rejection, 500 for a bug in the script."),
@@ -169,22 +176,14 @@ pub(crate) fn register(module: &mut Module) {
         ("plugin", "text", "The id of the plugin that failed."),
         ("line", "integer", "The line in the script; `()` if unknown."),
     ] {
-        FuncRegistration::new(format!("get${name}"))
-            .with_namespace(FnNamespace::Global)
-            .with_purity(true)
+        reader(&format!("get${name}"))
             .with_params_info(["error: &mut error", kind])
             .with_comments([format!("/// {about}")])
             .set_into_module(module, move |thrown: &mut ThrownError| thrown.field(name));
     }
-    FuncRegistration::new("index$get$")
-        .with_namespace(FnNamespace::Global)
-        .with_purity(true)
-        .set_into_module(module, |thrown: &mut ThrownError, key: &str| thrown.field(key));
+    reader("index$get$").set_into_module(module, |thrown: &mut ThrownError, key: &str| thrown.field(key));
     for name in ["to_string", "to_debug", "print", "debug"] {
-        FuncRegistration::new(name)
-            .with_namespace(FnNamespace::Global)
-            .with_purity(true)
-            .set_into_module(module, |thrown: &mut ThrownError| thrown.rejection.message.clone());
+        reader(name).set_into_module(module, |thrown: &mut ThrownError| thrown.rejection.message.clone());
     }
 }
 

@@ -4,10 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::fault::watch_faults;
-use super::quarantine::left_over;
-use super::quarantine::{self, FOLDER, QuarantineEntry};
-use super::slot::FREE;
-use super::slot::{MAGIC, SLOTS, WORDS, WORDS_OF_PROCESS, Words};
+use super::quarantine::{self, FOLDER, QuarantineEntry, left_over};
+use super::slot::{FREE, MAGIC, SLOTS, WORDS, WORDS_OF_PROCESS, Words};
 use super::verdict;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};

@@ -1,7 +1,6 @@
 //! Determines the versions that ended a process from its record.
 
-use super::quarantine::LeftOver;
-use super::quarantine::{Entry, List};
+use super::quarantine::{Entry, LeftOver, List};
 use std::time::Duration;
 
 /// The loading time from which a file is blamed if the process is ended from outside.

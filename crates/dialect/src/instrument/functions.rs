@@ -6,8 +6,10 @@
 use super::handled::HandledTypes;
 use super::kinds::{Kinds, KnownFunctions};
 use super::literals::Literals;
-use super::rewrite::{ADDED, CAPTURE, COMPARE, ENTRIES, ENTRY, ORDER, PROBE, SLICE, SOURCE, SUBJECT, TRUTH};
-use super::rewrite::{ANSWER, EITHER, Rewrite, custom, is_needed};
+use super::rewrite::{
+    ADDED, ANSWER, CAPTURE, COMPARE, EITHER, ENTRIES, ENTRY, ORDER, PROBE, Rewrite, SLICE, SOURCE, SUBJECT,
+    TRUTH, custom, is_needed,
+};
 use super::{loops, operators, predicates, switches, truths, writes};
 use crate::budget::{self, WALK};
 use crate::instrument::Coverage;

@@ -77,6 +77,20 @@ pub(super) fn register(module: &mut Module) {
         let position = list.position(index)?;
         list.array.set(position, json_of(&value)?).map_err(misplaced)
     });
+    register_additions(module);
+    register_removals(module);
+    register_sums(module);
+    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
+        pure(name).set_into_module(module, |list: &mut List| written(&list.array.clone().into()));
+    }
+    module.set_iter(std::any::TypeId::of::<List>(), |list: Dynamic| {
+        let list = list.cast::<List>();
+        Box::new(list.elements().into_iter())
+    });
+}
+
+/// Registers what adds elements to a list.
+fn register_additions(module: &mut Module) {
     for name in ["push", "+="] {
         pure(name).set_into_module(module, |list: &mut List, value: Dynamic| -> Answer<()> {
             list.array.push(json_of(&value)?).map_err(misplaced)
@@ -112,6 +126,10 @@ pub(super) fn register(module: &mut Module) {
         };
         list.array.insert(position, json_of(&value)?).map_err(misplaced)
     });
+}
+
+/// Registers what removes elements from a list.
+fn register_removals(module: &mut Module) {
     for name in ["remove", "pop"] {
         pure(name).set_into_module(module, |list: &mut List, index: INT| -> Answer<Dynamic> {
             let position = list.position(index)?;
@@ -133,6 +151,10 @@ pub(super) fn register(module: &mut Module) {
     pure("clear").set_into_module(module, |list: &mut List| -> Answer<()> {
         list.array.replace(Vec::new()).map_err(misplaced)
     });
+}
+
+/// Registers what searches, compares, combines or copies lists.
+fn register_sums(module: &mut Module) {
     pure("contains").set_into_module(
         module,
         |context: NativeCallContext<'_>, list: &mut List, value: Dynamic| -> Answer<bool> {
@@ -169,13 +191,6 @@ pub(super) fn register(module: &mut Module) {
     });
     method("at", AT, FINDS).set_into_module(module, |list: &mut List, path: &str| {
         live(&Json::from(list.array.clone()).at_path(path), Shape::Plain)
-    });
-    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
-        pure(name).set_into_module(module, |list: &mut List| written(&list.array.clone().into()));
-    }
-    module.set_iter(std::any::TypeId::of::<List>(), |list: Dynamic| {
-        let list = list.cast::<List>();
-        Box::new(list.elements().into_iter())
     });
 }
 

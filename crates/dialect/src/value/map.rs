@@ -164,6 +164,9 @@ pub(super) fn register(module: &mut Module) {
     let gets = "Returns the value of a key, or the fallback if the key is missing.";
     method("get", get, gets)
         .set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| read(map, key, fallback));
+    method("get", get, gets).set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
+        map.get(key).cloned().unwrap_or(fallback)
+    });
     pure("set").set_into_module(module, |map: &mut Map, key: &str, value: Dynamic| -> Answer<Map> {
         variables(map).set_field(key, &value)?;
         Ok(map.clone())
@@ -181,6 +184,13 @@ pub(super) fn register(module: &mut Module) {
     method("update", update, "Sets the keys of another map, as `mixin` does.")
         .set_into_module(module, |map: &mut rhai::Map, other: rhai::Map| map.extend(other));
     pure("clear").set_into_module(module, |map: &mut Map| map.object.clear());
+    register_sums(module);
+    register_copies(module);
+    register_writing(module);
+}
+
+/// Registers what combines or compares two maps.
+fn register_sums(module: &mut Module) {
     for name in ["mixin", "update", "+="] {
         tagged(module, raw(name), [TypeId::of::<Map>(), TypeId::of::<rhai::Map>()], |args| {
             let [map, other] = args else { return Ok(Dynamic::UNIT) };
@@ -221,7 +231,10 @@ pub(super) fn register(module: &mut Module) {
     pure("!=").set_into_module(module, |a: &mut Map, b: rhai::Map| !equals(a, b));
     pure("==").set_into_module(module, |a: rhai::Map, b: Map| equals(&b, a));
     pure("!=").set_into_module(module, |a: rhai::Map, b: Map| !equals(&b, a));
+}
 
+/// Registers what copies a map, or makes values in it.
+fn register_copies(module: &mut Module) {
     method("copy", COPY, COPIES)
         .set_into_module(module, |map: &mut Map| copied(&map.json()).map(|copy| live(&copy, map.shape)));
     method("at", AT, FINDS)
@@ -253,21 +266,6 @@ pub(super) fn register(module: &mut Module) {
             Ok(place.clone())
         },
     );
-    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
-        pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
-    }
-    module.set_iter(TypeId::of::<Map>(), |map: Dynamic| {
-        let map = map.cast::<Map>();
-        Box::new(map.object.keys().into_iter().map(|key| Dynamic::from(key.to_string())))
-    });
-    // Native maps iterate in the same form.
-    module.set_iter(TypeId::of::<rhai::Map>(), |map: Dynamic| Box::new(order::keys(&map).into_iter()));
-    tagged(module, raw("keys"), [TypeId::of::<rhai::Map>()], |args| {
-        Ok(args.first().map_or(Dynamic::UNIT, |map| order::keys(map).into()))
-    });
-    method("get", get, gets).set_into_module(module, |map: &mut rhai::Map, key: &str, fallback: Dynamic| {
-        map.get(key).cloned().unwrap_or(fallback)
-    });
     tagged(
         module,
         raw("copy").with_params_info(COPY).with_comments([format!("/// {COPIES}")]),
@@ -298,6 +296,22 @@ pub(super) fn register(module: &mut Module) {
         });
     method("at", AT, FINDS).set_into_module(module, |map: &mut rhai::Map, path: &str| -> Answer<Dynamic> {
         Ok(live(&json_of(&map.clone().into())?.at_path(path), Shape::Plain))
+    });
+}
+
+/// Registers what writes and iterates maps.
+fn register_writing(module: &mut Module) {
+    for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
+        pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
+    }
+    module.set_iter(TypeId::of::<Map>(), |map: Dynamic| {
+        let map = map.cast::<Map>();
+        Box::new(map.object.keys().into_iter().map(|key| Dynamic::from(key.to_string())))
+    });
+    // Native maps iterate in the same form.
+    module.set_iter(TypeId::of::<rhai::Map>(), |map: Dynamic| Box::new(order::keys(&map).into_iter()));
+    tagged(module, raw("keys"), [TypeId::of::<rhai::Map>()], |args| {
+        Ok(args.first().map_or(Dynamic::UNIT, |map| order::keys(map).into()))
     });
     pure("empty").set_into_module(module, |value: Dynamic| -> Answer<bool> {
         Ok(!value.is::<rhai::FnPtr>()

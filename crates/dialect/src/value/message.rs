@@ -278,6 +278,14 @@ fn parts(map: &Map) -> Json {
 }
 
 pub(super) fn register(module: &mut Module) {
+    register_messages(module);
+    register_system(module);
+    register_images(module);
+    register_places(module);
+}
+
+/// Registers what finds and shortens messages.
+fn register_messages(module: &mut Module) {
     method(
         "last",
         &["messages: &mut messages", "message"],
@@ -330,6 +338,10 @@ pub(super) fn register(module: &mut Module) {
         }
         Ok(list.clone())
     });
+}
+
+/// Registers what reads and changes the system message.
+fn register_system(module: &mut Module) {
     method(
         "get$system",
         &["messages: &mut messages", "text"],
@@ -365,25 +377,27 @@ pub(super) fn register(module: &mut Module) {
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{new}\n\n{old}"))
     });
+}
 
-    for kind in ["Bytes", "Blob"] {
-        let about = "Adds an image after the existing content of the message.";
-        let add = |map: &mut Map, image: &Bytes| -> Answer<()> {
-            let parts = parts(map).deep_clone();
-            let url = Json::from([("url", image.data_url(None)?.into())]);
-            let part = Json::from([("type", "image_url".into()), ("image_url", url)]);
-            let Json::Array(list) = &parts else { return Ok(()) };
-            list.push(part).map_err(misplaced)?;
-            map.object.set("content", parts).map_err(misplaced)
-        };
-        let method = method("add_image", &["message: &mut message", "image: blob"], about);
-        match kind {
-            "Bytes" => method.set_into_module(module, move |map: &mut Map, image: Bytes| add(map, &image)),
-            _ => method
-                .set_into_module(module, move |map: &mut Map, image: Blob| add(map, &Bytes(image.into()))),
-        };
-    }
+/// Registers what adds images to a message.
+fn register_images(module: &mut Module) {
+    let about = "Adds an image after the existing content of the message.";
+    let add = || method("add_image", &["message: &mut message", "image: blob"], about);
+    add().set_into_module(module, |map: &mut Map, image: Bytes| add_image(map, &image));
+    add().set_into_module(module, |map: &mut Map, image: Blob| add_image(map, &Bytes(image.into())));
+}
 
+fn add_image(map: &mut Map, image: &Bytes) -> Answer<()> {
+    let parts = parts(map).deep_clone();
+    let url = Json::from([("url", image.data_url(None)?.into())]);
+    let part = Json::from([("type", "image_url".into()), ("image_url", url)]);
+    let Json::Array(list) = &parts else { return Ok(()) };
+    list.push(part).map_err(misplaced)?;
+    map.object.set("content", parts).map_err(misplaced)
+}
+
+/// Registers the properties of the places of texts.
+fn register_places(module: &mut Module) {
     module.set_custom_type::<event::TextPlace>("text");
     pure("==").set_into_module(module, |place: &mut event::TextPlace, text: &str| place.text() == text);
     pure("!=").set_into_module(module, |place: &mut event::TextPlace, text: &str| place.text() != text);

@@ -35,7 +35,7 @@ impl Wait {
     }
 
     /// Returns the time after which collected changes go live without waiting for this.
-    const fn patience(self) -> Duration {
+    const fn max_delay(self) -> Duration {
         match self {
             Self::Saving | Self::Vanished => Duration::from_millis(100),
             Self::SavingGuard => Duration::from_secs(1),
@@ -101,7 +101,7 @@ impl Clock {
     /// Returns `true` if the collected changes still wait for this.
     pub(super) fn allows(&mut self, wait: Wait) -> bool {
         let since = *self.since.get_or_insert(self.began.0);
-        self.is_serving && self.began.0.duration_since(since) < wait.patience()
+        self.is_serving && self.began.0.duration_since(since) < wait.max_delay()
     }
 
     /// Ends the collection of changes: those of the current scan go live.

@@ -77,24 +77,25 @@ impl Compiler {
             is_served: true,
             ..plan.plugin(read.file.kind, &read.file.id).settings
         };
-        CompileJob { read, given, plan: plan.clone(), settings }
+        CompileJob { read, given, plan: plan.clone(), settings, is_strict: false }
     }
 
-    /// Compiles a file found by a scan. If a snapshot is live, that happens in a thread of its own. Returns
+    /// Compiles a file found by a scan; if the settings are strict, its warnings are errors. If a snapshot is live, that happens in a thread of its own. Returns
     /// `None` if it takes long; a later scan gets the script.
-    pub(super) fn compile_soon(&self, job: CompileJob, is_serving: bool) -> Option<CompileResult> {
+    pub(super) fn compile_soon(&self, mut job: CompileJob, is_serving: bool) -> Option<CompileResult> {
+        job.is_strict = job.plan.strict;
         if !is_serving {
-            return Some(job.run_strictly());
+            return Some(job.run());
         }
         let id = job.read.file.id.clone();
         let known = self.compiling.lock().remove(&id).filter(|(known, _)| known.is_same(&job));
-        let ((job, result), patience) = match known {
+        let ((job, result), timeout) = match known {
             Some(known) => (known, Duration::ZERO),
             None => {
                 let (job, (sender, result)) = (Arc::new(job), channel());
                 let started = job.clone();
                 // A scan that has found another text no longer waits for this one.
-                let compile = move || _ = sender.send(started.run_strictly());
+                let compile = move || _ = sender.send(started.run());
                 let named = std::thread::Builder::new().name("compiles".into()).stack_size(STACK);
                 if let Err(error) = named.spawn(compile) {
                     let path = job.read.file.path.display();
@@ -103,14 +104,14 @@ impl Compiler {
                 ((job, result), SOON)
             }
         };
-        match result.recv_timeout(patience) {
+        match result.recv_timeout(timeout) {
             Ok(compiled) => Some(compiled),
             Err(RecvTimeoutError::Timeout) => {
                 self.compiling.lock().insert(id, (job, result));
                 None
             }
             // The thread could not be started.
-            Err(RecvTimeoutError::Disconnected) => Some(job.run_strictly()),
+            Err(RecvTimeoutError::Disconnected) => Some(job.run()),
         }
     }
 
@@ -128,21 +129,18 @@ pub struct CompileJob {
     given: OperatorSettings,
     plan: Arc<Plan>,
     settings: Settings,
+    /// `true` if warnings are errors.
+    is_strict: bool,
 }
 
 impl CompileJob {
     /// Compiles the text, unless its version is quarantined.
     pub(crate) fn run(&self) -> CompileResult {
-        match Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
-            Some(problem) => Err(vec![problem]),
-            None => Script::compile(&self.read.file, &self.settings),
+        if let Some(problem) = Diagnostic::of_quarantine(&self.read.file, &self.given.quarantined) {
+            return Err(vec![problem]);
         }
-    }
-
-    /// Compiles the text. If the settings are strict, its warnings are errors.
-    fn run_strictly(&self) -> CompileResult {
-        let script = self.run()?;
-        let warnings = if self.plan.strict { script.findings() } else { Vec::new() };
+        let script = Script::compile(&self.read.file, &self.settings)?;
+        let warnings = if self.is_strict { script.findings() } else { Vec::new() };
         match warnings.is_empty() {
             true => Ok(script),
             false => Err(warnings.into_iter().map(Diagnostic::error).collect()),

@@ -38,9 +38,19 @@ impl Reload {
         if ids.is_empty() {
             return;
         }
-        let seen: Vec<SeenFile> =
-            ids.iter().filter_map(|id| seen(snapshot, id, self.clock.looked_at)).collect();
-        match self.store.record(&seen).await {
+        // The content of a file that loads, or its absence.
+        let seen = |id: &Arc<str>| {
+            let source = match snapshot.plugins.get(id) {
+                Some(plugin) if plugin.state == State::Live => {
+                    let text = plugin.script.as_ref()?.file.text.clone();
+                    Some(snapshot.plan().source(plugin, text))
+                }
+                Some(_) => return None,
+                None => None,
+            };
+            Some(SeenFile { plugin: id.to_string(), source, at: self.clock.looked_at })
+        };
+        match self.store.record(&ids.iter().filter_map(seen).collect::<Vec<_>>()).await {
             Ok(late) => self.unrecorded.histories = late.into_iter().map(Arc::from).collect(),
             Err(error) => tracing::warn!("cannot write the histories of plugins: {error}"),
         }
@@ -228,17 +238,4 @@ impl Reload {
             }
         }
     }
-}
-
-/// Returns a plugin's file for the history: its content if it loads, or its absence.
-fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<SeenFile> {
-    let source = match snapshot.plugins.get(id) {
-        Some(plugin) if plugin.state == State::Live => {
-            let text = plugin.script.as_ref()?.file.text.clone();
-            Some(snapshot.plan().source(plugin, text))
-        }
-        Some(_) => return None,
-        None => None,
-    };
-    Some(SeenFile { plugin: id.to_owned(), source, at })
 }

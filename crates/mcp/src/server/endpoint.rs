@@ -1,8 +1,7 @@
 //! The endpoint: a host, served over HTTP, and over standard input and output.
 
 use super::caller::Caller;
-use super::handler::Handler;
-use super::handler::SharedParts;
+use super::handler::{Handler, SharedParts};
 use super::interceptors::InterceptorBreakers;
 use super::limits::MessageHead;
 use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};

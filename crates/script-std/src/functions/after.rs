@@ -1,7 +1,6 @@
 //! `after`: schedules a function for after the client has received its answer.
 
-use super::argument::effect;
-use super::argument::{RhaiResultOf, fail, running};
+use super::argument::{RhaiResultOf, effect, fail, running};
 use super::reading::OpenAnswer;
 use rhai::{Dynamic, FnNamespace, FnPtr, Module};
 use std::sync::Weak;

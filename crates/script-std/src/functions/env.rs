@@ -1,7 +1,6 @@
 //! `env::…`: the granted variables of the host's environment.
 
-use super::argument::effect;
-use super::argument::{RhaiResultOf, fail, running};
+use super::argument::{RhaiResultOf, effect, fail, running};
 use rhai::{Dynamic, Module};
 
 /// The module with `env::get(name)`.

@@ -3,8 +3,7 @@
 //! The work runs on a separate thread while the script waits; the wall-clock limit and the end of the turn end the
 //! wait.
 
-use super::argument::effect;
-use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
+use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, effect, fail, running, unfit, with_bytes};
 use super::host_calls::{self, Recordable};
 use super::waiting::{known_options, unknown_option};
 use rhai::{Array, Dynamic, Module};

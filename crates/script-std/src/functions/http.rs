@@ -3,8 +3,7 @@
 //! While the script waits on its thread, its running time does not count; its wall-clock limit and the end of the
 //! turn also end the request. `net::web` checks which hosts are allowed.
 
-use super::argument::effect;
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, effect, fail, float, items, running, unfit};
 use super::json::MAX_VALUES;
 use super::reading::{self, Form, OpenAnswer};
 use super::waiting::{self, beside_each_other};

@@ -6,8 +6,7 @@
 //!
 //! Writes are on disk before the turn's answer ends, unless they set `#{durable: false}`.
 
-use super::argument::effect;
-use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
+use super::argument::{AnyNumber, RhaiResultOf, effect, fail, float, running};
 use super::host_calls::{self, Recordable};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map, Module, NativeCallContext};
 use std::sync::Arc;
@@ -48,13 +47,20 @@ pub(super) fn module() -> Module {
 
 fn functions(scope: Scope) -> Module {
     let mut module = Module::new();
-    let place = scope.name();
+    for register in [reads, writes, counters, updates, windows] {
+        register(&mut module, scope, scope.name());
+    }
+    module
+}
+
+/// Registers what reads the map.
+fn reads(module: &mut Module, scope: Scope, place: &'static str) {
     effect(
         "get",
         &["key: &str", "Dynamic"],
         &format!("Returns the value of a key in {place}, `()` if there is none."),
     )
-    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
+    .set_into_module(module, move |key: &str| -> RhaiResultOf<Dynamic> {
         Ok(live(&scope.get(key)?.into(), Shape::Plain))
     });
     effect(
@@ -62,7 +68,7 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "fallback", "Dynamic"],
         &format!("Returns the value of a key in {place}, or the fallback."),
     )
-    .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
+    .set_into_module(module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
         // A list or map is live in either case, so that a second name changes it too.
         let fallback = || match fallback.is_array() || fallback.is_map() {
             true => json_of(&fallback)
@@ -72,14 +78,26 @@ fn functions(scope: Scope) -> Module {
         Ok(scope.get(key)?.map_or_else(fallback, |value| live(&value, Shape::Plain)))
     });
 
+    effect("keys", &["Array"], &format!("Returns all keys of {place} in alphabetical order."))
+        .set_into_module(module, move || scope.keys(""));
+    effect(
+        "keys",
+        &["prefix: &str", "Array"],
+        &format!("Returns the keys of {place} that start with `prefix`, in alphabetical order."),
+    )
+    .set_into_module(module, move |prefix: &str| scope.keys(prefix));
+}
+
+/// Registers what sets and deletes entries.
+fn writes(module: &mut Module, scope: Scope, place: &'static str) {
     effect(
         "set",
         &["key: &str", "value"],
         &format!("Sets a key in {place} without an expiry. The value `()` deletes the key."),
     )
-    .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
+    .set_into_module(module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
     effect("set", &["key: &str", "value", "options: map"], &format!("Sets a key in {place}. {FAST}"))
-        .set_into_module(&mut module, move |key: &str, value: Dynamic, options: Map| {
+        .set_into_module(module, move |key: &str, value: Dynamic, options: Map| {
             scope.set(key, &value, None, Some(options))
         });
     effect(
@@ -87,7 +105,7 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "value", "ttl_seconds: number"],
         &format!("Sets a key in {place} that expires after `ttl_seconds`. The value `()` deletes the key."),
     )
-    .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
+    .set_into_module(module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
         scope.set(key, &value, Some(ttl_seconds), None)
     });
     effect(
@@ -95,39 +113,39 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "value", "ttl_seconds: number", "options: map"],
         &format!("Sets a key in {place} that expires after `ttl_seconds`. {FAST}"),
     )
-    .set_into_module(
-        &mut module,
-        move |key: &str, value: Dynamic, ttl_seconds: AnyNumber, options: Map| {
-            scope.set(key, &value, Some(ttl_seconds), Some(options))
-        },
-    );
+    .set_into_module(module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber, options: Map| {
+        scope.set(key, &value, Some(ttl_seconds), Some(options))
+    });
 
     effect(
         "delete",
         &["key: &str", "bool"],
         &format!("Deletes a key of {place} and returns true if it existed."),
     )
-    .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
+    .set_into_module(module, move |key: &str| scope.delete(key, None));
     effect(
         "delete",
         &["key: &str", "options: map", "bool"],
         &format!("Deletes a key of {place} and returns true if it existed. {FAST}"),
     )
-    .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
+    .set_into_module(module, move |key: &str, options: Map| scope.delete(key, Some(options)));
+}
 
+/// Registers the counters.
+fn counters(module: &mut Module, scope: Scope, place: &'static str) {
     const COUNTS: &str = "A new counter starts at 0. The update is atomic.";
     effect(
         "incr",
         &["key: &str", "number"],
         &format!("Adds 1 to a number in {place} and returns the new number. {COUNTS}"),
     )
-    .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
+    .set_into_module(module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
     effect(
         "incr",
         &["key: &str", "options: map", "number"],
         &format!("Adds 1 to a number in {place} and returns the new number. {FAST}"),
     )
-    .set_into_module(&mut module, move |key: &str, options: Map| {
+    .set_into_module(module, move |key: &str, options: Map| {
         scope.incr(key, &1_i64.into(), None, Some(options))
     });
     effect(
@@ -135,13 +153,13 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "by: number", "number"],
         &format!("Adds `by` to a number in {place} and returns the new number. {COUNTS}"),
     )
-    .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
+    .set_into_module(module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
     effect(
         "incr",
         &["key: &str", "by: number", "options: map", "number"],
         &format!("Adds `by` to a number in {place} and returns the new number. {FAST}"),
     )
-    .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
+    .set_into_module(module, move |key: &str, by: AnyNumber, options: Map| {
         scope.incr(key, &by, None, Some(options))
     });
     effect(
@@ -152,7 +170,7 @@ fn functions(scope: Scope) -> Module {
                   expires `ttl_seconds` after its start: `kv::incr(\"today\", 1, 86_400)`."
         ),
     )
-    .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
+    .set_into_module(module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
         scope.incr(key, &by, Some(ttl_seconds), None)
     });
     effect(
@@ -160,22 +178,13 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
         &format!("Adds `by` to a number in {place} that expires `ttl_seconds` after its start. {FAST}"),
     )
-    .set_into_module(
-        &mut module,
-        move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber, options: Map| {
-            scope.incr(key, &by, Some(ttl_seconds), Some(options))
-        },
-    );
+    .set_into_module(module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber, options: Map| {
+        scope.incr(key, &by, Some(ttl_seconds), Some(options))
+    });
+}
 
-    effect("keys", &["Array"], &format!("Returns all keys of {place} in alphabetical order."))
-        .set_into_module(&mut module, move || scope.keys(""));
-    effect(
-        "keys",
-        &["prefix: &str", "Array"],
-        &format!("Returns the keys of {place} that start with `prefix`, in alphabetical order."),
-    )
-    .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
-
+/// Registers the updates by functions of the script.
+fn updates(module: &mut Module, scope: Scope, place: &'static str) {
     const UPDATES: &str = "The function gets the value, `()` if there is none, and returns the new one, \
                            `()` to delete it. It runs again if another turn changed the value meanwhile, so \
                            it must not have side effects.";
@@ -186,7 +195,7 @@ fn functions(scope: Scope) -> Module {
             "Replaces a value in {place} with the result of a function and returns the new value.\n{UPDATES}"
         ),
     )
-    .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
+    .set_into_module(module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
         scope.update(&context, key, &change, None, None)
     });
     effect(
@@ -197,7 +206,7 @@ fn functions(scope: Scope) -> Module {
         ),
     )
     .set_into_module(
-        &mut module,
+        module,
         move |context: NativeCallContext<'_>, key: &str, change: FnPtr, options: Map| {
             scope.update(&context, key, &change, None, Some(options))
         },
@@ -211,7 +220,7 @@ fn functions(scope: Scope) -> Module {
         ),
     )
     .set_into_module(
-        &mut module,
+        module,
         move |context: NativeCallContext<'_>, key: &str, change: FnPtr, ttl_seconds: AnyNumber| {
             scope.update(&context, key, &change, Some(ttl_seconds), None)
         },
@@ -225,7 +234,7 @@ fn functions(scope: Scope) -> Module {
         ),
     )
     .set_into_module(
-        &mut module,
+        module,
         move |context: NativeCallContext<'_>,
               key: &str,
               change: FnPtr,
@@ -234,7 +243,10 @@ fn functions(scope: Scope) -> Module {
             scope.update(&context, key, &change, Some(ttl_seconds), Some(options))
         },
     );
+}
 
+/// Registers the windows of events.
+fn windows(module: &mut Module, scope: Scope, place: &'static str) {
     effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "window"],
@@ -244,7 +256,7 @@ fn functions(scope: Scope) -> Module {
                   number of seconds until the next event is allowed."
         ),
     )
-    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
+    .set_into_module(module, move |key: &str, seconds: AnyNumber, limit: i64| {
         scope.window(key, &seconds, limit, None)
     });
     effect(
@@ -252,10 +264,9 @@ fn functions(scope: Scope) -> Module {
         &["key: &str", "seconds: number", "limit: i64", "options: map", "window"],
         &format!("Counts an event in {place}, like `window` without options. {FAST}"),
     )
-    .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
+    .set_into_module(module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
         scope.window(key, &seconds, limit, Some(options))
     });
-    module
 }
 
 impl Scope {

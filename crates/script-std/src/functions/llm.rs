@@ -1,7 +1,6 @@
 //! `llm::chat`: a script calls a model of this host.
 
-use super::argument::effect;
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, effect, fail, items, running, unfit};
 use super::host_calls;
 use super::reading::{Item, OpenAnswer};
 use super::records::charge_embedding;

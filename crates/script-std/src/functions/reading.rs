@@ -1,7 +1,6 @@
 //! An answer that is read while it arrives: `llm::stream` and `http::stream` return one, and a loop reads it.
 
-use super::argument::effect;
-use super::argument::{RhaiResultOf, fail, running};
+use super::argument::{RhaiResultOf, effect, fail, running};
 use super::host_calls::{self, Recordable};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

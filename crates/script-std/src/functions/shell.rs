@@ -1,7 +1,6 @@
 //! `shell::run`: runs programs that are granted to the plugin.
 
-use super::argument::effect;
-use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
+use super::argument::{AnyMap, RhaiResultOf, effect, fail, float, items, running, unfit};
 use super::host_calls;
 use super::waiting::{known_options, unknown_option};
 use rhai::{Dynamic, Module};

@@ -1,7 +1,6 @@
 //! `tools::list`, `tools::call`, `tools::all`: a script calls tools of this host.
 
-use super::argument::effect;
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, effect, fail, items, running, unfit};
 use super::waiting::{Options, run_beside};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;

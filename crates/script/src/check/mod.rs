@@ -5,4 +5,3 @@ pub(crate) mod lint;
 pub(crate) mod misnamed;
 pub(crate) mod names;
 pub(crate) mod shadow;
-pub(crate) mod warnings;

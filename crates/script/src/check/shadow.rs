@@ -1,11 +1,37 @@
 //! Reports functions of a script that shadow the host's own functions, or variables.
 
+use crate::diagnostic::codes::codes;
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::SourceFile;
 use rhai::{AST, ASTNode, Expr, Position, ScriptFuncDef, Stmt};
 use std::collections::HashSet;
 use valvehouse_dialect::syntax::statements_of;
 use valvehouse_script_std::engine;
+
+codes! {
+    /// V506 a function with the name of a host function
+    ///
+    /// The file has a function with the name and number of parameters of a host function, and calls reach this one instead. It
+    /// is an error, because readers must be able to rely on the meaning of `deny(…)`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     deny("too long", 400);
+    /// }
+    ///
+    /// fn deny(message, status) {
+    ///     print(message + status);
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     deny("too long", 400);
+    /// }
+    /// ```
+    Shadowed;
+}
 
 /// Functions with which a script rejects and answers. A reader must be able to rely on the meaning of `deny(…)`.
 const GUARDING: [&str; 6] = ["deny", "skip", "error", "ok", "emit", "ask"];

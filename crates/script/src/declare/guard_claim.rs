@@ -8,8 +8,7 @@
 use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::SourceFile;
 use std::collections::{HashMap, HashSet};
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 use valvehouse_script_std::reference;
 
 /// The key that makes a filter a guard.

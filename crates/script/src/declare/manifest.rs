@@ -2,8 +2,7 @@
 //!
 //! Also parses durations such as `"90s"`, `"10m"` and `"1h30m"`.
 
-use super::guard_claim::Claim;
-use super::guard_claim::frontmatter;
+use super::guard_claim::{Claim, frontmatter};
 use super::hooks::HookFunction;
 use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::SourceFile;
@@ -115,10 +114,6 @@ pub(crate) const SWITCHES: [(&str, &[&str]); 5] = [
     ("mode", &["enforce", "audit"]),
 ];
 
-fn manifest_has_priority(constants: &[(String, Json)]) -> bool {
-    constants.iter().any(|(name, value)| name == "Valves" && value.get("priority").is_some())
-}
-
 /// Reads the opening comment and the constants. Every problem is an error, so that a guard is never misread.
 pub(crate) fn read(
     id: &str,
@@ -126,163 +121,202 @@ pub(crate) fn read(
     source: &str,
     constants: &[(String, Json)],
 ) -> Result<Manifest, Vec<Diagnostic>> {
-    let mut problems = Vec::new();
-    let mut wrong = |code, (key, word): (&str, &str), message: String, help: String| {
-        problems.push(Diagnostic::new(code, id, path, message).at_frontmatter(source, key, word).help(help));
+    let manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
+    let mut reader = Reader {
+        script: (id, path, source),
+        manifest,
+        problems: Vec::new(),
+        misnamed: Vec::new(),
+        of_valves: Vec::new(),
     };
-    let bad_valve = |whose: &str, Misdeclaration { message, path: of, meant }: Misdeclaration| {
-        let problem = Diagnostic::new(Code::BadValve, id, path, message);
-        let problem = problem.at_path(source, &format!("{whose}.{of}")).help(VALVES);
-        match meant {
-            Some((found, instead)) => problem.because(Cause::Key { found, instead }),
-            None => problem,
+    reader.switches();
+    reader.requirements();
+    reader.host_version();
+    reader.priority(constants);
+    for key in ["match", "allow_hosts", "needs"] {
+        let listed = list(reader.manifest.get(key).unwrap_or(""));
+        match key {
+            "match" => reader.manifest.matches = listed,
+            "needs" => reader.manifest.needs = listed,
+            _ => reader.manifest.allow_hosts = listed,
         }
-    };
-    let (mut misnamed, mut of_valves) = (Vec::new(), Vec::new());
-    let mut manifest = Manifest { frontmatter: frontmatter(source), global: true, ..Manifest::default() };
+    }
+    constants.iter().for_each(|(name, value)| reader.constant(name, value));
+    reader.needs();
+    let Reader { manifest, problems, misnamed, of_valves, .. } = reader;
+    let problems = [problems, misnamed, of_valves].concat();
+    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+}
 
-    for (key, allowed) in SWITCHES {
-        let Some(value) = manifest.get(key).map(str::to_lowercase) else { continue };
-        if !allowed.contains(&value.as_str()) {
-            let help = format!("write {}", allowed.join(" or "));
-            wrong(Code::BadSwitch, (key, &value), format!("invalid `{key}`: {value}"), help);
+/// A manifest while it is read, with its problems in the order of their reports.
+struct Reader<'a> {
+    /// The id, the path and the text.
+    script: (&'a str, &'a Path, &'a str),
+    manifest: Manifest,
+    problems: Vec<Diagnostic>,
+    misnamed: Vec<Diagnostic>,
+    of_valves: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn problem(&self, code: Code, (key, word): (&str, &str), message: String) -> Diagnostic {
+        let (id, path, source) = self.script;
+        Diagnostic::new(code, id, path, message).at_frontmatter(source, key, word)
+    }
+
+    fn wrong(&mut self, code: Code, place: (&str, &str), message: String, help: impl Into<String>) {
+        self.problems.push(self.problem(code, place, message).help(help));
+    }
+
+    /// Reads the keys with fixed values.
+    fn switches(&mut self) {
+        for (key, allowed) in SWITCHES {
+            let Some(value) = self.manifest.get(key).map(str::to_lowercase) else { continue };
+            if !allowed.contains(&value.as_str()) {
+                let help = format!("write {}", allowed.join(" or "));
+                self.wrong(Code::BadSwitch, (key, &value), format!("invalid `{key}`: {value}"), help);
+            }
+            match (key, value.as_str()) {
+                ("global", value) => self.manifest.global = value != "false",
+                ("security", value) => self.manifest.security = value == "true",
+                ("hold", value) => self.manifest.hold = value == "true",
+                ("mode", value) => self.manifest.audit = value == "audit",
+                ("on_error", "continue") => self.manifest.failure_policy = FailurePolicy::FailOpen,
+                _ => {}
+            }
         }
-        match (key, value.as_str()) {
-            ("global", value) => manifest.global = value != "false",
-            ("security", value) => manifest.security = value == "true",
-            ("hold", value) => manifest.hold = value == "true",
-            ("mode", value) => manifest.audit = value == "audit",
-            ("on_error", "continue") => manifest.failure_policy = FailurePolicy::FailOpen,
-            _ => {}
+        if self.manifest.security {
+            self.manifest.failure_policy = FailurePolicy::FailClosed;
         }
     }
-    if manifest.security {
-        manifest.failure_policy = FailurePolicy::FailClosed;
-    }
-    // Capability names contain no blanks, so a blank may replace a comma.
-    let requirements = manifest.get("requirements").unwrap_or("").replace(' ', ",");
-    for word in list(&requirements).iter().take(MAX_PROBLEMS) {
-        match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
-            Some(capability) if manifest.requirements.contains(&capability) => {}
-            Some(capability) => manifest.requirements.push(capability),
-            None => {
-                let known = Capability::ALL.map(Capability::name);
-                let what = format!("unknown requirement `{word}`");
-                let problem = Diagnostic::new(Code::UnknownRequirement, id, path, what);
-                let all = format!("the capabilities are {}", known.join(", "));
-                let problem = problem.at_frontmatter(source, "requirements", word);
-                misnamed.push(problem.meant_one_of(nearest(word, known), &all));
+
+    fn requirements(&mut self) {
+        // Capability names contain no blanks, so a blank may replace a comma.
+        let requirements = self.manifest.get("requirements").unwrap_or("").replace(' ', ",");
+        for word in list(&requirements).iter().take(MAX_PROBLEMS) {
+            match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
+                Some(capability) if self.manifest.requirements.contains(&capability) => {}
+                Some(capability) => self.manifest.requirements.push(capability),
+                None => {
+                    let known = Capability::ALL.map(Capability::name);
+                    let what = format!("unknown requirement `{word}`");
+                    let problem = self.problem(Code::UnknownRequirement, ("requirements", word), what);
+                    let all = format!("the capabilities are {}", known.join(", "));
+                    self.misnamed.push(problem.meant_one_of(nearest(word, known), &all));
+                }
             }
         }
     }
-    if let Some(wanted) = manifest.get("required_host_version").filter(|wanted| !wanted.is_empty()) {
+
+    fn host_version(&mut self) {
+        const KEY: &str = "required_host_version";
+        let Some(wanted) = self.manifest.get(KEY).filter(|wanted| !wanted.is_empty()) else { return };
         let own = env!("CARGO_PKG_VERSION");
-        match (semver::Version::parse(wanted), semver::Version::parse(own)) {
-            (Ok(needed), Ok(host)) if needed > host => wrong(
-                Code::HostVersion,
-                ("required_host_version", wanted),
-                format!("the script needs host version {wanted}, this host has {own}"),
-                "upgrade the host".into(),
-            ),
-            (Err(error), _) => wrong(
-                Code::HostVersion,
-                ("required_host_version", wanted),
-                format!("invalid version `{wanted}`: {error}"),
-                "write a version such as 1.2.0".into(),
-            ),
-            _ => {}
-        }
+        let (message, help) = match (semver::Version::parse(wanted), semver::Version::parse(own)) {
+            (Ok(needed), Ok(host)) if needed > host => {
+                (format!("the script needs host version {wanted}, this host has {own}"), "upgrade the host")
+            }
+            (Err(error), _) => {
+                (format!("invalid version `{wanted}`: {error}"), "write a version such as 1.2.0")
+            }
+            _ => return,
+        };
+        let problem = self.problem(Code::HostVersion, (KEY, wanted), message).help(help);
+        self.problems.push(problem);
     }
-    if let Some(given) = manifest.get("priority").map(str::to_owned) {
-        match given.parse::<f64>().ok().filter(|priority| priority.is_finite()) {
-            _ if manifest_has_priority(constants) => wrong(
-                Code::BadSwitch,
-                ("priority", &given),
+
+    fn priority(&mut self, constants: &[(String, Json)]) {
+        let Some(given) = self.manifest.get("priority").map(str::to_owned) else { return };
+        let is_valve = |(name, value): &(String, Json)| name == "Valves" && value.get("priority").is_some();
+        let (message, help) = match given.parse::<f64>().ok().filter(|priority| priority.is_finite()) {
+            _ if constants.iter().any(is_valve) => (
                 "cannot use `priority` of the opening comment: `Valves` has a `priority` as well".into(),
-                "remove one of them".into(),
+                "remove one of them",
             ),
-            Some(priority) => manifest.priority = Some(priority),
-            None => wrong(
-                Code::BadSwitch,
-                ("priority", &given),
+            Some(priority) => return self.manifest.priority = Some(priority),
+            None => (
                 format!("invalid `priority`: expected a number, got {given}"),
-                "write a number such as 10; lower numbers run first".into(),
+                "write a number such as 10; lower numbers run first",
             ),
-        }
+        };
+        self.wrong(Code::BadSwitch, ("priority", &given), message, help);
     }
-    manifest.matches = list(manifest.get("match").unwrap_or(""));
-    manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or(""));
-    for (name, value) in constants {
-        match name.as_str() {
+
+    fn constant(&mut self, name: &str, value: &Json) {
+        let manifest = &mut self.manifest;
+        match name {
             "tool" => manifest.tool = value.clone(),
             "parameters" => manifest.parameters = value.clone(),
             "actions" => manifest.actions = value.clone(),
+            "file_handler" => manifest.file_handler = !value.is_empty(),
+            "toggle" => manifest.toggle = !value.is_empty(),
+            "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
+            "callbacks" => manifest.callbacks = !value.is_empty(),
+            "icon" => manifest.icon = value.as_str().map(str::to_owned),
             "Valves" | "UserValves" => match declare(value) {
                 Ok(schema) if name == "Valves" => manifest.valves = schema,
                 Ok(schema) => manifest.user_valves = Some(schema),
-                Err(messages) => {
-                    of_valves.extend(messages.0.into_iter().map(|message| bad_valve(name, message)));
+                Err(wrong) => {
+                    let (id, path, source) = self.script;
+                    let problem = |Misdeclaration { message, path: of, meant }| {
+                        let problem = Diagnostic::new(Code::BadValve, id, path, message);
+                        let problem = problem.at_path(source, &format!("{name}.{of}")).help(VALVES);
+                        match meant {
+                            Some((found, instead)) => problem.because(Cause::Key { found, instead }),
+                            None => problem,
+                        }
+                    };
+                    self.of_valves.extend(wrong.0.into_iter().map(problem));
                 }
             },
             "endpoints" => match endpoints(value) {
                 Ok(listed) => manifest.endpoints = listed,
                 Err(message) => {
-                    let help = format!(
-                        "list some of {}: const endpoints = [\"chat\", \"embeddings\"];",
-                        ENDPOINTS.join(", ")
-                    );
-                    wrong(Code::BadSwitch, ("endpoints", "endpoints"), message, help);
+                    let known = ENDPOINTS.join(", ");
+                    let help = format!("list some of {known}: const endpoints = [\"chat\", \"embeddings\"];");
+                    self.wrong(Code::BadSwitch, ("endpoints", "endpoints"), message, help);
                 }
             },
-            "file_handler" => manifest.file_handler = !value.is_empty(),
-            "toggle" => manifest.toggle = !value.is_empty(),
-            "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
-            "callbacks" => manifest.callbacks = !value.is_empty(),
-            "ttl" | "every" => match value.as_str().ok_or_else(|| format!("is {}", value.kind())) {
-                Ok(text) => match parse(text) {
+            "ttl" | "every" => {
+                let text = value.as_str().ok_or_else(|| format!("`{name}` is {}", value.kind()));
+                match text.and_then(|text| parse(text).map_err(|why| format!("`{name}`: {why}"))) {
                     Ok(time) if name == "ttl" => manifest.ttl = Some(time),
                     Ok(time) => manifest.every = Some(time),
-                    Err(why) => wrong(
-                        Code::BadSchedule,
-                        (name, name),
-                        format!("`{name}`: {why}"),
-                        format!("{DURATIONS}: const {name} = \"10m\";"),
-                    ),
-                },
-                Err(kind) => wrong(
-                    Code::BadSchedule,
-                    (name, name),
-                    format!("`{name}` {kind}"),
-                    format!("{DURATIONS}: const {name} = \"10m\";"),
-                ),
-            },
-            "security" if !manifest.security && !value.is_empty() => wrong(
+                    Err(message) => {
+                        let help = format!("{DURATIONS}: const {name} = \"10m\";");
+                        self.wrong(Code::BadSchedule, (name, name), message, help);
+                    }
+                }
+            }
+            "security" if !manifest.security && !value.is_empty() => self.wrong(
                 Code::UnclearGuard,
                 (name, name),
                 "`const security` does not make this file a guard".into(),
-                "write `security: true` in the comment at the start of the file, or rename the constant"
-                    .into(),
+                "write `security: true` in the comment at the start of the file, or rename the constant",
             ),
-            "icon" => manifest.icon = value.as_str().map(str::to_owned),
             _ => {}
         }
     }
-    manifest.needs = list(manifest.get("needs").unwrap_or(""));
-    let is_valve = |name: &str| {
-        let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
-        manifest.valves.field(name).or(users).is_some()
-    };
-    // If the valves could not be read, their names are unknown.
-    let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
-    for name in unknown.take(MAX_PROBLEMS) {
+
+    /// Checks the names of the needed valves.
+    fn needs(&mut self) {
+        let manifest = &self.manifest;
+        let is_valve = |name: &str| {
+            let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
+            manifest.valves.field(name).or(users).is_some()
+        };
+        // If the valves could not be read, their names are unknown.
+        let unknown = manifest.needs.iter().filter(|name| self.of_valves.is_empty() && !is_valve(name));
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
-        let what = format!("unknown valve `{name}` in `needs`");
-        let problem = Diagnostic::new(Code::BadSwitch, id, path, what).at_frontmatter(source, "needs", name);
         let all = format!("the valves are {}", known.join(", "));
-        misnamed.push(problem.meant_one_of(manifest.valves.nearest(name), &all));
+        let problem = |name: &String| {
+            let what = format!("unknown valve `{name}` in `needs`");
+            let problem = self.problem(Code::BadSwitch, ("needs", name), what);
+            problem.meant_one_of(manifest.valves.nearest(name), &all)
+        };
+        let problems: Vec<Diagnostic> = unknown.take(MAX_PROBLEMS).map(problem).collect();
+        self.misnamed.extend(problems);
     }
-    problems.extend(misnamed.into_iter().chain(of_valves));
-    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
 /// The maximum number of texts in `match`: they are searched in each event before any budget applies.

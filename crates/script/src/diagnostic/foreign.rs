@@ -141,145 +141,136 @@ fn three_quotes(problem: &Diagnostic, source: &str) -> Option<usize> {
 fn of_place(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
-    let before = before.trim_end();
-    let line = problem.excerpt.trim();
-    let explain = |what, help: &'static str| Some(Foreign::said(what, help));
-    match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
-        word if word.starts_with("except") => {
-            return Some(Foreign::keyword("except", "write `catch (e) { … }`"));
-        }
+    let (before, line) = (before.trim_end(), problem.excerpt.trim());
+    of_words(kind, before, &at, line)
+        .or_else(|| of_colon(before, &at, line))
+        .or_else(|| of_declaration(before, &at))
+        .or_else(|| keywords::at_place(before, &at))
+        .or_else(|| {
+            let is_map = matches!(kind, ParseErrorType::MismatchedType(_, given) if given == "an object map");
+            match at.starts_with("=>") {
+                true => Some(Foreign::syntax(Syntax::Arrow, "write a closure as `|x| x * 2`")),
+                false => is_map.then(|| {
+                    Foreign::said(
+                        "a loop cannot go through a map that is written in it",
+                        "assign the map to a variable before the loop: `let entries = #{ … };`",
+                    )
+                }),
+            }
+        })
+}
+
+/// Explains a problem by the words and signs at its position.
+fn of_words(kind: &ParseErrorType, before: &str, at: &str, line: &str) -> Option<Foreign> {
+    Some(match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
+        word if word.starts_with("except") => Foreign::keyword("except", "write `catch (e) { … }`"),
         "for" if before.contains('[') => {
-            return Some(Foreign::syntax(Syntax::Comprehension, "write `list.map(|x| x * 2)`"));
+            Foreign::syntax(Syntax::Comprehension, "write `list.map(|x| x * 2)`")
         }
-        _ if interpreter::separates_arguments(kind) && is_assigned(&at) => {
-            return explain("named arguments are not supported", instead_of_named(before));
+        _ if interpreter::separates_arguments(kind) && is_assigned(at) => {
+            Foreign::said("named arguments are not supported", instead_of_named(before))
         }
         _ if ends_with_word(before, "case") || at.starts_with("case ") => {
-            return Some(Foreign::keyword("case", "write `switch value { 1 => a, 2 => b, _ => c }`"));
+            Foreign::keyword("case", "write `switch value { 1 => a, 2 => b, _ => c }`")
         }
         _ if interpreter::closes_brackets(kind) && at.starts_with(',') => {
-            return explain("tuples are not supported", "write a list: `[1, 2]`");
+            Foreign::said("tuples are not supported", "write a list: `[1, 2]`")
         }
         _ if at.starts_with(',') && is_list_without_brackets(before) => {
-            return explain("tuples and sets are not supported", "write a list: `[1, 2]`");
+            Foreign::said("tuples and sets are not supported", "write a list: `[1, 2]`")
         }
-        _ if at.starts_with('>') && before.ends_with('<') => {
-            return Some(Foreign::operator("<>", "write `!=`"));
-        }
-        _ if is_declared(before) && at.starts_with(',') || is_pattern(kind, &at) => {
-            return explain(
-                "`let` declares one variable",
-                "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
-            );
-        }
+        _ if at.starts_with('>') && before.ends_with('<') => Foreign::operator("<>", "write `!=`"),
+        _ if is_declared(before) && at.starts_with(',') || is_pattern(kind, at) => Foreign::said(
+            "`let` declares one variable",
+            "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
+        ),
         _ if is_declared(before) && at.starts_with(':') => {
-            return Some(Foreign::syntax(Syntax::Type, "remove the `:` and the type: `let x = 5;`"));
+            Foreign::syntax(Syntax::Type, "remove the `:` and the type: `let x = 5;`")
         }
         _ if before.ends_with("elif") => {
-            return Some(
-                Foreign::keyword("elif", "write `else if`").because(Cause::written("elif", "else if")),
-            );
+            Foreign::keyword("elif", "write `else if`").because(Cause::written("elif", "else if"))
         }
         _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
-            return explain(
+            Foreign::said(
                 "invalid condition: expected true or false, got a text",
                 "compare it: `if text != \"\" { … }`",
-            );
+            )
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
-            return Some(Foreign::syntax(
-                Syntax::Conditional,
-                "write `let x = if condition { a } else { b };`",
-            ));
+            Foreign::syntax(Syntax::Conditional, "write `let x = if condition { a } else { b };`")
         }
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
-            return Some(Foreign::syntax(Syntax::Lambda, "write a closure as `|x| x * 2`").at("lambda"));
+            Foreign::syntax(Syntax::Lambda, "write a closure as `|x| x * 2`").at("lambda")
         }
         _ if before.contains("for ") && interpreter::expects(kind, "in") && at.starts_with(',') => {
-            return Some(Foreign::syntax(
+            Foreign::syntax(
                 Syntax::TwoVariables,
                 "write `for (key, value) in map { … }`, and `for (item, index) in list { … }`",
-            ));
+            )
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
             let help = match at.contains(":.") {
                 true => "use backticks for a text with values: `${text::fixed(x, 2)}` instead of `{x:.2f}`",
                 false => "use backticks for a text with values: `Hello ${name}`",
             };
-            return Some(Foreign::syntax(Syntax::Filled, help).at("f"));
+            Foreign::syntax(Syntax::Filled, help).at("f")
         }
-        _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
-            return Some(import());
+        _ if line.starts_with("import ") && !line.contains(['"', '`']) => import(),
+        _ if is_assigned(at) && is_condition(before) => {
+            Foreign::syntax(Syntax::AssignedCondition, "compare with `==`")
         }
-        _ if at.starts_with('=')
-            && !at.starts_with("==")
-            && !at.starts_with("=>")
-            && is_condition(before) =>
-        {
-            return Some(Foreign::syntax(Syntax::AssignedCondition, "compare with `==`"));
-        }
-        _ => {}
-    }
+        _ => return None,
+    })
+}
+
+/// Explains a colon: it starts neither a block nor a slice, and a map begins with `#{`.
+fn of_colon(before: &str, at: &str, line: &str) -> Option<Foreign> {
     let begins = |text: &str| {
         ["fn ", "if ", "for ", "while ", "else", "try"].iter().any(|word| text.starts_with(word))
     };
     // The colon of a map or slice follows its own bracket.
     let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before).trim_start();
     let statement = if has_open_bracket(statement) { "" } else { statement };
-    if line.starts_with("if __name__") {
-        return explain("a script has no main part", "remove it: the host calls the hooks of the file");
-    }
-    if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) {
-        return explain(
-            "`:` cannot start a block",
-            "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
-        );
-    }
     let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
     let is_slice = bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':'));
-    if is_slice && (at.starts_with("::") || before.ends_with("::")) {
-        return explain(
+    let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
+    Some(match is_slice {
+        _ if line.starts_with("if __name__") => {
+            Foreign::said("a script has no main part", "remove it: the host calls the hooks of the file")
+        }
+        _ if begins(line) && line.ends_with(':') || at.starts_with(':') && begins(statement) => {
+            Foreign::said(
+                "`:` cannot start a block",
+                "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
+            )
+        }
+        true if at.starts_with("::") || before.ends_with("::") => Foreign::said(
             "`::` is not a step",
             "write `let back = list.copy(); back.reverse();`, of a text `text.to_chars()` for the list; to step, \
              `for i in range(0, list.len(), 2) { … }`",
-        );
-    }
-    if is_slice && at.starts_with(":-") {
-        return Some(Foreign::syntax(
-            Syntax::Slice,
-            "write `value.extract(0..value.len() - 1)` for all but the last",
-        ));
-    }
-    if is_slice {
-        return Some(Foreign::syntax(
+        ),
+        true if at.starts_with(":-") => {
+            Foreign::syntax(Syntax::Slice, "write `value.extract(0..value.len() - 1)` for all but the last")
+        }
+        true => Foreign::syntax(
             Syntax::Slice,
             "write `value.extract(1..3)`, `value.extract(2)` from the third on, `value.extract(-4)` for the last four, \
              of a list or a text; `messages[1..3]` and `text[1..3]` work too",
-        ));
-    }
-    let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
-    if at.starts_with(':') && opened.is_some() {
-        return Some(Foreign::syntax(Syntax::BraceMap, "write a map as `#{ key: value }`"));
-    }
+        ),
+        false if at.starts_with(':') && opened.is_some() => {
+            Foreign::syntax(Syntax::BraceMap, "write a map as `#{ key: value }`")
+        }
+        false => return None,
+    })
+}
+
+/// Explains a declaration with another word than `let`.
+fn of_declaration(before: &str, at: &str) -> Option<Foreign> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
-    if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
-        return Some(Foreign::syntax(Syntax::Declaration, "write `let name = value;`"));
-    }
-    if let Some(found) = keywords::at_place(before, &at) {
-        return Some(found);
-    }
-    if at.starts_with("=>") {
-        return Some(Foreign::syntax(Syntax::Arrow, "write a closure as `|x| x * 2`"));
-    }
-    if matches!(kind, ParseErrorType::MismatchedType(_, given) if given == "an object map") {
-        return explain(
-            "a loop cannot go through a map that is written in it",
-            "assign the map to a variable before the loop: `let entries = #{ … };`",
-        );
-    }
-    None
+    ((word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value)
+        .then(|| Foreign::syntax(Syntax::Declaration, "write `let name = value;`"))
 }
 
 /// Calls with named arguments, and what to write instead.

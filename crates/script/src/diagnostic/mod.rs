@@ -2,12 +2,12 @@
 
 mod absent;
 mod cause;
-mod codes;
+pub(crate) mod codes;
 mod comprehension;
+mod edit;
 mod explanation;
 mod finding;
 mod foreign;
-mod forms;
 mod functions;
 mod interpreter;
 mod keywords;
@@ -24,7 +24,9 @@ mod tests;
 
 pub use cause::{Cause, Syntax};
 pub use codes::Code;
+pub(crate) use codes::{Page, code_constants};
 pub use comprehension::in_row as comprehension;
+pub use edit::{Fix, FixEdit, Spot, is_part, quoted};
 pub use finding::{Diagnostic, Severity};
 pub(crate) use finding::{MAX_PROBLEMS, has_errors};
 pub(crate) use functions::{function as foreign_function, renamed as foreign_name};

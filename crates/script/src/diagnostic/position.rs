@@ -2,8 +2,7 @@
 
 use super::finding::Diagnostic;
 use rhai::Position;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 impl Diagnostic {
     /// Sets the position.

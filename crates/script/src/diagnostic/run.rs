@@ -3,9 +3,8 @@
 use super::absent;
 use super::codes::Code;
 use super::finding::Diagnostic;
-use super::forms;
 use super::position::position_at;
-use super::run_hints::help_for_run;
+use super::run_hints::{self, help_for_run};
 use crate::load::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
@@ -59,8 +58,8 @@ pub(crate) fn at_run(
 fn help_for(error: &EvalAltResult, source: &str) -> Option<String> {
     help_for_run(error)
         .map(str::to_owned)
-        .or_else(|| forms::fitting(error))
-        .or_else(|| forms::call_of_parameter(error, source))
+        .or_else(|| run_hints::fitting(error))
+        .or_else(|| run_hints::call_of_parameter(error, source))
 }
 
 /// The position of a run-time error, and the calls that led to it, outermost first.

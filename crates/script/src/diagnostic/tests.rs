@@ -4,7 +4,18 @@ use super::{Code, Severity};
 use crate::{Diagnostic, Kind, Script, Settings, read_file};
 use std::path::Path;
 
-const DOCUMENT: &str = include_str!("../../problems.md");
+/// The beginnings of codes, and the headings of their sections in `docs/problems.md`.
+const SECTIONS: [(&str, &str); 9] = [
+    ("V0", "The file"),
+    ("V1", "Syntax"),
+    ("V2", "Declarations and settings"),
+    ("V3", "Grants"),
+    ("V4", "Modules"),
+    ("V5", "Calls"),
+    ("V6", "Likely mistakes"),
+    ("V7", "Tests"),
+    ("V8", "At run time"),
+];
 
 /// Codes without an example, because they depend on more than the text of one script.
 const WITHOUT_EXAMPLE: [Code; 30] = [
@@ -83,28 +94,52 @@ fn report(problems: &[Diagnostic]) -> String {
 }
 
 #[test]
-fn every_diagnostic_code_has_one_page_with_title_and_reason() {
-    let headings: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("### ")).collect();
-    let expected: Vec<String> =
-        Code::ALL.iter().map(|code| format!("{} {}", code.id(), code.title())).collect();
-    assert_eq!(headings, expected);
-    for code in Code::ALL {
+fn every_diagnostic_code_has_a_title_and_a_reason() {
+    let all = Code::all();
+    for code in &all {
+        assert!(code.id().len() == 4 && !code.title().is_empty(), "{code:?}: {code} {}", code.title());
         assert!(code.summary().len() > 40, "{code}: {}", code.summary());
         assert_eq!(Code::from_name(&code.id().to_lowercase()), Some(*code));
     }
+    assert!(all.len() > 80 && all.is_sorted_by(|one, next| one.id() < next.id()), "{all:?}");
     assert_eq!(Code::from_name("V999"), None);
+}
+
+/// Its introduction is written there.
+#[test]
+fn the_document_of_problems_contains_each_page() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/problems.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let mut expected = document[..=document.find("\n## ").unwrap()].to_owned();
+    for (beginning, heading) in SECTIONS {
+        expected += &format!("## {heading}\n\n");
+        for code in Code::all().into_iter().filter(|code| code.id().starts_with(beginning)) {
+            expected += &format!("### {code} {}\n\n{}\n\n", code.title(), code.page());
+        }
+    }
+    expected.pop();
+    if std::env::var_os("VALVEHOUSE_UPDATE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    let fix = "VALVEHOUSE_UPDATE=1 cargo test -p valvehouse-script diagnostic:: writes docs/problems.md";
+    for (line, expected) in document.lines().zip(expected.lines()) {
+        assert_eq!(line, expected, "{fix}");
+    }
+    assert_eq!(document.len(), expected.len(), "{fix}");
 }
 
 #[test]
 fn wrong_examples_of_a_page_trigger_its_code_and_right_ones_do_not() {
-    for code in Code::ALL {
-        let (wrong, right) = (example(code.page(), "Wrong"), example(code.page(), "Right"));
-        if WITHOUT_EXAMPLE.contains(code) {
+    for code in Code::all() {
+        let page = code.page();
+        let (wrong, right) = (example(&page, "Wrong"), example(&page, "Right"));
+        if WITHOUT_EXAMPLE.contains(&code) {
             assert!(wrong.is_none(), "{code} has an example: take it out of the list");
         } else {
             let found = problems(wrong.unwrap_or_else(|| panic!("{code} has no example")));
             assert!(!found.is_empty(), "{code}: the wrong example is all right");
-            assert!(found.iter().all(|problem| problem.code == *code), "{code}:\n{}", report(&found));
+            assert!(found.iter().all(|problem| problem.code == code), "{code}:\n{}", report(&found));
             assert!(found.iter().all(|problem| problem.help.is_some()), "{code}:\n{}", report(&found));
             assert!(right.is_some(), "{code} does not say how it is right");
         }

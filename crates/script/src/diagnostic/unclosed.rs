@@ -4,8 +4,7 @@ use super::codes::Code;
 use super::finding::Diagnostic;
 use crate::load::source::SourceFile;
 use rhai::ParseErrorType;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 /// Returns the problem of the unclosed or surplus bracket if it is the cause of the parse error.
 pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {

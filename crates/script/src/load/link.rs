@@ -8,11 +8,9 @@ use super::imports::{Imports, ModuleFile};
 use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use crate::check::lint::ModuleFunctions;
-use crate::check::{lint, names, shadow, warnings};
-use crate::declare::manifest;
-use crate::declare::manifest::Manifest;
-use crate::diagnostic;
-use crate::diagnostic::{Code, Diagnostic, MAX_PROBLEMS};
+use crate::check::{lint, names, shadow};
+use crate::declare::manifest::{self, Manifest};
+use crate::diagnostic::{self, Code, Diagnostic, MAX_PROBLEMS};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, Position, ScriptFuncDef, Shared, Stmt,
 };
@@ -52,6 +50,19 @@ impl LinkedModules {
         for (name, module) in &self.modules {
             engine.register_static_module(name.as_str(), module.clone());
         }
+    }
+
+    /// Returns the values of a script's names: its constants with the effective valves, and its functions.
+    pub(crate) fn values_beside(
+        &self,
+        constants: &[(String, Json)],
+        valves: Option<&Json>,
+        plain: &AST,
+    ) -> HashMap<String, Dynamic> {
+        let constants = constants.iter().map(|(name, value)| (name.as_str(), value));
+        let literal = constants.chain(valves.map(|valves| ("Valves", valves)));
+        let literal = literal.map(|(name, value)| (name.to_owned(), self.orders.dynamic_of(value)));
+        literal.chain(names::functions_as_values(plain)).collect()
     }
 
     /// Registers the modules on the engine that runs the script, with the instrumented functions of all modules.
@@ -265,7 +276,7 @@ impl<'a> Linker<'a> {
         let parsed = ParsedModule::of(source).map_err(parse_problem)?;
         self.problems.extend(parsed.misplaced(file, source));
         self.problems.extend(names::assigned(&parsed.plain, &parsed.constants, file, source));
-        self.problems.extend(warnings::about(&parsed.as_written, file, source));
+        self.problems.extend(lint::at_load(&parsed.as_written, file, source));
         self.problems.extend(shadow::of_host(&parsed.as_written, file, source));
         if let Some(manifest) = self.manifest {
             let misused = names::misused(&parsed.plain, manifest, &parsed.constants, file, source);

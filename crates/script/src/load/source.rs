@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_core::text::hex;
 use valvehouse_dialect::crash::QuarantineEntry;
-use valvehouse_dialect::syntax::spans;
-use valvehouse_dialect::syntax::spans::SpanKind;
+use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 /// The maximum number of lines of a file.
 pub(crate) const MAX_LINES: usize = 60_000;

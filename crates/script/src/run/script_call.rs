@@ -1,7 +1,6 @@
 //! Calls of a compiled script within a budget, including the background calls after an answer and on a timer.
 
-use crate::diagnostic;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{self, Code, Diagnostic};
 use crate::script::Script;
 use crate::settings::Settings;
 use rhai::{Dynamic, EvalAltResult};

@@ -11,7 +11,13 @@ const LIST: &str = "Lists all plugins without their text.";
 /// Returns the routes. They require the operators' key, except those for the values of a user.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
-    let operators = Routes::with_details("Functions", Callers::Operators)
+    let operators = plugins().merge(values()).merge(versions());
+    operators.map(|router| router.route_layer(operators_only)).merge(values_of_users())
+}
+
+/// Returns the routes of plugins and their texts.
+fn plugins() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
         .route("/api/v1/functions", get(LIST, function::list))
         .route("/api/v1/functions/", get(LIST, function::list))
         .route("/api/v1/functions/list", get(LIST, function::list))
@@ -70,6 +76,11 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             post("Runs a filter for every model, or only for those that list it.", scripts::toggle_global)
                 .conflicts(),
         )
+}
+
+/// Returns the routes of the values that operators set.
+fn values() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
         .route(
             "/api/v1/functions/id/{id}/valves",
             get("Returns the stored values of the plugin's valves with secrets masked.", valves::stored),
@@ -91,6 +102,11 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             .conflicts()
             .unusable(),
         )
+}
+
+/// Returns the routes of the versions of a plugin.
+fn versions() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
         .route(
             "/api/v1/functions/id/{id}/history",
             get("Lists the versions of a plugin, newest first.", history::list),
@@ -105,8 +121,11 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
                 .conflicts()
                 .unusable(),
         )
-        .map(|router| router.route_layer(operators_only));
-    let users = Routes::with_details("Functions", Callers::Users)
+}
+
+/// Returns the routes of the values that users set.
+fn values_of_users() -> Routes {
+    Routes::with_details("Functions", Callers::Users)
         .route(
             "/api/v1/functions/id/{id}/valves/user",
             get("Returns the values that a user set.", valves::of_user),
@@ -118,6 +137,5 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route(
             "/api/v1/functions/id/{id}/valves/user/update",
             post("Replaces all values that a user set.", valves::update_user).conflicts().unusable(),
-        );
-    operators.merge(users)
+        )
 }

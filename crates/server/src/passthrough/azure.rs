@@ -4,9 +4,8 @@
 use super::body::{find_model, with_model};
 use super::endpoint;
 use crate::api::Path;
-use crate::openai;
-use crate::reply;
 use crate::turn::serve::received;
+use crate::{openai, reply};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};

@@ -1,8 +1,7 @@
 //! Responses in the background: queued, run by this host, and stored with their events, without a connected
 //! client.
 
-use super::endpoint::Responses;
-use super::endpoint::{code_of, message_of};
+use super::endpoint::{Responses, code_of, message_of};
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
 use crate::body::{ReceivedBytes, parsed};

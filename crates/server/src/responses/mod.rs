@@ -10,7 +10,6 @@ mod counted_io;
 mod endpoint;
 mod handlers;
 mod pages;
-mod room;
 pub(crate) mod routes;
 pub(crate) mod socket;
 mod storage;

@@ -1,8 +1,7 @@
 //! `GET /v1/responses`: sequential responses over a WebSocket. Each message is handled as a request.
 
 use super::counted_io::CountedIo;
-use super::endpoint::Local;
-use super::endpoint::warmed_up;
+use super::endpoint::{Local, warmed_up};
 use crate::arrival::Arrival;
 use crate::auth;
 use crate::body::ReceivedBytes;

@@ -12,9 +12,8 @@ use valvehouse_json::Json;
 use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
 use valvehouse_wire::responses::request::ResponsesRequest;
 
-use super::conversations;
+use super::conversations::{self, check_room};
 use super::pages::read_stored;
-use super::room::check_room;
 use crate::auth;
 
 /// The time for which a response is stored, as in OpenAI's API.

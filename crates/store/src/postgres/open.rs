@@ -26,7 +26,7 @@ pub(crate) struct Server {
     listen: Option<PgConnectOptions>,
     settings: StoreSettings,
     /// The time limit for a response.
-    pub(crate) patience: Duration,
+    pub(crate) connect_timeout: Duration,
 }
 
 impl Server {
@@ -34,8 +34,14 @@ impl Server {
     pub(crate) fn new(url: &Secret, settings: &StoreSettings) -> Result<Self, StoreError> {
         let place = place(url.expose());
         let listen = settings.listen_url.as_ref().map(|url| self::options(url, &place)).transpose()?;
-        let patience = Duration::from_millis(settings.connect_ms);
-        Ok(Self { options: options(url, &place)?, place, listen, settings: settings.clone(), patience })
+        let connect_timeout = Duration::from_millis(settings.connect_ms);
+        Ok(Self {
+            options: options(url, &place)?,
+            place,
+            listen,
+            settings: settings.clone(),
+            connect_timeout,
+        })
     }
 
     /// Returns a pool that opens connections on demand.
@@ -59,10 +65,10 @@ impl Server {
             sqlx::raw_sql("SELECT 1").execute(&mut connection).await?;
             connection.close().await
         };
-        let answered = timeout(self.patience, probe).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let answered = timeout(self.connect_timeout, probe).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         answered.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => {
-                let cause = format!("it does not answer within {:?}", self.patience);
+                let cause = format!("it does not answer within {:?}", self.connect_timeout);
                 StoreError::new(DOING, &self.place, StoreErrorKind::Unreachable, cause)
             }
             error => StoreError::from_sqlx(DOING, &self.place, &error),
@@ -77,7 +83,7 @@ impl Server {
             match self.probe().await {
                 Err(error)
                     if matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::Busy)
-                        && since.elapsed() + PAUSE < self.patience =>
+                        && since.elapsed() + PAUSE < self.connect_timeout =>
                 {
                     tokio::time::sleep(PAUSE).await;
                 }

@@ -8,24 +8,12 @@ use std::collections::BTreeMap;
 
 const DOING: &str = "migrate the store";
 
-/// The number, title and SQL of each migration. An older version of the host can work with a newer schema,
-/// unless the title of a migration begins with [`BREAKING`]: migrations add tables and columns, and replaced
-/// ones are dropped two versions later.
-const STEPS: [(i64, &str, &str); 11] = [
-    (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
-    (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
-    (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
-    (10, "secrets", include_str!("../migrations/postgres/0010_secrets.sql")),
-    (11, "script sets", include_str!("../migrations/postgres/0011_script_sets.sql")),
-    (20, "kv changes", include_str!("../migrations/postgres/0020_kv_changes.sql")),
-    (21, "questions and sessions", include_str!("../migrations/postgres/0021_questions_and_sessions.sql")),
-    (30, "vectors", include_str!("../migrations/postgres/0030_vectors.sql")),
-    (31, "response sizes", include_str!("../migrations/postgres/0031_response_sizes.sql")),
-    (40, "keys", include_str!("../migrations/postgres/0040_keys.sql")),
-    (41, "usage", include_str!("../migrations/postgres/0041_usage.sql")),
-];
+/// The number, title and SQL of each file in `crates/store/src/migrations/postgres`. An older version of the host can work
+/// with a newer schema, unless the title of a migration begins with [`BREAKING`]: migrations add tables and columns, and
+/// replaced ones are dropped two versions later.
+const STEPS: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/postgres_migrations.rs"));
 /// The prefix of the titles of migrations that older versions cannot work with.
-const BREAKING: &str = "breaking: ";
+const BREAKING: &str = "breaking";
 
 /// Returns the migrations that a database lacks.
 ///
@@ -82,8 +70,8 @@ pub(super) async fn migrate(
         .map_err(error)?;
     let missing = missing(&mut transaction, place).await?;
     if !missing.is_empty() {
-        let steps = STEPS.into_iter().map(|(number, title, text)| {
-            Migration::new(number, title.into(), MigrationType::Simple, SqlStr::from_static(text), false)
+        let steps = STEPS.iter().map(|(number, title, text)| {
+            Migration::new(*number, (*title).into(), MigrationType::Simple, SqlStr::from_static(text), false)
         });
         let mut migrator = Migrator::with_migrations(steps.collect());
         migrator.set_locking(false).set_ignore_missing(true);

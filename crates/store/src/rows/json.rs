@@ -1,5 +1,6 @@
 //! JSON values in text columns. Errors name the damaged value.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use valvehouse_json::{Json, MAX_DEPTH};
 
 /// The maximum number of rows per statement.
@@ -52,4 +53,44 @@ pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> sqlx::Result
 /// Returns the error for a request that cannot be executed, with its reason.
 pub(crate) fn refused(cause: impl Into<String>) -> sqlx::Error {
     sqlx::Error::Encode(cause.into().into())
+}
+
+/// Writes a value as a text of JSON, so that the nesting of several does not add up.
+pub(crate) mod as_text {
+    use super::{Deserialize, Deserializer, Json, Serializer, de, encode, ser};
+
+    pub(crate) fn serialize<S: Serializer>(value: &Json, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&encode(value).map_err(ser::Error::custom)?)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Writes grants as objects with an id.
+pub(crate) mod grants_as_text {
+    use super::{Deserialize, Deserializer, Json, Serialize, Serializer, as_text};
+
+    #[derive(Serialize, Deserialize)]
+    struct Row {
+        id: String,
+        #[serde(with = "as_text")]
+        grants: Json,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        grants: &[(String, Json)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let rows = grants.iter().cloned().map(|(id, grants)| Row { id, grants });
+        serializer.collect_seq(rows)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(String, Json)>, D::Error> {
+        let rows = Vec::<Row>::deserialize(deserializer)?;
+        Ok(rows.into_iter().map(|row| (row.id, row.grants)).collect())
+    }
 }

@@ -4,8 +4,7 @@
 use super::journal::Journal;
 use super::local::Local;
 use crate::clock::now;
-use crate::error::{StoreError, StoreErrorKind};
-use crate::outage::{Outage, SnapshotInfo};
+use crate::error::{Outage, SnapshotInfo, StoreError, StoreErrorKind};
 use crate::postgres::Server;
 use crate::record::KvChange;
 use crate::rows::kv;
@@ -88,7 +87,7 @@ impl Availability {
                         return error.clone();
                     }
                 }
-                () = tokio::time::sleep(self.server.patience) => self.recheck(),
+                () = tokio::time::sleep(self.server.connect_timeout) => self.recheck(),
             }
         }
     }

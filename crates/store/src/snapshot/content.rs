@@ -1,14 +1,16 @@
-//! The data that a host reads from a store when it starts.
+//! The data that a host reads from a store when it starts, and its form in a snapshot.
 
 use crate::history::Span;
 #[cfg(feature = "postgres")]
 use crate::record::KvRow;
 use crate::scripts::ScriptFile;
 use crate::settings::StoredSettings;
+use serde::{Deserialize, Serialize};
 
 /// The data that a host reads when it starts, from one transaction.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Content {
+    #[serde(flatten)]
     pub(crate) settings: StoredSettings,
     /// The files of the latest set of scripts.
     pub(crate) files: Vec<ScriptFile>,

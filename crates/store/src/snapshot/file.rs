@@ -46,8 +46,9 @@ pub(super) fn write(
 ) -> Result<i64, StoreError> {
     let at = now();
     let place = Place::File(file.to_owned());
-    let unwritable = |error: sqlx::Error| StoreError::from_sqlx(WRITING, &place, &error);
-    let text = encode(&content.to_json().map_err(unwritable)?).map_err(unwritable)?;
+    let json = Json::from_serialize(content).map_err(|error| sqlx::Error::Encode(error.into()));
+    let text = json.and_then(|json| encode(&json));
+    let text = text.map_err(|error| StoreError::from_sqlx(WRITING, &place, &error))?;
     let head = head(origin, at, content.settings.generation);
     let sealed = key.seal(&text, &head);
     write_whole(file, format!("{head}\n{sealed}\n").as_bytes())
@@ -92,8 +93,8 @@ pub(super) fn read(
         refused("it is sealed with another key".to_owned(), "correct [store] key, or remove it")
     })?;
     let plain = key.open(sealed, head).ok_or_else(damaged)?;
-    let content = Json::parse(plain.as_bytes()).ok().and_then(|json| Content::from_json(&json));
-    let content = content.ok_or_else(damaged)?;
+    // If any part is missing, that part could be a guard.
+    let content = Json::parse(plain.as_bytes()).ok().and_then(|json| json.to().ok()).ok_or_else(damaged)?;
     let at = header.get("at").and_then(|at| at.as_i64()).ok_or_else(damaged)?;
     Ok(Some((Snapshot { origin, content, at }, key)))
 }

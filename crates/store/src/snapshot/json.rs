@@ -1,187 +1,8 @@
-//! Conversion of a snapshot's content to and from JSON. Values are encoded as texts, so their nesting does
-//! not add up.
+//! Conversion of changes of kv maps to and from JSON. Values are encoded as texts, so their nesting does not add up.
 
-use super::content::Content;
-use crate::history::Span;
-use crate::record::{Aside, Fate, GuardChange, KvChange, KvRow, LastGood, StoredKey, StoredValves, Switch};
+use crate::record::{KvChange, KvRow};
 use crate::rows::json::encode;
-use crate::scripts::{ScriptFile, ScriptSet};
-use crate::settings::StoredSettings;
 use valvehouse_json::Json;
-
-impl Content {
-    pub(crate) fn to_json(&self) -> Result<Json, sqlx::Error> {
-        let settings = &self.settings;
-        let valves = settings.valves.iter().map(|row| {
-            Ok(Json::from([
-                ("plugin", row.plugin.as_str().into()),
-                ("user", row.user.as_deref().into()),
-                ("values", encode(&row.values)?.into()),
-                ("plain", row.is_plain.into()),
-            ]))
-        });
-        let switches = settings.switches.iter().map(|row| {
-            Json::from([
-                ("plugin", row.plugin.as_str().into()),
-                ("enabled", row.enabled.into()),
-                ("global", row.global.into()),
-            ])
-        });
-        let grants = settings.grants.iter().map(|(id, grants)| {
-            Ok(Json::from([("id", id.as_str().into()), ("grants", encode(grants)?.into())]))
-        });
-        let last_good = settings.last_good.iter().map(|row| {
-            Ok(Json::from([
-                ("id", row.id.as_str().into()),
-                ("path", row.path.as_str().into()),
-                ("hash", row.hash.as_str().into()),
-                ("source", row.source.as_str().into()),
-                ("imports", encode(&row.imports)?.into()),
-                ("security", row.security.into()),
-                ("saved_at", row.saved_at.into()),
-            ]))
-        });
-        let keys = settings.keys.iter().map(|key| {
-            Ok(Json::from([
-                ("name", key.name.as_str().into()),
-                ("digest", key.digest.as_str().into()),
-                ("rights", encode(&key.rights)?.into()),
-            ]))
-        });
-        let aside = settings.aside.iter().map(|one| {
-            Json::from([
-                ("plugin", one.plugin.as_str().into()),
-                ("number", one.number.into()),
-                ("fate", (one.fate as i64).into()),
-                ("has_rows", one.has_rows.into()),
-            ])
-        });
-        let confirmed = settings.confirmed.iter().map(|(id, what)| texts([id, what.as_str()]));
-        let models = settings.guarded_models.iter().map(|(id, model)| texts([id, model]));
-        let doubted = self.doubted.iter().map(|(id, place, text)| texts([id, place, text]));
-        let files = self.files.iter().map(|file| texts([&file.path, &*file.text]));
-        let spans = self.spans.iter().map(|span| {
-            Json::from([
-                ("plugin", span.plugin.as_str().into()),
-                ("first_at", span.first_at.into()),
-                ("last_at", span.last_at.into()),
-                ("last", span.last.into()),
-                ("is_gone", span.is_gone.into()),
-            ])
-        });
-        let scripts = settings.scripts.as_ref().map(|set| {
-            Json::from([
-                ("generation", set.generation.into()),
-                ("at", set.at.into()),
-                ("by", set.by.as_str().into()),
-                ("manifest", set.manifest.as_str().into()),
-                ("signature", set.signature.as_deref().into()),
-                ("restored_from", set.restored_from.into()),
-            ])
-        });
-        let kv = self.kv.iter().map(|row| change_to_json(&KvChange::Set(row.clone())));
-        Ok(Json::from([
-            ("generation", settings.generation.into()),
-            ("valves", valves.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
-            ("switches", switches.collect::<Vec<_>>().into()),
-            ("grants", grants.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
-            ("confirmed", confirmed.collect::<Vec<_>>().into()),
-            ("last_good", last_good.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
-            ("aside", aside.collect::<Vec<_>>().into()),
-            ("guarded_models", models.collect::<Vec<_>>().into()),
-            ("keys", keys.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
-            ("scripts", scripts.into()),
-            ("files", files.collect::<Vec<_>>().into()),
-            ("doubted", doubted.collect::<Vec<_>>().into()),
-            ("spans", spans.collect::<Vec<_>>().into()),
-            ("kv", kv.collect::<Result<Vec<_>, sqlx::Error>>()?.into()),
-        ]))
-    }
-
-    /// Reads the content; `None` if any part is missing, because that part could be a guard.
-    pub(crate) fn from_json(json: &Json) -> Option<Self> {
-        let settings = StoredSettings {
-            generation: number(json, "generation")?,
-            valves: list(json, "valves", |row| {
-                Some(StoredValves {
-                    plugin: text(row, "plugin")?,
-                    user: text(row, "user"),
-                    values: value(row, "values")?,
-                    is_plain: truth(row, "plain")?,
-                })
-            })?,
-            switches: list(json, "switches", |row| {
-                let (enabled, global) = (truth(row, "enabled"), truth(row, "global"));
-                Some(Switch { plugin: text(row, "plugin")?, enabled, global })
-            })?,
-            grants: list(json, "grants", |row| Some((text(row, "id")?, value(row, "grants")?)))?,
-            confirmed: list(json, "confirmed", |row| {
-                let [id, what] = of_texts(row)?;
-                Some((id, GuardChange::from(what)))
-            })?,
-            last_good: list(json, "last_good", |row| {
-                Some(LastGood {
-                    id: text(row, "id")?,
-                    path: text(row, "path")?,
-                    hash: text(row, "hash")?,
-                    source: text(row, "source")?,
-                    imports: value(row, "imports")?,
-                    security: truth(row, "security")?,
-                    saved_at: time(row, "saved_at")?,
-                })
-            })?,
-            aside: list(json, "aside", |row| {
-                Some(Aside {
-                    plugin: text(row, "plugin")?,
-                    number: number(row, "number")?,
-                    fate: Fate::of(time(row, "fate")?),
-                    has_rows: truth(row, "has_rows")?,
-                })
-            })?,
-            guarded_models: list(json, "guarded_models", |row| {
-                let [id, model] = of_texts(row)?;
-                Some((id, model))
-            })?,
-            keys: list(json, "keys", |row| {
-                let (name, digest) = (text(row, "name")?, text(row, "digest")?);
-                Some(StoredKey { name, digest, rights: value(row, "rights")?, used_at: None })
-            })?,
-            scripts: match json.get("scripts")? {
-                Json::Null => None,
-                set => Some(ScriptSet {
-                    generation: number(&set, "generation")?,
-                    at: time(&set, "at")?,
-                    by: text(&set, "by")?,
-                    manifest: text(&set, "manifest")?,
-                    signature: text(&set, "signature"),
-                    restored_from: number(&set, "restored_from"),
-                }),
-            },
-        };
-        let files = list(json, "files", |file| {
-            let [path, text] = of_texts(file)?;
-            Some(ScriptFile { path, text: text.into() })
-        })?;
-        let doubted = list(json, "doubted", |row| {
-            let [id, place, text] = of_texts(row)?;
-            Some((id, place, text))
-        })?;
-        let spans = list(json, "spans", |span| {
-            Some(Span {
-                plugin: text(span, "plugin")?,
-                first_at: time(span, "first_at")?,
-                last_at: time(span, "last_at")?,
-                last: number(span, "last")?,
-                is_gone: truth(span, "is_gone")?,
-            })
-        })?;
-        let kv = list(json, "kv", |row| match change_from_json(row)? {
-            KvChange::Set(row) => Some(row),
-            _ => None,
-        })?;
-        Some(Self { settings, files, doubted, spans, kv })
-    }
-}
 
 /// Encodes a kv change: a new `value`, a number to `add`, or `hits` in a window of `length` milliseconds.
 /// Without any of them, the entry is deleted.
@@ -225,34 +46,12 @@ pub(super) fn change_from_json(json: &Json) -> Option<KvChange> {
     }
 }
 
-fn texts<const N: usize>(texts: [&str; N]) -> Json {
-    texts.map(Json::from).to_vec().into()
-}
-
-fn of_texts<const N: usize>(json: &Json) -> Option<[String; N]> {
-    let texts: Option<Vec<String>> =
-        json.as_array()?.items().iter().map(|item| item.as_str().map(str::to_owned)).collect();
-    texts?.try_into().ok()
-}
-
-pub(super) fn list<T>(json: &Json, key: &str, read: impl Fn(&Json) -> Option<T>) -> Option<Vec<T>> {
-    json.get(key)?.as_array()?.items().iter().map(read).collect()
-}
-
 fn text(json: &Json, key: &str) -> Option<String> {
     json.text(key).map(String::from)
 }
 
-fn truth(json: &Json, key: &str) -> Option<bool> {
-    json.get(key)?.as_bool()
-}
-
 fn time(json: &Json, key: &str) -> Option<i64> {
     json.get(key)?.as_i64()
-}
-
-fn number(json: &Json, key: &str) -> Option<u64> {
-    time(json, key)?.try_into().ok()
 }
 
 fn value(json: &Json, key: &str) -> Option<Json> {
@@ -262,6 +61,11 @@ fn value(json: &Json, key: &str) -> Option<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Span;
+    use crate::record::{Aside, Fate, GuardChange, LastGood, StoredKey, StoredValves, Switch};
+    use crate::scripts::{ScriptFile, ScriptSet};
+    use crate::settings::StoredSettings;
+    use crate::snapshot::content::Content;
 
     #[test]
     fn a_snapshot_is_read_back_completely() {
@@ -319,12 +123,12 @@ mod tests {
                 expires_at: Some(5),
             }],
         };
-        let written = content.to_json().unwrap().to_string();
-        assert_eq!(Content::from_json(&json(&written)), Some(content.clone()));
+        let written = Json::from_serialize(&content).unwrap().to_string();
+        assert_eq!(json(&written).to::<Content>().unwrap(), content);
         for key in json(&written).keys() {
             let lacking = json(&written);
             lacking.remove(&key);
-            assert_eq!(Content::from_json(&lacking), None, "without {key}");
+            assert!(lacking.to::<Content>().is_err(), "without {key}");
         }
         let gone = KvChange::Delete { plugin: "a".into(), scope: "s".into(), key: "k".into() };
         let counted = KvRow {

@@ -1,7 +1,6 @@
 //! A store in an SQL database: its connections, and the execution of operations.
 
-use crate::error::{Place, StoreError, StoreErrorCounts, StoreErrorKind, StoreResult};
-use crate::outage::{Outage, SnapshotInfo};
+use crate::error::{Outage, Place, SnapshotInfo, StoreError, StoreErrorCounts, StoreErrorKind, StoreResult};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;

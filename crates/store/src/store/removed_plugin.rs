@@ -122,7 +122,7 @@ pub(super) async fn all(session: &mut Session) -> sqlx::Result<Vec<Aside>> {
         Ok(Aside {
             plugin: row.try_get("plugin")?,
             number: row.count("number")?,
-            fate: Fate::of(row.try_get("fate")?),
+            fate: Fate::from(row.try_get::<i64>("fate")?),
             has_rows: row.try_get("has_rows")?,
         })
     };

@@ -1,8 +1,7 @@
 //! Limits of names and ids, and the shortening of those beyond them.
 
 use sha2::{Digest, Sha256};
-use std::fmt;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// The letters of a digest that ends a shortened text.
 const DIGEST: usize = 10;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_authoring::editor::Sketch;
-use valvehouse_authoring::fix::Fix;
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
+use valvehouse_script::diagnostic::Fix;
 
 /// An open text.
 pub(super) struct Document {

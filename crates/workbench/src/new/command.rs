@@ -1,8 +1,7 @@
 //! The command: creates files, and reports them.
 
 use super::options::{NewKind, NewOptions};
-use super::scaffold::ShippedFiles;
-use super::scaffold::{self, NewFile, kind_of, word};
+use super::scaffold::{self, NewFile, ShippedFiles, kind_of, word};
 use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

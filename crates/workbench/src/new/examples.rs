@@ -3,8 +3,7 @@
 //! They are those of `filters/`, `tools/` and `actions/` at build time, embedded in the binary.
 
 use super::options::NewKind;
-use super::scaffold::ShippedFiles;
-use super::scaffold::{NewFile, kind_of, word};
+use super::scaffold::{NewFile, ShippedFiles, kind_of, word};
 use std::path::Path;
 use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_json::Json;

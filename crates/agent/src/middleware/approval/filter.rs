@@ -1,8 +1,7 @@
 //! The filter that requests approval, and its options.
 
 use super::decision::Decision;
-use super::seal::{self, Binding, sealed};
-use super::seal::{Asks, ToolPattern, conditions};
+use super::seal::{self, Asks, Binding, ToolPattern, conditions, sealed};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::typed::HumanApproval;

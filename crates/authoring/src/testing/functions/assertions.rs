@@ -88,6 +88,11 @@ pub(super) fn register(module: &mut Module) {
             })
         },
     );
+    register_ends(module);
+}
+
+/// Registers what fails in other ways than by comparing two values.
+fn register_ends(module: &mut Module) {
     function("fail", &["message", "()"], "Fails with this message.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, message: Dynamic| {
             holds(&ctx, false, || message.to_string())

@@ -35,6 +35,13 @@ pub(super) fn register(module: &mut Module) {
 /// The module `canned::…`.
 pub(super) fn canned() -> Module {
     let mut module = Module::new();
+    register_services(&mut module);
+    register_records(&mut module);
+    module
+}
+
+/// Registers the answers of models, hosts, tools, people and programs.
+fn register_services(module: &mut Module) {
     within(
         "model",
         &["answer", "()"],
@@ -42,7 +49,7 @@ pub(super) fn canned() -> Module {
          tool_calls: [#{ name: \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several \
          answers are used in order, each once.",
     )
-    .set_into_module(&mut module, |answer: Dynamic| -> RhaiResultOf<()> {
+    .set_into_module(module, |answer: Dynamic| -> RhaiResultOf<()> {
         environment("canned::model")?.model.answers(&json_of(&answer)?.deep_clone());
         Ok(())
     });
@@ -50,22 +57,20 @@ pub(super) fn canned() -> Module {
                         json }`, `#{ status, headers, text }` or `#{ status, headers, bytes }`, or `#{ error: \"connection refused\" }`. \
                         Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
-        .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
+        .set_into_module(module, |url: &str, answer: Dynamic| http(None, url, &answer));
     within(
         "http",
         &["method: &str", "url: &str", "answer", "()"],
         "Sets the answer for a URL, like `canned::http`, only for requests with this method.",
     )
-    .set_into_module(&mut module, |method: &str, url: &str, answer: Dynamic| {
-        http(Some(method), url, &answer)
-    });
+    .set_into_module(module, |method: &str, url: &str, answer: Dynamic| http(Some(method), url, &answer));
     within(
         "tool",
         &["name: &str", "result", "()"],
         "Adds a tool that the model may call in `chat`, and the script with `tools::call`. The tool returns \
          this result, or fails with `#{ error: \"…\" }`.",
     )
-    .set_into_module(&mut module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
+    .set_into_module(module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
         environment("canned::tool")?.add_tool(name, json_of(&result)?.deep_clone());
         Ok(())
     });
@@ -74,21 +79,9 @@ pub(super) fn canned() -> Module {
         &["value", "()"],
         "Sets a person's answer to the next `ask`; without it, the question is not answered.",
     )
-    .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
+    .set_into_module(module, |value: Dynamic| -> RhaiResultOf<()> {
         environment("canned::answer")?.people.answer(json_of(&value)?.deep_clone());
         Ok(())
-    });
-    within(
-        "file",
-        &["path: &str", "content", "()"],
-        "Creates a file, of a text or of bytes, in a folder of this test only: `data/notes.txt` is in the granted \
-         folder `data`.",
-    )
-    .set_into_module(&mut module, |path: &str, content: Dynamic| -> RhaiResultOf<()> {
-        let text = content.as_immutable_string_ref().ok().map(|text| text.as_bytes().to_vec());
-        let bytes = || Bytes::of(&content).map(|bytes| bytes.0.to_vec());
-        let content = text.or_else(bytes).ok_or_else(|| error("canned::file: expected a text or bytes"))?;
-        environment("canned::file")?.add_file(path, &content).map_err(|why| error(format!("canned::file: {why}")))
     });
     within(
         "shell",
@@ -97,16 +90,32 @@ pub(super) fn canned() -> Module {
          `#{ stdout, stderr, exit_code }`, `#{ timed_out: true }` or `#{ error: \"…\" }`. Nothing is started. Several \
          outputs are used in order; the last one is repeated.",
     )
-    .set_into_module(&mut module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
+    .set_into_module(module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
         environment("canned::shell")?.shell.answers(None, command, json_of(&output)?.deep_clone());
         Ok(())
+    });
+}
+
+/// Registers what is there in the test: files, models, memories, conversations, variables.
+fn register_records(module: &mut Module) {
+    within(
+        "file",
+        &["path: &str", "content", "()"],
+        "Creates a file, of a text or of bytes, in a folder of this test only: `data/notes.txt` is in the granted \
+         folder `data`.",
+    )
+    .set_into_module(module, |path: &str, content: Dynamic| -> RhaiResultOf<()> {
+        let text = content.as_immutable_string_ref().ok().map(|text| text.as_bytes().to_vec());
+        let bytes = || Bytes::of(&content).map(|bytes| bytes.0.to_vec());
+        let content = text.or_else(bytes).ok_or_else(|| error("canned::file: expected a text or bytes"))?;
+        environment("canned::file")?.add_file(path, &content).map_err(|why| error(format!("canned::file: {why}")))
     });
     within(
         "models",
         &["models: Array", "()"],
         "Sets the models of `models::list` and `models::get`: ids, or maps with an `id`.",
     )
-    .set_into_module(&mut module, |models: Dynamic| {
+    .set_into_module(module, |models: Dynamic| {
         environment("canned::models")?
             .set_models(&json_of(&models)?)
             .map_err(|why| error(format!("canned::models: {why}")))
@@ -117,7 +126,7 @@ pub(super) fn canned() -> Module {
         "Stores a memory of the user of the turn, for `memories::`. A turn has a user after `turn(#{ user: #{ id: \
          \"ann\" } })`.",
     )
-    .set_into_module(&mut module, |text: &str| {
+    .set_into_module(module, |text: &str| {
         environment("canned::memory")?.add_memory(text).map_err(|why| error(format!("canned::memory: {why}")))
     });
     within(
@@ -125,16 +134,15 @@ pub(super) fn canned() -> Module {
         &["id: &str", "messages", "()"],
         "Stores a conversation of the user of the turn, for `chats::`: a list of messages, or the text of one.",
     )
-    .set_into_module(&mut module, |id: &str, messages: Dynamic| {
+    .set_into_module(module, |id: &str, messages: Dynamic| {
         let messages = json_of(&messages)?.deep_clone();
         environment("canned::chat")?.add_chat(id, &messages).map_err(|why| error(format!("canned::chat: {why}")))
     });
     within("env", &["name: &str", "value: &str", "()"], "Sets an environment variable for `env::get`.")
-        .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
+        .set_into_module(module, |name: &str, value: &str| -> RhaiResultOf<()> {
             environment("canned::env")?.add_variable(name, value);
             Ok(())
         });
-    module
 }
 
 fn http(method: Option<&str>, url: &str, answer: &Dynamic) -> RhaiResultOf<()> {

@@ -1,8 +1,7 @@
 //! Calls of interceptors: the filter runs with its own budget, grants, breaker, trace and metrics.
 
 use super::breakers::InterceptorBreakers;
-use super::listing::{InterceptionEvent, Phase};
-use super::listing::{ListedInterceptor, offered};
+use super::listing::{InterceptionEvent, ListedInterceptor, Phase, offered};
 use super::payload::Payload;
 use crate::server::caller::Caller;
 use crate::server::result::words;

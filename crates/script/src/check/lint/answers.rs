@@ -1,22 +1,73 @@
 //! Reports unused answers: an `error(…)` that is not returned, and a `try` that is used as a value.
 
-use super::tree::{self, Link, Node};
-use super::tree::{Body, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Cause, Code, Diagnostic};
 use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::HashSet;
 
+rules! {
+    /// V613 an answer that is not returned
+    ///
+    /// `error(…)` and `skip(…)` build an answer, which must be returned by the hook. An unreturned one makes the call fail at
+    /// run time.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     if body.messages.len() > 40 {
+    ///         error("too long");
+    ///     }
+    ///     body
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     if body.messages.len() > 40 {
+    ///         return error("too long");
+    ///     }
+    ///     body
+    /// }
+    /// ```
+    LostAnswer { find: lost_answers }
+
+    /// V614 a `try` used as a value
+    ///
+    /// `try { … } catch { … }` is a statement and its value is always `()`. Use `return` inside the blocks.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     try {
+    ///         body.count = parse_int(body.user);
+    ///         body
+    ///     } catch (e) {
+    ///         error(e.message)
+    ///     }
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     try {
+    ///         body.count = parse_int(body.user);
+    ///     } catch (e) {
+    ///         return error(e.message);
+    ///     }
+    ///     body
+    /// }
+    /// ```
+    TryAsValue { find: |view| view.in_functions(|function| try_as_value(view, function)) }
+}
+
 /// Functions that build an answer.
 const BUILD: [&str; 2] = ["error", "skip"];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+/// Reports answers that a function builds and does not return.
+fn lost_answers(view: &View<'_>) -> Vec<Diagnostic> {
     let answering = answering(view);
-    let mut problems = Vec::new();
-    for function in &view.functions {
-        lost(view, function, &answering, &mut problems);
-        problems.extend(try_as_value(view, function));
-    }
-    problems
+    view.in_functions(|function| lost(view, function, &answering))
 }
 
 /// Returns the functions of the file that return an answer without using it themselves.
@@ -67,7 +118,8 @@ fn tails(statements: &[Stmt]) -> Vec<(&FnCallExpr, Position)> {
 }
 
 /// Reports statements that build an answer and discard it.
-fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems: &mut Vec<Diagnostic>) {
+fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
     let mut taken: HashSet<Position> =
         tails(&function.statements).into_iter().map(|(_, place)| place).collect();
     if let Some(Stmt::TryCatch(flow, _)) = function.statements.last() {
@@ -112,6 +164,7 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             });
         }
     });
+    problems
 }
 
 /// Reports variables with an answer that the rest of their block does not use.

@@ -1,11 +1,11 @@
 //! Reports calls that cannot succeed, those that probably cannot, and unused functions.
 
-use super::tree::{self, Node};
-use super::tree::{Body, ModuleFunctions, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, ModuleFunctions, Node, View};
 use crate::declare::hooks::DONE;
 use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::{Kind, SourceFile};
-use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
+use rhai::{AST, Expr, FnCallExpr, Position};
 use std::collections::{BTreeSet, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
@@ -13,6 +13,101 @@ use valvehouse_core::text::nearest;
 use valvehouse_dialect::instrument::returns_text;
 use valvehouse_script_std::functions::turn::MAX_PRINTED;
 use valvehouse_script_std::{engine, reference};
+
+rules! {
+    /// V502 an unknown function
+    ///
+    /// No function with that name exists in this file, the host or a module. The call would fail whenever it runs, so the
+    /// file does not load, and its last good version stays. The call of an unknown method is a warning, because a
+    /// map may hold a function of that name.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = text::trimm(body.model);
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = text::trim(body.model);
+    /// }
+    /// ```
+    UnknownFunction { find: |view| wrong(view, false) }
+
+    /// V503 a wrong number of arguments
+    ///
+    /// The function exists, but with another number of arguments. In a method call, the value before the dot is not counted.
+    /// The file does not load, and its last good version stays.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = text::join(["a", "b"]);
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = text::join(["a", "b"], "-");
+    /// }
+    /// ```
+    WrongArguments {}
+
+    /// V507 an unknown option
+    ///
+    /// A function of the host gets a map of options with a key that it does not have: each call would fail. The file does not
+    /// load, and its last good version stays.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// /*
+    /// requirements: http
+    /// allow_hosts: example.com
+    /// */
+    /// fn inlet(body) {
+    ///     body.model = http::get("https://example.com/model", #{ params: #{ user: "ann" } }).text;
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// /*
+    /// requirements: http
+    /// allow_hosts: example.com
+    /// */
+    /// fn inlet(body) {
+    ///     body.model = http::get("https://example.com/model", #{ query: #{ user: "ann" } }).text;
+    /// }
+    /// ```
+    UnknownOption {}
+
+    /// V605 an unused function
+    ///
+    /// The function is not a hook, callback or handler, and nothing in the file uses it. Names that begin with `_` are not
+    /// reported.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = "demo";
+    /// }
+    ///
+    /// fn shout(text) {
+    ///     text + "!"
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = shout("demo");
+    /// }
+    ///
+    /// fn shout(text) {
+    ///     text + "!"
+    /// }
+    /// ```
+    UnusedFunction { find: unused }
+}
 
 /// Calls of other languages with another number of arguments, and what to write instead.
 const ELSEWHERE: [(&str, usize, &str); 3] = [
@@ -35,11 +130,6 @@ const OPTIONS_ELSEWHERE: [(&str, &str); 10] = [
     ("interval", "every"),
 ];
 
-/// Returns the calls that probably fail, and the unused functions.
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
-    [unused(view), wrong(view, false)].concat()
-}
-
 /// Returns the calls that certainly fail when they run: no function has their name and number of arguments.
 pub(crate) fn failures(
     file: &SourceFile,
@@ -55,7 +145,8 @@ pub(crate) fn failures(
 fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
-        let held = held_in(function);
+        // A variable may hold a called function.
+        let held = function.names();
         tree::each(&function.statements, &mut |node, _| {
             let Some((call, is_method, position)) = tree::call(node) else { return };
             // A method may be a function that a value holds, and `Fn` calls nothing yet.
@@ -84,21 +175,6 @@ fn wrong(view: &View<'_>, is_certain: bool) -> Vec<Diagnostic> {
 
 fn is_name(name: &str) -> bool {
     name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
-}
-
-/// Returns the variables of a function, which may hold a called function.
-fn held_in(function: &Body) -> HashSet<String> {
-    let mut held: HashSet<String> = function.params.iter().cloned().collect();
-    tree::each(&function.statements, &mut |node, _| match node {
-        Node::Stmt(Stmt::Var(variable, ..)) => {
-            held.insert(variable.0.name.to_string());
-        }
-        Node::Stmt(Stmt::For(parts, _)) => {
-            held.insert(parts.0.name.to_string());
-        }
-        _ => {}
-    });
-    held
 }
 
 /// Reports the call of a variable that holds a function, `f(2)`; a function of the file or of the host is called.

@@ -1,7 +1,7 @@
 //! Reports comparisons of values whose kinds never match, and conditions that are not bools.
 
-use super::tree::View;
-use super::tree::{self, Link, Node};
+use super::rule::{Rule, rules};
+use super::tree::{self, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, INT, Position};
 use std::collections::{BTreeSet, HashSet};
@@ -10,10 +10,72 @@ use valvehouse_dialect::value::Type;
 use valvehouse_json::Json;
 use valvehouse_script_std::reference;
 
+rules! {
+    /// V615 an operation on types that do not fit
+    ///
+    /// `<`, `<=`, `>` and `>=` compare two numbers or two strings. Values without an order, such as a number and a string, or a
+    /// missing value, make the call fail at run time. `==` between different types is never true. If the two read the same, such
+    /// as `5` and `"5"` or `true` and `"true"`, a guard rejects the request with status 422, or fails after the answer, instead
+    /// of passing it; other scripts log a warning with the line. So do `in`, `contains`, `index_of` and `switch`, and lists and
+    /// maps that differ in nothing else. A guard that expects either type compares both: `x == 5 || x == "5"`. `*`, `/` and `%` do not take strings, and `append` joins two lists:
+    /// `push` adds one element.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// const Valves = #{ most: "40" };
+    /// fn inlet(body, valves) {
+    ///     if body.messages.len() > valves.most {
+    ///         throw "too long";
+    ///     }
+    ///     body
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// const Valves = #{ most: 40 };
+    /// fn inlet(body, valves) {
+    ///     if body.messages.len() > valves.most {
+    ///         throw "too long";
+    ///     }
+    ///     body
+    /// }
+    /// ```
+    ForeignKinds { find: foreign_kinds }
+
+    /// V616 a time limit of a few milliseconds
+    ///
+    /// `timeout` is in milliseconds everywhere: `timeout: 2` ends the call before any service can answer.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// /*
+    /// requirements: http
+    /// allow_hosts: example.com
+    /// */
+    /// fn inlet(body) {
+    ///     body.news = http::get("https://example.com/news", #{ timeout: 2 }).text;
+    ///     body
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// /*
+    /// requirements: http
+    /// allow_hosts: example.com
+    /// */
+    /// fn inlet(body) {
+    ///     body.news = http::get("https://example.com/news", #{ timeout: 2_000 }).text;
+    ///     body
+    /// }
+    /// ```
+    ShortTimeout { find: |view| view.in_nodes(|node, _| short_timeout(view, node)) }
+}
+
 /// The least time limit, in milliseconds, that is not taken for one in seconds.
 const SHORTEST: INT = 100;
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+/// Reports operations on values whose types do not fit.
+fn foreign_kinds(view: &View<'_>) -> Vec<Diagnostic> {
     let none = Json::object();
     let valves = view.script.map_or(&none, |script| &script.valves);
     let users = view.manifest().and_then(|manifest| manifest.user_valves.as_ref()).map(|schema| {
@@ -30,7 +92,6 @@ pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
         tree::each(&function.statements, &mut |node, _| {
             problems.extend(foreign_member(view, &kinds, node));
             problems.extend(of_parts(view, node));
-            problems.extend(short_timeout(view, node));
             problems.extend(group_of_python(view, node));
             let Some((call, false, position)) = tree::call(node) else { return };
             let [first, second] = call.args.as_slice() else { return };

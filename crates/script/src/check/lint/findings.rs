@@ -1,10 +1,7 @@
-//! Collects the findings of all lints for a file.
+//! Collects the findings of all rules for a file.
 
+use super::list::rules;
 use super::tree::{View, modules};
-use super::{
-    answers, calls, capabilities, comparisons, flow, loops, lost_change, properties, quotes, returns,
-    unused_value, valves,
-};
 use crate::check::final_statement;
 use crate::diagnostic::{Diagnostic, MAX_PROBLEMS};
 use crate::load::source::{Kind, SourceFile};
@@ -50,21 +47,8 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Diagnostic>
     };
     let Ok(ast) = tokens::compile(&engine, &code) else { return Vec::new() };
     let view = View::of(file, source, &ast, script, modules(file, &ast, key));
-    let families = [
-        answers::look,
-        calls::look,
-        valves::look,
-        properties::look,
-        capabilities::look,
-        returns::look,
-        flow::look,
-        loops::look,
-        lost_change::look,
-        quotes::look,
-        comparisons::look,
-        unused_value::look,
-    ];
-    let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
+    let found = rules().filter_map(|rule| rule.find);
+    let found = found.flat_map(|find| find(&view).into_iter().take(MAX_PROBLEMS));
     let mut found: Vec<Diagnostic> = found.map(Diagnostic::warning).collect();
     found.sort_by_key(|problem| (problem.line, problem.column));
     found.dedup_by(|a, b| a.code == b.code && a.place() == b.place());

@@ -1,32 +1,86 @@
-//! Reports unreachable code, unread variables and lost assignments.
+//! Reports unreachable code and unread variables.
 
 use super::quotes;
-use super::tree::{self, Node};
-use super::tree::{Body, View};
-use crate::declare::hooks;
-use crate::diagnostic::{Cause, Code, Diagnostic};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Node, View};
+use crate::diagnostic::{Cause, Code, Diagnostic, Fix, Spot, is_part};
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
-use valvehouse_core::filter::Hook;
+
+rules! {
+    /// V606 an unused variable
+    ///
+    /// The variable is assigned but never read: it is left over, or misspelled where it is read.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     let limit = 4;
+    ///     body.limit = 5;
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     let limit = 4;
+    ///     body.limit = limit;
+    /// }
+    /// ```
+    UnusedVariable { find: |view| view.in_functions(|function| unused(view, function)), fix: renamed }
+
+    /// V607 unreachable code
+    ///
+    /// The code before it always ends with `return`, `throw`, `break` or `deny(…)`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     deny("closed", 503);
+    ///     body.model = "demo";
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     if body.model == "demo" {
+    ///         deny("closed", 503);
+    ///     }
+    ///     body.model = "demo";
+    /// }
+    /// ```
+    Unreachable { find: |view| view.in_blocks(|block| unreachable(view, block)) }
+
+    /// V608 an unused comparison
+    ///
+    /// `==` compares, `=` assigns. A comparison as a statement has no effect.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model == "demo";
+    ///     body.stream = false;
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = "demo";
+    ///     body.stream = false;
+    /// }
+    /// ```
+    IdleComparison { find: |view| view.in_blocks(|block| idle(view, block)) }
+}
 
 const COMPARISONS: [&str; 6] = ["==", "!=", "<", ">", "<=", ">="];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
-    let mut problems = Vec::new();
-    for function in &view.functions {
-        tree::each_block(&function.statements, &mut |block| {
-            problems.extend(unreachable(view, block));
-            problems.extend(idle(view, block));
-        });
-        let (unread, mut redeclared) = (unread(view, function), Vec::new());
-        find_redeclared(view, &function.statements, &mut HashSet::new(), &mut redeclared);
-        redeclared.retain(|other| {
-            unread.iter().all(|known| (known.line, known.column) != (other.line, other.column))
-        });
-        problems.extend(unread.into_iter().chain(redeclared));
-        problems.extend(lost(view, function));
-    }
-    problems
+/// Reports variables that are not read.
+fn unused(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
+    let (mut unread, mut redeclared) = (unread(view, function), Vec::new());
+    find_redeclared(view, &function.statements, &mut HashSet::new(), &mut redeclared);
+    redeclared
+        .retain(|other| unread.iter().all(|known| (known.line, known.column) != (other.line, other.column)));
+    unread.extend(redeclared);
+    unread
 }
 
 /// Reports code after a statement that always leaves the block.
@@ -185,44 +239,13 @@ fn add_read(statements: &[Stmt], read: &mut HashSet<String>) {
     });
 }
 
-/// Reports `body = …` in a hook that does not return it: the host continues with the value it passed.
-fn lost(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
-    let subject = Hook::from_name(&function.name).and_then(hooks::subject_name)?;
-    if !function.params.iter().any(|param| param == subject) || returns_something(function) {
-        return None;
-    }
-    let mut assigned = None;
-    tree::each(&function.statements, &mut |node, _| {
-        if let Node::Stmt(Stmt::Assignment(assignment)) = node
-            && tree::variable(&assignment.1.lhs) == Some(subject)
-        {
-            assigned = assigned.or(Some(assignment.1.lhs.position()));
-        }
-    });
-    let diagnostic =
-        view.problem(Code::LostAssignment, assigned?, format!("the value assigned to `{subject}` is lost"));
-    Some(diagnostic.help(format!(
-        "end the hook with `{subject}` to return it, or change it in place: `{subject}.messages = …`"
-    )))
-}
-
-/// Returns `true` if a function may return a value.
-fn returns_something(function: &Body) -> bool {
-    let mut returns = false;
-    tree::each(&function.statements, &mut |node, _| {
-        returns |= matches!(node, Node::Stmt(Stmt::Return(Some(_), ..)));
-    });
-    returns
-        || match function.statements.last() {
-            Some(Stmt::Assignment(_) | Stmt::Var(..) | Stmt::For(..) | Stmt::While(..) | Stmt::Noop(_))
-            | None => false,
-            // An `if` without `else` returns nothing if the condition is false; one with `else` may return a value.
-            Some(Stmt::If(flow, _)) => {
-                let ends = |block: &[Stmt]| {
-                    matches!(block.last(), Some(Stmt::Expr(_) | Stmt::FnCall(..) | Stmt::If(..)))
-                };
-                ends(flow.body.statements()) || ends(flow.branch.statements())
-            }
-            Some(_) => true,
-        }
+/// Renames an unused variable to one with a leading underscore.
+fn renamed(spot: &Spot<'_>) -> Option<Fix> {
+    let name = spot.name_at(spot.at)?;
+    let text = format!("_{}", &spot.source[name.clone()]);
+    // A variable that is only assigned is named again.
+    let rest = spot.code[name.end..].split("\nfn ").next()?;
+    let mut words = rest.split(|letter| !is_part(letter));
+    let is_alone = !words.any(|word| word == &text[1..]);
+    is_alone.then(|| Fix::new(format!("Rename to `{text}`"), name, text))
 }

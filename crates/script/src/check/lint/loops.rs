@@ -1,11 +1,72 @@
 //! Reports loops over messages that a single call of a host function replaces.
 
-use super::tree::View;
-use super::tree::{self, Link, Node};
+use super::rule::{FileTree, Rule, rules};
+use super::tree::{self, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
-use rhai::{Expr, Position, Stmt};
+use rhai::{ASTNode, Expr, Position, Stmt};
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+rules! {
+    /// V603 a loop that one call replaces
+    ///
+    /// Messages have functions for this, which are faster and handle content with parts: `.last(role)`, `.count(role)`,
+    /// `.tail(n)`, `.keep_last(n)`, `.system`, `.text`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     let asked = 0;
+    ///     for message in body.messages {
+    ///         if message.role == "user" {
+    ///             asked += 1;
+    ///         }
+    ///     }
+    ///     body.asked = asked;
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.asked = body.messages.count("user");
+    /// }
+    /// ```
+    NeedlessLoop { at_node: counting, find: needless_loops }
+}
+
+/// Reports loops that only count roles.
+fn counting(path: &[ASTNode<'_>], tree: &FileTree<'_>) -> Option<Diagnostic> {
+    let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path else { return None };
+    only_counts_roles(&parts.2.expr, parts.2.body.statements()).then(|| {
+        let what = "this loop over messages only compares roles";
+        let help = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
+        tree.problem(Code::NeedlessLoop, *position, what).help(help)
+    })
+}
+
+/// Returns `true` for a loop such as `for m in body.messages { if m.role == "user" { n += 1 } }`.
+fn only_counts_roles(over: &Expr, body: &[Stmt]) -> bool {
+    let mut of_messages = false;
+    over.walk(&mut Vec::new(), &mut |path: &[ASTNode<'_>]| {
+        if let Some(ASTNode::Expr(Expr::Property(property, _))) = path.last() {
+            of_messages |= property.2 == "messages";
+        }
+        true
+    });
+    let [Stmt::If(branch, _)] = body else { return false };
+    let [Stmt::Assignment(_)] = branch.body.statements() else { return false };
+    let (mut roles, mut others) = (0, 0);
+    let mut look = |path: &[ASTNode<'_>]| {
+        if let Some(ASTNode::Expr(Expr::Property(property, _))) = path.last() {
+            if property.2 == "role" { roles += 1 } else { others += 1 }
+        }
+        true
+    };
+    branch.expr.walk(&mut Vec::new(), &mut look);
+    branch.body.statements()[0].walk(&mut Vec::new(), &mut look);
+    of_messages && roles == 1 && others == 0 && branch.branch.is_empty()
+}
+
+/// Reports loops that search, shorten or join.
+fn needless_loops(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let warnings = view.script.map_or(&[][..], |script| &script.warnings);
     let is_reported = |position: Position| {

@@ -1,8 +1,8 @@
 //! Reports misspelled properties of the host's values. These values are open maps, so an unknown key is valid; one
 //! that is almost a known key is probably a mistake.
 
-use super::tree::{self, Link, Node};
-use super::tree::{Body, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, Position, Stmt};
 use std::cell::LazyCell;
@@ -11,6 +11,30 @@ use valvehouse_core::filter::Hook;
 use valvehouse_core::text::nearest;
 use valvehouse_dialect::value::{Misspelt, Shape};
 use valvehouse_script_std::reference::{self, Form};
+
+rules! {
+    /// V505 a misspelled property
+    ///
+    /// A missing key of the host's values reads as `()`. This name is similar to an existing key, and nothing in the file sets
+    /// it; or the file sets it and never reads it. A guard that writes such a new key fails at run time, since the change would
+    /// be lost; other scripts log a warning with the line. Properties that only values of other languages have, such as `.length`
+    /// and `.status_code`, are reported too, unless the file has a key of this name; read such a key as `value["length"]`. So
+    /// are keys that are elsewhere in this hook, such as `body.usage` in `outlet`: the tokens are in `body.messages[-1].usage`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn stream(event) {
+    ///     event.text = event.txet + "!";
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn stream(event) {
+    ///     event.text = event.text + "!";
+    /// }
+    /// ```
+    UnknownProperty { find: misnamed }
+}
 
 /// The length from which a singular such as `max_token` is a mistake for `max_tokens` and not another key.
 const MIN_SINGULAR: usize = 9;
@@ -149,7 +173,7 @@ fn elsewhere(view: &View<'_>, hook: Option<Hook>, link: &Link<'_>) -> Option<Dia
     })
 }
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+fn misnamed(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     // Computed once for the whole file, because it may write thousands of names.
     let named_once = LazyCell::new(|| named_once(view.source));

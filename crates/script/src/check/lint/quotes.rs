@@ -1,30 +1,42 @@
 //! Reports texts in double quotes with placeholders.
 
-use super::tree::{self, Node};
-use super::tree::{Body, View};
-use crate::diagnostic::{Code, Diagnostic};
-use rhai::{Expr, Position, Stmt};
-use std::collections::HashSet;
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Node, View};
+use crate::diagnostic::{Code, Diagnostic, Fix, Spot, quoted};
+use rhai::{Expr, Position};
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
-    view.functions.iter().flat_map(|function| unfilled(view, function)).collect()
+rules! {
+    /// V612 a text without interpolation
+    ///
+    /// Only texts in backticks are interpolated; in double quotes `${name}` stays unchanged.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     let most = 5;
+    ///     body.messages.append_system("At most ${most} words.");
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     let most = 5;
+    ///     body.messages.append_system(`At most ${most} words.`);
+    /// }
+    /// ```
+    UnfilledText { find: |view| view.in_functions(|function| unfilled(view, function)), fix: in_backticks }
 }
 
 /// Reports `"at most ${n} words"` if `n` is a variable: double quotes do not interpolate.
 fn unfilled(view: &View<'_>, function: &Body) -> Vec<Diagnostic> {
-    let mut own: HashSet<String> = function.params.iter().cloned().collect();
+    let own = function.names();
     let mut texts: Vec<(String, Position)> = Vec::new();
-    tree::each(&function.statements, &mut |node, above| match node {
-        Node::Stmt(Stmt::Var(variable, ..)) => {
-            own.insert(variable.0.name.to_string());
-        }
-        Node::Stmt(Stmt::For(parts, _)) => {
-            own.insert(parts.0.name.to_string());
-        }
-        Node::Expr(Expr::StringConstant(text, position)) if !is_of_regex(above) => {
+    tree::each(&function.statements, &mut |node, above| {
+        if let Node::Expr(Expr::StringConstant(text, position)) = node
+            && !is_of_regex(above)
+        {
             texts.extend(placeholders(text).into_iter().map(|name| (name, *position)));
         }
-        _ => {}
     });
     let unfilled = texts.into_iter().filter(|(name, _)| own.contains(name));
     unfilled
@@ -47,4 +59,15 @@ pub(super) fn placeholders(text: &str) -> Vec<String> {
     let inside = text.split("${").skip(1).filter(|rest| rest.contains('}'));
     let names = inside.filter_map(|rest| rest.split(|letter| !is_part(letter)).next());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Replaces the double quotes of a text with `${…}` by backticks.
+fn in_backticks(spot: &Spot<'_>) -> Option<Fix> {
+    let text = spot.rest();
+    let length = quoted(text)?;
+    let inner = &text[1..length - 1];
+    if inner.contains(['`', '\\']) {
+        return None;
+    }
+    Some(Fix::new("Write the text in backticks", spot.at..spot.at + length, format!("`{inner}`")))
 }

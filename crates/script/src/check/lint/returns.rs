@@ -1,12 +1,79 @@
 //! Reports the final values of hooks and handlers: an unusable value, or a missing one.
 
-use super::tree::{self, Link, Node};
-use super::tree::{Body, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Link, Node, View};
 use crate::declare::hooks;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::load::source::Kind;
 use rhai::{Expr, Position, Stmt};
 use valvehouse_core::filter::Hook;
+
+rules! {
+    /// V219 a filter without a hook
+    ///
+    /// No function in the file is called. A filter has at least one hook, offers models with `fn pipe(body)`, or has callbacks.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// const GREETING = "Hello";
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// const GREETING = "Hello";
+    ///
+    /// fn inlet(body) {
+    ///     body.messages.append_system(GREETING);
+    /// }
+    /// ```
+    NoHook { find: without_hook }
+
+    /// V609 an invalid return value of a hook
+    ///
+    /// A hook returns its own value, or nothing. The result of a function is its last expression. If that is a method call or a
+    /// call of a host function, a `;` after it discards the result.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.messages.pop()
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.messages.pop();
+    /// }
+    /// ```
+    WrongReturn { find: wrong_values }
+
+    /// V611 a tool without a result on some paths
+    ///
+    /// The handler returns a value on one path and nothing on another, for which the model receives `null`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// const parameters = #{ city: #{ type: "string", required: true } };
+    ///
+    /// fn handler(args) {
+    ///     if args.city == "Tokyo" {
+    ///         "sunny"
+    ///     }
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// const parameters = #{ city: #{ type: "string", required: true } };
+    ///
+    /// fn handler(args) {
+    ///     if args.city == "Tokyo" {
+    ///         "sunny"
+    ///     } else {
+    ///         error("only Tokyo is known")
+    ///     }
+    /// }
+    /// ```
+    NoResult { find: without_result }
+}
 
 /// Methods and functions with side effects whose return value no hook may return.
 const GIVE: [(&str, &str); 12] = [
@@ -24,25 +91,9 @@ const GIVE: [(&str, &str); 12] = [
     ("to_lower", "a text"),
 ];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
-    let kind = view.script.map(|script| script.file.kind);
-    let mut problems = Vec::from_iter(without_hook(view));
-    for function in &view.functions {
-        if let Some(hook) = Hook::from_name(&function.name).filter(|_| kind == Some(Kind::Filter)) {
-            for value in values(&function.statements) {
-                problems.extend(wrong(view, hook, value));
-            }
-        }
-        if function.name == "handler" && kind == Some(Kind::Tool) {
-            problems.extend(without_result(view, function));
-        }
-    }
-    problems
-}
-
 /// Reports a filter without hooks.
-fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
-    let script = view.script.filter(|script| script.file.kind == Kind::Filter)?;
+fn without_hook(view: &View<'_>) -> Vec<Diagnostic> {
+    let Some(script) = view.script_of(Kind::Filter) else { return Vec::new() };
     let codes = [Code::AlmostHook, Code::DeadCallback];
     let is_reported = script.warnings.iter().any(|problem| codes.contains(&problem.code));
     let runs = script.hooks().next().is_some()
@@ -50,10 +101,19 @@ fn without_hook(view: &View<'_>) -> Option<Diagnostic> {
         || !script.scheduled().is_empty()
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
-    (!runs && !is_reported).then(|| {
-        let diagnostic = Diagnostic::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
-        diagnostic.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
-    })
+    let problem = || {
+        let problem = Diagnostic::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
+        problem.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
+    };
+    Vec::from_iter((!runs && !is_reported).then(problem))
+}
+
+/// Reports the values that hooks cannot return.
+fn wrong_values(view: &View<'_>) -> Vec<Diagnostic> {
+    let functions = view.script_of(Kind::Filter).map_or(&[][..], |_| &view.functions);
+    let hooks = functions.iter().filter_map(|one| Some((Hook::from_name(&one.name)?, &one.statements)));
+    let values = hooks.flat_map(|(hook, body)| values(body).into_iter().map(move |value| (hook, value)));
+    values.filter_map(|(hook, value)| wrong(view, hook, value)).collect()
 }
 
 /// Returns the possible return values of a function: the last expression of every branch, and the values of
@@ -146,7 +206,13 @@ fn of_chain(value: &Expr, hook: Hook) -> Option<(Position, String)> {
 }
 
 /// Reports a handler that returns a value on one path and nothing at its end.
-fn without_result(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
+fn without_result(view: &View<'_>) -> Vec<Diagnostic> {
+    let functions = view.script_of(Kind::Tool).map_or(&[][..], |_| &view.functions);
+    let handlers = functions.iter().filter(|function| function.name == "handler");
+    handlers.filter_map(|handler| ends_without_result(view, handler)).collect()
+}
+
+fn ends_without_result(view: &View<'_>, function: &Body) -> Option<Diagnostic> {
     let mut gives = false;
     tree::each(&function.statements, &mut |node, _| {
         gives |= matches!(node, Node::Stmt(Stmt::Return(Some(_), ..)));

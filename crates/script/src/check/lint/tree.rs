@@ -5,7 +5,7 @@ use crate::Script;
 use crate::declare::manifest::Manifest;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::load::imports::ModuleFile;
-use crate::load::source::SourceFile;
+use crate::load::source::{Kind, SourceFile};
 use rhai::{AST, ASTFlags, Expr, FnAccess, FnCallExpr, OptimizationLevel, Position, ScriptFuncDef, Stmt};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use valvehouse_dialect::syntax::{statements_of, tokens};
@@ -231,6 +231,17 @@ impl Body {
         self.name.starts_with("anon$")
     }
 
+    /// Returns its parameters and variables.
+    pub(super) fn names(&self) -> HashSet<String> {
+        let mut names: HashSet<String> = self.params.iter().cloned().collect();
+        each(&self.statements, &mut |node, _| match node {
+            Node::Stmt(Stmt::Var(variable, ..)) => _ = names.insert(variable.0.name.to_string()),
+            Node::Stmt(Stmt::For(parts, _)) => _ = names.insert(parts.0.name.to_string()),
+            _ => {}
+        });
+        names
+    }
+
     fn of(function: &ScriptFuncDef) -> Self {
         let params = function.params.iter().map(ToString::to_string).collect();
         Self { name: function.name.to_string(), params, statements: statements_of(function) }
@@ -266,6 +277,40 @@ impl<'a> View<'a> {
 
     pub(super) fn manifest(&self) -> Option<&'a Manifest> {
         self.script.map(|script| &script.manifest)
+    }
+
+    /// Returns the script if it is of this kind.
+    pub(super) fn script_of(&self, kind: Kind) -> Option<&'a Script> {
+        self.script.filter(|script| script.file.kind == kind)
+    }
+
+    /// Finds problems in each node of all functions; the second argument of `find` is its ancestors.
+    pub(super) fn in_nodes<I: IntoIterator<Item = Diagnostic>>(
+        &self,
+        find: impl Fn(Node<'_>, &[Node<'_>]) -> I,
+    ) -> Vec<Diagnostic> {
+        let mut problems = Vec::new();
+        for function in &self.functions {
+            each(&function.statements, &mut |node, above| problems.extend(find(node, above)));
+        }
+        problems
+    }
+
+    /// Finds problems in each block of all functions.
+    pub(super) fn in_blocks(&self, find: impl Fn(&[Stmt]) -> Option<Diagnostic>) -> Vec<Diagnostic> {
+        let mut problems = Vec::new();
+        for function in &self.functions {
+            each_block(&function.statements, &mut |block| problems.extend(find(block)));
+        }
+        problems
+    }
+
+    /// Finds problems in each function.
+    pub(super) fn in_functions<I: IntoIterator<Item = Diagnostic>>(
+        &self,
+        find: impl Fn(&Body) -> I,
+    ) -> Vec<Diagnostic> {
+        self.functions.iter().flat_map(find).collect()
     }
 
     /// Creates a problem at a position in the file.

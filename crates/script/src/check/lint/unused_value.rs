@@ -1,11 +1,34 @@
-//! Reports discarded values: a call without side effects whose value is unused, and a closure that ends with a call
-//! that returns nothing.
+//! Reports discarded values: calls without side effects whose value is unused.
 
 use super::flow;
-use super::tree::{self, Link, Node};
-use super::tree::{Body, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Cause, Code, Diagnostic};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
+
+rules! {
+    /// V617 a discarded result
+    ///
+    /// The call or operator returns a new value, which the statement discards, and has no other effect. The same applies to a
+    /// write through `?.`, such as `body.metadata?.seen = true`, if the value is missing: a run logs a warning with the line, and
+    /// fails in a guard.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     text::trim(body.model);
+    ///     body
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// fn inlet(body) {
+    ///     body.model = text::trim(body.model);
+    ///     body
+    /// }
+    /// ```
+    LostResult { find: lost_results }
+}
 
 /// Methods that return a new value, and the help for changing the receiver instead.
 const GIVE: [(&str, &str); 28] = [
@@ -50,19 +73,13 @@ const GIVE_OF_HOST: [(&str, &str); 8] = [
     ("html", "escape"),
 ];
 const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
-/// Methods that change their receiver and return nothing.
-const FILL: [&str; 4] = ["push", "insert", "append", "pad"];
-/// Functions that use the value of their closure.
-const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+/// Reports values that a statement discards.
+fn lost_results(view: &View<'_>) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for function in &view.functions {
         lost_in(view, &function.statements, true, &mut problems);
-        tree::each(&function.statements, &mut |node, above| {
-            problems.extend(empty_closure(view, node, above));
-            problems.extend(lost_write(view, node));
-        });
+        tree::each(&function.statements, &mut |node, _| problems.extend(lost_write(view, node)));
     }
     problems
 }
@@ -224,48 +241,4 @@ fn of_call(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<(St
     let place = call.namespace.path.first().map_or(position, |first| first.pos);
     let message = format!("unused result of `{module}::{name}`");
     known.then(|| (message, place, format!("use the value: `x = {module}::{name}(x, …);`")))
-}
-
-/// Reports `list.map(|x| x.pad(4, "*"))`: the closure returns `()` for each element.
-fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Diagnostic> {
-    let Node::Expr(Expr::DynamicConstant(value, _)) = node else { return None };
-    // A closure with captured variables is in a block of its own.
-    let is_wrapped = |node: &Node<'_>| {
-        matches!(node, Node::Expr(Expr::Stmt(_)) | Node::Stmt(Stmt::Expr(_)))
-            || tree::call(*node).is_some_and(|(call, ..)| &*call.name == "curry")
-    };
-    let taker = above.iter().rposition(|node| !is_wrapped(node))?;
-    let (call, is_method, _) = tree::call(above[taker])?;
-    let takes = match is_method {
-        true => TAKE.contains(&&*call.name) && is_taken(&above[..taker]),
-        false => tree::module_of(call) == "regex" && &*call.name == "replace",
-    };
-    let name = value.read_lock::<rhai::FnPtr>().filter(|_| takes)?.fn_name().to_owned();
-    let closure = view.functions.iter().find(|function| function.is_closure() && function.name == name)?;
-    let (method, place) = last_call(closure)?;
-    (FILL.contains(&method) && !is_own(view, method)).then(|| {
-        let message = format!(
-            "the closure ends with `{method}`, which returns `()`: `{}` gets `()` instead of the value",
-            call.name
-        );
-        view.problem(Code::ChangesInPlace, place, message)
-            .help("end the closure with the value itself: `|x| { x.push(1); x }`")
-    })
-}
-
-/// Returns `true` if the code around a chain uses its value.
-fn is_taken(above: &[Node<'_>]) -> bool {
-    let is_chain = |node: &&Node<'_>| matches!(node, Node::Expr(Expr::Dot(..) | Expr::Index(..)));
-    let user = above.iter().rev().find(|node| !is_chain(node));
-    !matches!(user, None | Some(Node::Stmt(Stmt::Expr(_))))
-}
-
-/// Returns the method call at the end of a function.
-fn last_call(function: &Body) -> Option<(&str, Position)> {
-    let Some(Stmt::Expr(value)) = function.statements.last() else { return None };
-    let (root, links) = tree::chain(value);
-    match links.last()? {
-        Link::Call(call) => Some((&call.name, root.position())),
-        _ => None,
-    }
 }

@@ -1,12 +1,62 @@
 //! Reports valves that are read but not declared, and valves that are declared but not read.
 
-use super::tree::{self, Link, Node};
-use super::tree::{Body, View};
+use super::rule::{Rule, rules};
+use super::tree::{self, Body, Link, Node, View};
 use crate::diagnostic::{Code, Diagnostic};
 use rhai::{Expr, Position, Stmt};
 use std::collections::BTreeSet;
 use valvehouse_core::text::nearest;
 use valvehouse_core::valve::ValveSchema;
+
+rules! {
+    /// V504 an undeclared valve
+    ///
+    /// The script reads a valve that is not declared in `Valves` (or `UserValves`), and gets `()`.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// const Valves = #{ max_turns: 4 };
+    ///
+    /// fn inlet(body, valves) {
+    ///     if body.messages.len() > valves.max_trns {
+    ///         throw `no more than ${valves.max_turns} messages`;
+    ///     }
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// const Valves = #{ max_turns: 4 };
+    ///
+    /// fn inlet(body, valves) {
+    ///     if body.messages.len() > valves.max_turns {
+    ///         throw `no more than ${valves.max_turns} messages`;
+    ///     }
+    /// }
+    /// ```
+    UnknownValve { find: look }
+
+    /// V604 an unused valve
+    ///
+    /// The valve has no effect. Read it in the script, or remove it.
+    ///
+    /// Wrong:
+    /// ```rhai
+    /// const Valves = #{ max_turns: 4, greeting: "Hello" };
+    ///
+    /// fn inlet(body, valves) {
+    ///     body.max = valves.max_turns;
+    /// }
+    /// ```
+    /// Right:
+    /// ```rhai
+    /// const Valves = #{ max_turns: 4 };
+    ///
+    /// fn inlet(body, valves) {
+    ///     body.max = valves.max_turns;
+    /// }
+    /// ```
+    UnusedValve {}
+}
 
 /// The owner of an expression's valves.
 #[derive(Clone, Copy, PartialEq)]
@@ -15,7 +65,7 @@ enum Whose {
     Users,
 }
 
-pub(super) fn look(view: &View<'_>) -> Vec<Diagnostic> {
+fn look(view: &View<'_>) -> Vec<Diagnostic> {
     let Some(manifest) = view.manifest() else { return Vec::new() };
     let none = ValveSchema::default();
     let users = manifest.user_valves.as_ref().unwrap_or(&none);

@@ -1,9 +1,8 @@
 //! The steps of compiling: parse, read declarations, check, fold constants and valves.
 
 use super::further_errors;
-use super::parsed::{Beside, FoldedFunctions, folded};
-use super::parsed::{ParsedFile, never_run};
-use crate::check::{final_statement, lint, misnamed, names, shadow, warnings};
+use super::parsed::{Beside, FoldedFunctions, ParsedFile, folded, never_run};
+use crate::check::{final_statement, lint, misnamed, names, shadow};
 use crate::declare::hooks::{self, HookFunction};
 use crate::declare::manifest::{self, Manifest};
 use crate::declare::{grants, guard_claim};
@@ -15,8 +14,7 @@ use crate::run::periodic;
 use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::{action, callbacks, pipe, tool};
-use rhai::{Dynamic, Module, Shared};
-use std::collections::HashMap;
+use rhai::{Module, Shared};
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::{Capability, SecretSource};
 use valvehouse_core::breaker::Breaker;
@@ -81,14 +79,8 @@ impl Script {
             Kind::Tool => (Vec::new(), tool::misplaced_hooks(&plain, file, source)),
             Kind::Action => (Vec::new(), action::misplaced_functions(&plain, file, source)),
         };
-        let done = match file.kind {
-            Kind::Filter => hooks::read_done(&plain, file, source),
-            Kind::Tool | Kind::Action => Ok(None),
-        };
-        let done = done.unwrap_or_else(|problem| {
-            problems.push(problem);
-            None
-        });
+        let done = (file.kind == Kind::Filter).then(|| hooks::read_done(&plain, file, source));
+        let done = done.transpose().map_err(|problem| problems.push(problem)).ok().flatten().flatten();
         problems.extend(names::assigned(&plain, &constants, file, source));
         problems.extend(computed);
         let manifest = match manifest {
@@ -107,54 +99,20 @@ impl Script {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
             problems.extend(manifest::misplaced_endpoints(&manifest, &hooks, file, source));
         }
-        let is_guard = is_guard(file, &manifest);
-        if is_guard {
+        if is_guard(file, &manifest) {
             as_a_guard(&hooks, &mut problems, file, source);
         }
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(warnings::about(&as_written, file, source));
+        problems.extend(lint::at_load(&as_written, file, source));
         problems.extend(shadow::of_host(&as_written, file, source));
         problems.extend(shadow::of_variables(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(lint::failures(file, source, &as_written, linked.imported.clone()));
         problems.extend(of_modules);
-        // A guard without its configured values may accept everything. A check may run without the secrets.
-        let (configured, unset) = configured(&manifest.valves, settings, file, is_guard);
-        let is_fatal =
-            |problem: &Diagnostic| is_guard && (settings.is_served || problem.code == Code::UnknownName);
-        problems.extend(unset.into_iter().map(|problem| match is_fatal(&problem) {
-            true => problem,
-            false => problem.warning(),
-        }));
-        let (valves, misfits) =
-            manifest.valves.effective(&[Layer::exact(&configured), Layer::lenient(&settings.stored)]);
-        let of_settings = manifest.valves.effective(&[Layer::exact(&configured)]).1;
-        problems.extend(misfits.into_iter().map(|misfit| {
-            let is_configured = of_settings.contains(&misfit);
-            let (word, what) = misfit;
-            let problem =
-                Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, &format!("Valves.{word}"));
-            if is_configured {
-                let place = match settings.untyped_valves.contains(&word) {
-                    true => "the environment variable or the option that sets it".to_owned(),
-                    false => format!("`[{}s.{id}] valves` of valvehouse.toml", file.kind.as_str()),
-                };
-                let problem = problem.help(format!("correct it in {place}"));
-                return if is_guard { problem } else { problem.warning() };
-            }
-            let help = format!("set another value, or reset the valve: valvehouse valves reset {id} {word}");
-            problem.help(help).warning()
-        }));
-        problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
+        let (configured, valves) = effective_valves(&manifest, settings, file, source, &mut problems);
         let resources = grants::resources(&manifest, &valves, settings, file, source);
         let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
-        let values = || {
-            let of_file =
-                constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value)));
-            let valves = [("Valves".to_owned(), linked.orders.dynamic_of(&valves))];
-            let values = of_file.chain(valves).chain(names::functions_as_values(&plain));
-            values.collect::<HashMap<String, Dynamic>>()
-        };
+        let values = || linked.values_beside(&constants, Some(&valves), &plain);
         let of_names = || further_errors::of_names(file, (source, &code), &plain, &values(), &linked);
         if diagnostic::has_errors(&problems) {
             let is_new = |name: &Diagnostic| !problems.iter().any(|known| known.line == name.line);
@@ -171,41 +129,43 @@ impl Script {
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick, script.configured) = (done, tick, configured);
-        problems.extend(pipe::misplaced(&script.ast, file, source));
-        if pipe::is_pipe(&script.ast) {
-            script.pipe = match pipe::read(&script, source) {
-                Ok(pipe) => Some(pipe),
-                Err(more) => return Err([problems, more].concat()),
-            };
-        }
-        if file.kind == Kind::Tool {
-            let (tools, more) = tool::read(&script, source);
-            problems.extend(more);
-            let (served, more) = tool::read_served(&script, source);
-            problems.extend(more);
-            if diagnostic::has_errors(&problems) && tools.is_empty()
-                || tools.is_empty()
-                    && served.is_empty()
-                    && script.pipe.is_none()
-                    && script.manifest.ttl.is_none()
-            {
-                return Err(problems);
-            }
-            (script.tools, script.served) = (tools, served);
-            if script.manifest.get("description").is_none()
-                && let Some(description) = tool::module_description(&script)
-            {
-                script.manifest.frontmatter.push(("description".into(), description));
-            }
-        }
-        if file.kind == Kind::Action {
-            script.action = match action::read(&script, source) {
-                Ok(action) => Some(action),
-                Err(more) => return Err([problems, more].concat()),
-            };
+        if let Err(more) = script.read_functions(&mut problems, source) {
+            return Err([problems, more].concat());
         }
         script.warnings = problems;
         Ok(script)
+    }
+
+    /// Reads the model, tools or action that its functions declare.
+    fn read_functions(
+        &mut self,
+        problems: &mut Vec<Diagnostic>,
+        source: &str,
+    ) -> Result<(), Vec<Diagnostic>> {
+        problems.extend(pipe::misplaced(&self.ast, &self.file, source));
+        if pipe::is_pipe(&self.ast) {
+            self.pipe = Some(pipe::read(self, source)?);
+        }
+        if self.file.kind == Kind::Tool {
+            let (tools, more) = tool::read(self, source);
+            problems.extend(more);
+            let (served, more) = tool::read_served(self, source);
+            problems.extend(more);
+            let has_others = !served.is_empty() || self.pipe.is_some() || self.manifest.ttl.is_some();
+            if tools.is_empty() && (!has_others || diagnostic::has_errors(problems)) {
+                return Err(Vec::new());
+            }
+            (self.tools, self.served) = (tools, served);
+            if self.manifest.get("description").is_none()
+                && let Some(description) = tool::module_description(self)
+            {
+                self.manifest.frontmatter.push(("description".into(), description));
+            }
+        }
+        if self.file.kind == Kind::Action {
+            self.action = Some(action::read(self, source)?);
+        }
+        Ok(())
     }
 
     /// Compiles a file of tests: it has no hooks or tools, and may call these modules in addition to those of the
@@ -226,15 +186,13 @@ impl Script {
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
-        problems.extend(warnings::about(&as_written, file, source));
+        problems.extend(lint::at_load(&as_written, file, source));
         let (linked, of_modules) = link::link(file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if diagnostic::has_errors(&problems) {
             return Err(problems);
         }
-        let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
-        values.extend(names::functions_as_values(&plain));
+        let values = linked.values_beside(&constants, None, &plain);
         let beside = Beside { own, as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, Json::object(), folded, linked.sources);
@@ -323,6 +281,46 @@ fn unless_it_panics<T>(
         let help = "check the constants and the functions `tools()` and `pipes()`, and report this bug";
         Err(vec![Diagnostic::of(Code::Quarantined, file, what).help(help)])
     })
+}
+
+/// Returns the configured values of a script's valves and the effective ones, and adds the problems of both.
+fn effective_valves(
+    manifest: &Manifest,
+    settings: &Settings,
+    file: &SourceFile,
+    source: &str,
+    problems: &mut Vec<Diagnostic>,
+) -> (Json, Json) {
+    let is_guard = is_guard(file, manifest);
+    // A guard without its configured values may accept everything. A check may run without the secrets.
+    let (configured, unset) = configured(&manifest.valves, settings, file, is_guard);
+    let is_fatal =
+        |problem: &Diagnostic| is_guard && (settings.is_served || problem.code == Code::UnknownName);
+    problems.extend(unset.into_iter().map(|problem| match is_fatal(&problem) {
+        true => problem,
+        false => problem.warning(),
+    }));
+    let layers = [Layer::exact(&configured), Layer::lenient(&settings.stored)];
+    let (valves, misfits) = manifest.valves.effective(&layers);
+    let of_settings = manifest.valves.effective(&layers[..1]).1;
+    problems.extend(misfits.into_iter().map(|misfit| {
+        let is_configured = of_settings.contains(&misfit);
+        let (word, what) = misfit;
+        let problem =
+            Diagnostic::of(Code::ValveMisfit, file, what).at_path(source, &format!("Valves.{word}"));
+        if is_configured {
+            let place = match settings.untyped_valves.contains(&word) {
+                true => "the environment variable or the option that sets it".to_owned(),
+                false => format!("`[{}s.{}] valves` of valvehouse.toml", file.kind.as_str(), file.id),
+            };
+            let problem = problem.help(format!("correct it in {place}"));
+            return if is_guard { problem } else { problem.warning() };
+        }
+        let reset = format!("valvehouse valves reset {} {word}", file.id);
+        problem.help(format!("set another value, or reset the valve: {reset}")).warning()
+    }));
+    problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
+    (configured, valves)
 }
 
 /// Reads the configured values of valves, secret ones from the environment as `env:NAME`. Also returns the problems

@@ -1,17 +1,16 @@
 //! A script written by a model: statements that run once and reach only tools.
 
-use super::parsed::ParsedFile;
-use super::parsed::{Beside, folded};
+use super::parsed::{Beside, ParsedFile, folded};
 use crate::check::names::Names;
-use crate::check::{names, warnings};
+use crate::check::{lint, names};
 use crate::declare::manifest::Manifest;
 use crate::diagnostic::{self, Cause, Diagnostic};
 use crate::load::link;
 use crate::load::source::{Kind, SourceFile, check_text};
 use crate::script::Script;
 use crate::settings::Settings;
-use rhai::{Dynamic, Module, Shared};
-use std::collections::{BTreeSet, HashMap};
+use rhai::{Module, Shared};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use valvehouse_config::{Capability, Grant};
 use valvehouse_dialect::call::resources::{OfModel, Resources, Tools};
@@ -41,7 +40,7 @@ impl Script {
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, &file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));
-        problems.extend(warnings::about(&as_written, &file, source));
+        problems.extend(lint::at_load(&as_written, &file, source));
         let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
         problems.extend(of_modules);
         if diagnostic::has_errors(&problems) {
@@ -50,9 +49,7 @@ impl Script {
         let mut own = functions(&Names::of(&plain).calls);
         own.set_id("tools of the turn");
         own.build_index();
-        let mut values: HashMap<String, Dynamic> =
-            constants.iter().map(|(name, value)| (name.clone(), linked.orders.dynamic_of(value))).collect();
-        values.extend(names::functions_as_values(&plain));
+        let values = linked.values_beside(&constants, None, &plain);
         let own = [("", Shared::new(own))];
         let beside = Beside { own: &own, as_written: Some(&as_written), ..Beside::default() };
         let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;

@@ -1,7 +1,6 @@
 //! Scans folders repeatedly.
 
-use super::file::FolderScan;
-use super::file::{As, LoadedFile, importing, read, stamp_of};
+use super::file::{As, FolderScan, LoadedFile, importing, read, stamp_of};
 use super::listing::{ListedFile, Listing, Stamp};
 use crate::declare::manifest::claims_of;
 use crate::diagnostic::{Code, Diagnostic};
@@ -67,17 +66,6 @@ impl Loader {
             return before.found.clone();
         }
         let (reads, unsure) = (self.reads, self.unsure);
-        let (mut found, is_certain) = self.read_all(kind, folder, &listing);
-        found.is_torn = self.reads != reads && listing.scripts != Listing::of(folder).scripts;
-        let is_sure = is_certain && self.unsure == unsure && !found.is_torn;
-        let found = Arc::new(found);
-        self.looked.insert(key, LastLook { listing, found: found.clone(), is_sure });
-        found
-    }
-
-    /// Reads the files of a listing. The second value is `true` if the listing alone determines when they have to
-    /// be read again.
-    fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (FolderScan, bool) {
         let mut found = FolderScan {
             problems: listing.problems.clone(),
             dangling: listing.dangling.clone(),
@@ -105,9 +93,14 @@ impl Loader {
         let forget = |path: &PathBuf| path.starts_with(folder) && !listed.contains(&**path);
         self.seen.retain(|path, _| !forget(path));
         self.whole.retain(|path, _| !forget(path));
+        // Otherwise, an equal listing may hide a change of an imported file.
         let is_certain =
             finding.found_all() && imported.iter().all(|path: &PathBuf| listed.contains(&**path));
-        (found, is_certain)
+        found.is_torn = self.reads != reads && listing.scripts != Listing::of(folder).scripts;
+        let is_sure = is_certain && self.unsure == unsure && !found.is_torn;
+        let found = Arc::new(found);
+        self.looked.insert(key, LastLook { listing, found: found.clone(), is_sure });
+        found
     }
 
     /// Reports a module that claims to be a guard: it would never run.

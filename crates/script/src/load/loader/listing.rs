@@ -1,7 +1,7 @@
 //! Lists the entries of a plugin folder with their stamps, without opening files.
 
 use crate::diagnostic::{Code, Diagnostic};
-use std::fs::{DirEntry, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -123,7 +123,12 @@ impl Listing {
             if !is_script && entry.file_type().is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            let Some(metadata) = metadata(&entry) else {
+            // The metadata of the entry itself needs no further path lookup. A dangling link counts as deleted.
+            let metadata = entry.metadata().ok().and_then(|own| match own.is_symlink() {
+                true => std::fs::metadata(entry.path()).ok(),
+                false => Some(own),
+            });
+            let Some(metadata) = metadata else {
                 if is_script {
                     self.dangling
                         .push(no_file(&entry.path(), "cannot read this link: its target does not exist"));
@@ -150,11 +155,4 @@ impl Listing {
 fn no_file(path: &Path, what: &str) -> Diagnostic {
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
     Diagnostic::new(Code::Unreadable, &stem, path, what).help("replace it with a text file, or delete it")
-}
-
-/// Returns the metadata of an entry's target. A dangling link counts as deleted.
-fn metadata(entry: &DirEntry) -> Option<Metadata> {
-    // The metadata of the entry itself needs no further path lookup.
-    let own = entry.metadata().ok()?;
-    if own.is_symlink() { std::fs::metadata(entry.path()).ok() } else { Some(own) }
 }

@@ -1,7 +1,6 @@
 //! A set of texts that replaces the files of a folder.
 
-use super::file::FolderScan;
-use super::file::{As, LoadedFile, check_name, importing, read_bytes};
+use super::file::{As, FolderScan, LoadedFile, check_name, importing, read_bytes};
 use super::listing::{MAX_NESTING, TESTS};
 use crate::declare::manifest::claims_of;
 use crate::diagnostic::{Code, Diagnostic};

@@ -2,8 +2,7 @@
 
 use crate::messages::part::others;
 use crate::messages::{answer, cite, part, tools};
-use valvehouse_core::chat::ONLY_ANTHROPIC;
-use valvehouse_core::chat::response;
+use valvehouse_core::chat::{ONLY_ANTHROPIC, response};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 

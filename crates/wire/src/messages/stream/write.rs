@@ -1,7 +1,6 @@
 //! Conversion of chat chunks to Anthropic's stream.
 
-use super::events::Calls;
-use super::events::Events;
+use super::events::{Calls, Events};
 use crate::messages::blocks::without_index;
 use crate::messages::cite::Citations;
 use crate::messages::part::others;

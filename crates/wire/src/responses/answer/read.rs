@@ -3,8 +3,7 @@
 use crate::answer_error::{AnswerError, check_name, is_error, status_in};
 use crate::responses::tools::joined;
 use crate::responses::usage;
-use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::{Ending, items};
+use valvehouse_core::chat::{CONTENT_BLOCKS, Ending, items};
 use valvehouse_json::{Json, Object};
 
 /// Reads a service's answer.

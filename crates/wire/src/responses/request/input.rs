@@ -7,8 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use compact_str::CompactString;
 use std::collections::HashSet;
-use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::items;
+use valvehouse_core::chat::{CONTENT_BLOCKS, items};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 

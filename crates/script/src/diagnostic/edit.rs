@@ -1,8 +1,8 @@
 //! The edits that fix one problem, and the position of the problem.
 
+use super::finding::Diagnostic;
 use std::ops::Range;
 use valvehouse_dialect::syntax::spans;
-use valvehouse_script::diagnostic::Diagnostic;
 
 /// An edit of a script that fixes a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,16 +23,19 @@ pub struct FixEdit {
 }
 
 impl Fix {
-    pub(super) fn new(title: impl Into<String>, at: Range<usize>, text: impl Into<String>) -> Self {
+    /// Creates a fix of one replacement.
+    pub fn new(title: impl Into<String>, at: Range<usize>, text: impl Into<String>) -> Self {
         Self { title: title.into(), edits: vec![FixEdit { at, text: text.into() }] }
     }
 
     /// Creates a replacement whose new text is also its description.
-    pub(super) fn replace(at: Range<usize>, text: &str) -> Self {
+    pub fn replace(at: Range<usize>, text: &str) -> Self {
         Self::new(format!("Replace with `{text}`"), at, text)
     }
 
-    pub(super) fn and(mut self, at: Range<usize>, text: impl Into<String>) -> Self {
+    /// Adds a replacement.
+    #[must_use]
+    pub fn and(mut self, at: Range<usize>, text: impl Into<String>) -> Self {
         self.edits.push(FixEdit { at, text: text.into() });
         self
     }
@@ -50,18 +53,20 @@ impl Fix {
 }
 
 /// The position of a problem in its text.
-pub(super) struct Spot<'a> {
-    pub(super) source: &'a str,
+pub struct Spot<'a> {
+    /// The text.
+    pub source: &'a str,
     /// The text with blanks in place of comments and string contents.
-    pub(super) code: String,
+    pub code: String,
     /// The byte position of the problem.
-    pub(super) at: usize,
+    pub at: usize,
     /// The range of its line, without the line break.
-    pub(super) line: Range<usize>,
+    pub line: Range<usize>,
 }
 
 impl<'a> Spot<'a> {
-    pub(super) fn of(problem: &Diagnostic, source: &'a str) -> Option<Self> {
+    /// Finds the position of a problem; `None` if its line has changed since.
+    pub fn of(problem: &Diagnostic, source: &'a str) -> Option<Self> {
         let (line, column) = (problem.line?, problem.column?);
         let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let row = source.get(start..)?.split('\n').next()?.trim_end_matches('\r');
@@ -78,36 +83,39 @@ impl<'a> Spot<'a> {
         })
     }
 
-    pub(super) fn row(&self) -> &'a str {
+    /// Returns the line.
+    pub fn row(&self) -> &'a str {
         &self.source[self.line.clone()]
     }
 
     /// Returns the code of the line, without comments and string contents.
-    pub(super) fn code_row(&self) -> &str {
+    pub fn code_row(&self) -> &str {
         &self.code[self.line.clone()]
     }
 
     /// Creates a replacement of a range of the line.
-    pub(super) fn replace_in_line(&self, at: Range<usize>, text: &str) -> Fix {
+    pub fn replace_in_line(&self, at: Range<usize>, text: &str) -> Fix {
         Fix::replace(self.line.start + at.start..self.line.start + at.end, text)
     }
 
-    pub(super) fn before(&self) -> &'a str {
+    /// Returns the line before the position.
+    pub fn before(&self) -> &'a str {
         &self.source[self.line.start..self.at]
     }
 
-    pub(super) fn rest(&self) -> &'a str {
+    /// Returns the line from the position.
+    pub fn rest(&self) -> &'a str {
         &self.source[self.at..self.line.end]
     }
 
     /// Returns the range of the name that begins at a byte.
-    pub(super) fn name_at(&self, at: usize) -> Option<Range<usize>> {
+    pub fn name_at(&self, at: usize) -> Option<Range<usize>> {
         let length = self.source[at..].find(|letter| !is_part(letter)).unwrap_or(self.source.len() - at);
         (length > 0).then(|| at..at + length)
     }
 
     /// Returns the range of a whole word in the line's code, the nearest to the problem.
-    pub(super) fn word(&self, word: &str) -> Option<Range<usize>> {
+    pub fn word(&self, word: &str) -> Option<Range<usize>> {
         let row = self.code_row();
         let is_whole =
             |at: &usize| !row[..*at].ends_with(is_part) && !row[at + word.len()..].starts_with(is_part);
@@ -117,19 +125,20 @@ impl<'a> Spot<'a> {
     }
 
     /// Returns the range of a sign in the line's code, the nearest to the problem.
-    pub(super) fn sign(&self, sign: &str) -> Option<Range<usize>> {
+    pub fn sign(&self, sign: &str) -> Option<Range<usize>> {
         let places = self.code_row().match_indices(sign).map(|(at, _)| self.line.start + at);
         let nearest = places.min_by_key(|at| at.abs_diff(self.at))?;
         Some(nearest..nearest + sign.len())
     }
 }
 
-pub(super) fn is_part(letter: char) -> bool {
+/// Returns `true` for a character of a name.
+pub fn is_part(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 /// Returns the length of a text in double quotes at the start.
-pub(super) fn quoted(text: &str) -> Option<usize> {
+pub fn quoted(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('"')?;
     let mut is_escaped = false;
     for (at, letter) in inner.char_indices() {
