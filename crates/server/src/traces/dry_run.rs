@@ -1,6 +1,7 @@
 //! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook.
 
 use super::shapes::Trace;
+use super::sums;
 use crate::actions::Press;
 use crate::api::{Answer, AnyObject, CheckedBody, JsonOf, Reply};
 use crate::{facts, recording, reply};
@@ -84,11 +85,11 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
     let watch = recording::recorded(app, "try", false, snapshot.generation, true, &mut facts);
     let turn = press.turn(app, &snapshot, facts, Events::default());
     let answer = press.run(turn).await;
-    Ok(outcome(watch, answer))
+    Ok(outcome(app, watch, answer))
 }
 
 /// Returns the answer or the error, with all steps.
-fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
+fn outcome(app: &App, mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
         Err(error) => {
@@ -100,7 +101,7 @@ fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
     let trace = watch.trace().clone();
     watch.answered(status);
     watch.done();
-    DryRun { status, answer: answer.into(), error: error.into(), trace: trace.detail().into() }
+    DryRun { status, answer: answer.into(), error: error.into(), trace: sums::detail(app, &trace).into() }
 }
 
 async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<DryRun, Error> {
@@ -118,7 +119,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<DryRun, Erro
     let turn = Turn::new(facts, context, Events::default());
     let options = RunOptions::new(turn).streamed(stream);
     let answer = app.run(&ready, chat, options, |_| {}).answer().await;
-    Ok(outcome(watch, answer.map(|answer| answer.reply)))
+    Ok(outcome(app, watch, answer.map(|answer| answer.reply)))
 }
 
 /// Appends `text` to the messages of a body as a user message.
