@@ -50,6 +50,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "history.js" SCRIPT,
         "home.js" SCRIPT,
         "icon.svg" PICTURE,
+        "icons.js" SCRIPT,
         "index.html" HTML,
         "keys.js" SCRIPT,
         "main.js" SCRIPT,

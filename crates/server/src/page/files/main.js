@@ -2,6 +2,7 @@
 
 import { get, remove, signed, whenSignedOut } from "/page/api.js";
 import { fill, h, setText, notify } from "/page/dom.js";
+import { icon } from "/page/icons.js";
 import * as feed from "/page/feed.js";
 import { address, close, route, show } from "/page/route.js";
 import { signIn } from "/page/session.js";
@@ -16,7 +17,9 @@ import { requests } from "/page/requests.js";
 import { tryIt } from "/page/try.js";
 import { usage } from "/page/usage.js";
 
-const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["usage", "Usage"], ["keys", "Keys"], ["coverage", "Coverage"], ["mcp", "MCP servers"], ["try", "Try it"]];
+// The sections of the menu: the name in the address, the title and the picture.
+const PARTS = [["", "Overview", "overview"], ["try", "Try it", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["usage", "Usage", "usage"],
+  ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"]];
 
 route("", "Overview", home);
 route("plugins", "Plugins", plugins);
@@ -51,8 +54,8 @@ async function enter(session) {
   isIn = true;
   leave.hidden = !session.needs_key;
   leave.title = session.by ? `Signed in as ${session.by}` : "";
-  fill(document.getElementById("nav"), PARTS.map(([name, title]) =>
-    h("li", {}, h("a", { href: name ? address(name) : "#/" }, title))));
+  fill(document.getElementById("nav"), PARTS.map(([name, title, picture]) =>
+    h("li", {}, h("a", { href: name ? address(name) : "#/" }, icon(picture), title))));
   await reload();
   if (!isIn) return;
   show({ focus: false });
