@@ -14,11 +14,11 @@ import { create } from "/page/create.js";
 import { keys } from "/page/keys.js";
 import { mcp } from "/page/mcp.js";
 import { requests } from "/page/requests.js";
-import { tryIt } from "/page/try.js";
+import { chat } from "/page/chat.js";
 import { usage } from "/page/usage.js";
 
 // The sections of the menu: the name in the address, the title and the picture.
-const PARTS = [["", "Overview", "overview"], ["try", "Try it", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["usage", "Usage", "usage"],
+const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["usage", "Usage", "usage"],
   ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"]];
 
 route("", "Overview", home);
@@ -28,7 +28,7 @@ route("usage", "Usage", usage);
 route("keys", "Keys", keys);
 route("coverage", "Coverage", coverage);
 route("mcp", "MCP servers", mcp);
-route("try", "Try it", tryIt);
+route("try", "Test chat", chat);
 route("new", "New plugin", create);
 
 const main = document.getElementById("main");
