@@ -46,6 +46,7 @@ fn inlet(body) {
     print(`saw ${text}`);
     body
 }
+fn stream_end(state) { }
 "#;
 
 const SIGNS: &str =

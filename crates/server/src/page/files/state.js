@@ -3,7 +3,7 @@
 import { get } from "/page/api.js";
 
 // The maximum number of requests in the list; older ones are dropped.
-const MOST_REQUESTS = 300;
+const MOST_REQUESTS = 1000;
 
 export const state = {
   overview: null,
