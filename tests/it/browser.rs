@@ -113,6 +113,23 @@ async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
 
+/// A guard, and a filter with a valve.
+const HOUSE_GUARD: &str = "/*\ntitle: House guard\nsecurity: true\n*/\nfn inlet(body) { body }";
+const COUNTS: &str = "const Valves = #{ loud: false };\nfn inlet(body) { body }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_page_says_if_requests_are_answered_and_draws_their_curves() {
+    run_script("overview.cjs", TestHost::new().filter("guard", HOUSE_GUARD).filter("counts", COUNTS), &[])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_page_of_an_empty_project_shows_the_next_steps() {
+    run_script("first.cjs", TestHost::new(), &[]).await;
+}
+
 /// Emits what a client shows, counts messages, and rejects a text.
 const SHOWS: &str = r#"
 fn inlet(body, __user__) {
