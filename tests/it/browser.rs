@@ -17,6 +17,7 @@ description: Greets whoever asks.
 const Valves = #{
     greeting: #{ value: "Hello", description: "Before each answer" },
     loud: false,
+    brief: false,
     times: #{ value: 1, minimum: 1, maximum: 5 },
     tone: #{ value: "warm", "enum": ["warm", "dry"] },
     letter: #{ value: "", multiline: true },
@@ -97,7 +98,12 @@ async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn settings_changed_on_the_page_apply_to_the_next_turn() {
-    run_script("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
+    let ordered = |order: i64| format!("const Valves = #{{ priority: {order} }};\nfn inlet(body) {{ body }}");
+    let setup = TestHost::new()
+        .filter("greets", GREETS)
+        .filter("tenth", ordered(-10))
+        .filter("second", ordered(-200));
+    run_script("valves.cjs", setup, &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
