@@ -40,6 +40,19 @@ run({
     page.hasBehaved();
   },
 
+  "a tool call waits in the conversation for an approval": async (browser) => {
+    const page = await open(browser, "#/try");
+    await page.getByLabel("Model").fill("careful");
+    await say(page, "count please");
+    await page.getByRole("button", { name: "Reject counter" }).waitFor();
+    await shot(page, "chat-approval");
+    await page.getByRole("button", { name: "Approve counter" }).click();
+    await answers(page).first().getByText("counted").waitFor();
+    await answers(page).first().locator("summary", { hasText: "Tool counter" }).waitFor();
+    await until("nothing waits", async () => !(await page.getByRole("button", { name: "Approve counter" }).isVisible()));
+    page.hasBehaved();
+  },
+
   "an answer that takes long is stopped": async (browser) => {
     const page = await open(browser, "#/try");
     await page.getByLabel("Model").fill("assistant");

@@ -188,10 +188,15 @@ fn converses(request: &UpstreamRequest) -> Reply {
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_has_conversations_with_models() {
     let Some(mut node) = driver() else { return };
-    let model =
-        "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counter\"]";
+    let model = |name: &str| {
+        format!(
+            "[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counter\"]"
+        )
+    };
+    let careful = format!("{}\nmiddleware = {{ human_approval = {{ mode = \"all\" }} }}", model("careful"));
     let setup = TestHost::new().filter("shows", SHOWS).tool("counter", COUNTER);
-    let host = setup.script("actions", "length", LENGTH).config(model).start().await;
+    let setup = setup.script("actions", "length", LENGTH).config(&model("assistant")).config(&careful);
+    let host = setup.start().await;
     host.upstream.script(converses);
     node.arg(at("tests/browser/chat.cjs")).arg(host.url("")).arg(host.folder());
     passes(node).await;
