@@ -35,6 +35,7 @@ export function usageCurves(scope, pick) {
   // What is drawn, and the background on which it is.
   let last = null;
   let ground = getComputedStyle(document.body).backgroundColor;
+  palette.clear();
   scope.every(500, fit);
   return { element, draw };
 
@@ -86,8 +87,9 @@ export function usageCurves(scope, pick) {
       const width = boxes[place].clientWidth;
       if (width > 0 && plot.width !== width) plot.setSize({ width, height: HEIGHT });
     });
-    if (now !== ground && last) {
+    if (now !== ground && last !== null) {
       // Another theme has other colors.
+      palette.clear();
       plots.forEach((plot) => plot.destroy());
       plots = [];
       draw(...last);
@@ -172,13 +174,19 @@ export function timeChoice(chosen, act) {
     h("label", {}, h("input", { type: "radio", name: group, value: time, checked: time === chosen, onchange: () => act(time) }), title)));
 }
 
+// The colors of the theme that were read.
+const palette = new Map();
+
 // Returns a color of the page as canvas can read it.
 function color(of, alpha) {
   return () => {
-    const probe = document.getElementById("toast");
-    probe.style.outlineColor = `var(${of})`;
-    const is = getComputedStyle(probe).outlineColor;
-    probe.style.outlineColor = "";
+    if (!palette.has(of)) {
+      const probe = document.getElementById("toast");
+      probe.style.outlineColor = `var(${of})`;
+      palette.set(of, getComputedStyle(probe).outlineColor);
+      probe.style.outlineColor = "";
+    }
+    const is = palette.get(of);
     return alpha ? is.replace("rgb(", "rgba(").replace(")", `, ${alpha})`) : is;
   };
 }

@@ -54,6 +54,7 @@ export function home(place, _parts, scope) {
   const chosen = () => user.value.trim();
   // The changes of the shown time, and the generation up to which they are known.
   let changes = { key: "", all: [] };
+  let marks = [];
   let recent = null;
   // The error of the last poll if the host could not be reached.
   let away = null;
@@ -63,7 +64,8 @@ export function home(place, _parts, scope) {
   scope.on("requests", draw);
   scope.on("connection", draw);
   update();
-  load();
+  // The status and the chains are painted before the curves.
+  setTimeout(load, 100);
   scope.every(PERIOD, load);
 
   function update() {
@@ -91,7 +93,7 @@ export function home(place, _parts, scope) {
     const running = [...state.requests.values()].filter((request) => request.running).length;
     const providers = overview.providers.map((one) => one.state === "used" ? one.name : `${one.name} (breaker open)`).join(", ") || "none";
     setText(facts, [`${live} of ${count(overview.plugins.length, "plugin")} live`, `${count(running, "request")} running`, `providers: ${providers}`,
-      `generation ${overview.generation}`, `up ${span(overview.uptime_s)}`, `version ${overview.version}`].join(" · "));
+      `generation ${overview.generation}`, `up ${span(Math.max(1, Date.now() / 1000 - state.begun))}`, `version ${overview.version}`].join(" · "));
   }
 
   async function load() {
@@ -101,7 +103,6 @@ export function home(place, _parts, scope) {
         get(`/api/v1/usage?from=${shown}&step=${TIMES[shown][2] / 60}m`), get(`/api/v1/usage?from=${shown}`),
         get(`/api/v1/usage?from=${RECENT}s`), recent?.ever ? null : get("/api/v1/usage?from=30d"),
       ]);
-      const marks = await changed(shown);
       if (scope.closed || shown !== time) return;
       const last = minutes.data[0];
       recent = { requests: last?.requests ?? 0, failed: last?.server_errors ?? 0, ever: recent?.ever || (ever?.data.length ?? 0) > 0 };
@@ -109,8 +110,13 @@ export function home(place, _parts, scope) {
       fill(unknown);
       figuresOf(totals, all.data[0]);
       curves.draw(over.data, shown, marks);
-      fill(lately, marks.length > 0 && changeList(marks));
       draw();
+      const found = await changed(shown);
+      if (scope.closed || shown !== time) return;
+      if (JSON.stringify(found) === JSON.stringify(marks)) return;
+      marks = found;
+      curves.draw(over.data, shown, marks);
+      fill(lately, marks.length > 0 && changeList(marks));
     } catch (error) {
       if (scope.closed) return;
       away = error.status === 0 ? error : null;
@@ -125,12 +131,15 @@ export function home(place, _parts, scope) {
     const from = Date.now() / 1000 - TIMES[time][1];
     if (changes.key !== key) {
       const [plugins, deleted] = await Promise.all([get("/api/v1/functions/list"), get("/api/v1/functions/deleted")]);
-      const ids = [...plugins.map((one) => [one.id, one.version === null ? 0 : one.updated_at]), ...deleted.map((one) => [one.id, one.deleted_at])]
-        .filter(([, at]) => at >= from).sort(([, one], [, other]) => other - one).slice(0, MOST_CHANGED).map(([id]) => id);
+      const recently = [...plugins.filter((one) => one.version !== null).map((one) => ({ id: one.id, at: one.updated_at, version: one.version })),
+        ...deleted.map((one) => ({ id: one.id, at: one.deleted_at, version: one.version }))].filter(({ at }) => at >= from);
+      // A first version is all of its history.
+      const added = recently.filter(({ version }) => version === 1).map((one) => ({ ...one, action: "added" }));
+      const ids = recently.filter(({ version }) => version > 1).sort((one, other) => other.at - one.at).slice(0, MOST_CHANGED).map(({ id }) => id);
       const histories = await Promise.all(ids.map((id) => get(`/api/v1/functions/id/${encodeURIComponent(id)}/history`).catch(() => [])));
-      changes = { key, all: histories.flatMap((entries, place) => entries.map((entry) => ({ ...entry, id: ids[place] }))) };
+      changes = { key, all: [...added, ...histories.flatMap((entries, place) => entries.map((entry) => ({ ...entry, id: ids[place] })))] };
     }
-    const begun = state.overview ? [{ at: Math.round(Date.now() / 1000 - state.overview.uptime_s), id: null }] : [];
+    const begun = state.begun ? [{ at: state.begun, id: null }] : [];
     return grouped([...changes.all, ...begun].filter(({ at }) => at >= from).sort((one, other) => other.at - one.at));
   }
 }
