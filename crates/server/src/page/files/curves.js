@@ -37,6 +37,7 @@ export function usageCurves(scope, pick) {
   let ground = getComputedStyle(document.body).backgroundColor;
   palette.clear();
   scope.every(500, fit);
+  scope.on("theme", fit);
   return { element, draw };
 
   function draw(entries, time, changes = []) {
@@ -120,7 +121,8 @@ export function usageCurves(scope, pick) {
     ctx.strokeStyle = ctx.fillStyle = color("--warn")();
     ctx.setLineDash([4, 4]);
     for (const mark of marks) {
-      const x = Math.round(valToPos(mark.at, "x", true));
+      // A mark stands at its step, which has begun.
+      const x = Math.round(valToPos(Math.floor(mark.at / step) * step, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);

@@ -133,11 +133,11 @@ export function home(place, _parts, scope) {
       const [plugins, deleted] = await Promise.all([get("/api/v1/functions/list"), get("/api/v1/functions/deleted")]);
       const recently = [...plugins.filter((one) => one.version !== null).map((one) => ({ id: one.id, at: one.updated_at, version: one.version })),
         ...deleted.map((one) => ({ id: one.id, at: one.deleted_at, version: one.version }))].filter(({ at }) => at >= from);
-      // A first version is all of its history.
+      // The first version of a plugin adds it, and needs no history.
       const added = recently.filter(({ version }) => version === 1).map((one) => ({ ...one, action: "added" }));
       const ids = recently.filter(({ version }) => version > 1).sort((one, other) => other.at - one.at).slice(0, MOST_CHANGED).map(({ id }) => id);
       const histories = await Promise.all(ids.map((id) => get(`/api/v1/functions/id/${encodeURIComponent(id)}/history`).catch(() => [])));
-      changes = { key, all: [...added, ...histories.flatMap((entries, place) => entries.map((entry) => ({ ...entry, id: ids[place] })))] };
+      changes = { key, all: [...added, ...histories.flatMap((entries, place) => entries.map((entry) => ({ ...entry, id: ids[place], action: entry.version === 1 ? "added" : entry.action })))] };
     }
     const begun = state.begun ? [{ at: state.begun, id: null }] : [];
     return grouped([...changes.all, ...begun].filter(({ at }) => at >= from).sort((one, other) => other.at - one.at));

@@ -104,6 +104,11 @@ on("connection", () => {
   setText(element, CONNECTION[state.connection] ?? "Connecting");
 });
 
+// The new colors apply from the next frame.
+const themed = () => requestAnimationFrame(() => changed("theme"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+document.getElementById("theme").addEventListener("change", themed);
+
 addEventListener("hashchange", () => {
   // The hash of the skip link is not an address.
   if (isIn && location.hash !== "#main") show();

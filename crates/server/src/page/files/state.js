@@ -1,4 +1,4 @@
-// The state of the host. Views subscribe to `overview`, `figures`, `requests` and `connection`.
+// The state of the host. Views subscribe to `overview`, `figures`, `requests`, `connection` and `theme`.
 
 import { get } from "/page/api.js";
 
