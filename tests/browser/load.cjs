@@ -97,6 +97,7 @@ async function measure(url) {
     await interaction("open the requests", () => link("Requests").click(), () => page.locator(".requests tbody tr").first().waitFor());
     await page.getByLabel("Pause updates").check();
     await interaction("choose a request", () => page.locator(".requests tbody tr a").nth(3).click(), () => page.locator(".step").first().waitFor());
+    await link("← All requests").click();
     await page.getByLabel("Pause updates").uncheck();
     await interaction("type a letter into the search of requests", () => page.locator(".view-requests input[type=search]").press("u"));
     await interaction("open the overview", () => link("Overview").click(), () => page.locator(".stage").first().waitFor());

@@ -78,7 +78,7 @@ run({
     for (const [name, place] of Object.entries(PLACES)) {
       await goTo(page, place);
       if (name === "try") await tryOnce(page);
-      for (const width of [360, 900, 1600]) {
+      for (const width of [360, 390, 900, 1280, 1600]) {
         await page.setViewportSize({ width, height: 900 });
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);
         assert.ok(wide <= width, `${name} is ${wide} wide at ${width}`);

@@ -83,6 +83,17 @@ run({
     page.hasBehaved();
   },
 
+  "a plugin whose file was deleted is listed and restored": async (browser) => {
+    const page = await open(browser, "#/plugins");
+    fs.unlinkSync(file("filters/fresh.rhai"));
+    await page.locator("summary", { hasText: "1 deleted plugin" }).click();
+    await page.getByRole("button", { name: "Restore fresh" }).click();
+    await until("its file is back", () => fs.existsSync(file("filters/fresh.rhai")));
+    await page.getByRole("heading", { name: "My filter" }).waitFor();
+    await until("nothing is deleted", async () => !(await page.locator("summary", { hasText: "deleted plugin" }).isVisible()));
+    page.hasBehaved();
+  },
+
   "a guard without its file is missing until its removal is confirmed": async (browser) => {
     const page = await open(browser, "#/");
     await page.getByRole("heading", { name: "demo" }).waitFor();

@@ -66,6 +66,21 @@ run({
     page.hasBehaved();
   },
 
+  "switches share a row, and plugins are sorted by numbers": async (browser) => {
+    const page = await open(browser, "#/plugins/greets");
+    await page.getByRole("switch", { name: "Loud" }).waitFor();
+    const top = async (valve) => (await page.locator(`[data-valve=${valve}]`).boundingBox()).y;
+    assert.equal(await top("loud"), await top("brief"));
+    assert.ok(await top("times") > await top("loud"));
+    const control = await page.getByLabel("Times", { exact: true }).boundingBox();
+    const label = await page.locator("[data-valve=times] .label").boundingBox();
+    assert.ok(label.x + label.width < control.x && label.y < control.y + control.height, "a valve is one row");
+    await page.getByLabel("Sort by").selectOption("priority");
+    const titles = () => page.locator(".list .title").allInnerTexts();
+    await until("they are in running order", async () => (await titles()).join() === "second,tenth,Greets");
+    page.hasBehaved();
+  },
+
   "an invalid value is rejected next to its field and changes nothing": async (browser) => {
     const page = await open(browser, "#/plugins/greets", { forgives: (line) => line.includes("400") && line.includes("/valves/update") });
     await page.getByLabel("Times", { exact: true }).fill("99");

@@ -3,7 +3,8 @@
 
 use crate::host::{Setup, TestHost};
 use crate::python::passes;
-use crate::upstream::Reply;
+use crate::upstream::{Reply, UpstreamRequest, chunk};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,6 +17,7 @@ description: Greets whoever asks.
 const Valves = #{
     greeting: #{ value: "Hello", description: "Before each answer" },
     loud: false,
+    brief: false,
     times: #{ value: 1, minimum: 1, maximum: 5 },
     tone: #{ value: "warm", "enum": ["warm", "dry"] },
     letter: #{ value: "", multiline: true },
@@ -45,6 +47,7 @@ fn inlet(body) {
     print(`saw ${text}`);
     body
 }
+fn stream_end(state) { }
 "#;
 
 const SIGNS: &str =
@@ -95,7 +98,12 @@ async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn settings_changed_on_the_page_apply_to_the_next_turn() {
-    run_script("valves.cjs", TestHost::new().filter("greets", GREETS), &[]).await;
+    let ordered = |order: i64| format!("const Valves = #{{ priority: {order} }};\nfn inlet(body) {{ body }}");
+    let setup = TestHost::new()
+        .filter("greets", GREETS)
+        .filter("tenth", ordered(-10))
+        .filter("second", ordered(-200));
+    run_script("valves.cjs", setup, &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,6 +117,89 @@ async fn the_page_shows_broken_files_and_rolls_them_back() {
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
+}
+
+/// A guard, and a filter with a valve.
+const HOUSE_GUARD: &str = "/*\ntitle: House guard\nsecurity: true\n*/\nfn inlet(body) { body }";
+const COUNTS: &str = "const Valves = #{ loud: false };\nfn inlet(body) { body }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_page_says_if_requests_are_answered_and_draws_their_curves() {
+    run_script("overview.cjs", TestHost::new().filter("guard", HOUSE_GUARD).filter("counts", COUNTS), &[])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_page_of_an_empty_project_shows_the_next_steps() {
+    run_script("first.cjs", TestHost::new(), &[]).await;
+}
+
+/// Emits what a client shows, counts messages, and rejects a text.
+const SHOWS: &str = r#"
+fn inlet(body, __user__) {
+    let text = body.messages[-1].text;
+    if text == "forbidden" { deny("not in this house", 403); }
+    if text == "how many messages?" { return skip(`${body.messages.len()} messages`); }
+    if text == "count please" {
+        emit(#{ type: "status", data: #{ description: "Looking it up", done: false } });
+    }
+    body
+}
+fn outlet(body, __user__) {
+    if __user__.id == () { return body; }
+    emit(#{ type: "status", data: #{ description: "Found", done: true } });
+    emit(#{ type: "citation", data: #{ document: ["One."], metadata: [], source: #{ name: "Manual", url: "https://example.org/manual" } } });
+    emit(#{ type: "notification", data: #{ type: "info", content: "ready" } });
+    body.messages[-1].text += `, as asked by ${__user__.id}`;
+    body
+}
+"#;
+
+const COUNTER: &str = "/*\ndescription: Counts.\n*/\nfn handler(args) { \"the count is 1\" }";
+
+const LENGTH: &str = r#"/*
+title: Length
+*/
+fn action(body) {
+    emit(#{ type: "status", data: #{ description: `${body.messages[-1].text.len()} letters`, done: true } });
+}
+"#;
+
+/// Answers as a model that calls a tool, is slow, or breaks off, as its last message asks for.
+fn converses(request: &UpstreamRequest) -> Reply {
+    let body = request.json();
+    let last = body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
+    match last["content"].as_str() {
+        Some("count please") => {
+            let call = json!([{"index": 0, "id": "c1", "type": "function", "function": {"name": "counter", "arguments": "{}"}}]);
+            let calls = chunk(&json!({"tool_calls": call}), None);
+            let end = chunk(&json!({}), Some("tool_calls"));
+            Reply::begun([]).then(format!("{calls}{end}data: [DONE]\n\n"))
+        }
+        Some("slow") => Reply::begun(["begun "]).then_pause(Duration::from_secs(600)),
+        Some("cut") => Reply::begun(["a"]).then_cut(),
+        _ => Reply::fitting(request, "counted"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_page_has_conversations_with_models() {
+    let Some(mut node) = driver() else { return };
+    let model = |name: &str| {
+        format!(
+            "[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counter\"]"
+        )
+    };
+    let careful = format!("{}\nmiddleware = {{ human_approval = {{ mode = \"all\" }} }}", model("careful"));
+    let setup = TestHost::new().filter("shows", SHOWS).tool("counter", COUNTER);
+    let setup = setup.script("actions", "length", LENGTH).config(&model("assistant")).config(&careful);
+    let host = setup.start().await;
+    host.upstream.script(converses);
+    node.arg(at("tests/browser/chat.cjs")).arg(host.url("")).arg(host.folder());
+    passes(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,8 @@ use std::path::Path;
 
 const LIMIT: &str = "/*\ntitle: Limit\n*/\nconst Valves = #{ priority: 5 };\nfn inlet(body) { body }\nfn outlet(body) { body }";
 const FIRST: &str = "fn inlet(body) { body }";
+/// The maximum size of all files of the page, in bytes.
+const MAX_SIZE: usize = 450_000;
 const ASKED_FOR: &str = "const toggle = true;\nfn inlet(body) { body }";
 
 async fn page(host: &TestHost, path: &str) -> Answer {
@@ -31,10 +33,11 @@ async fn browsers_get_a_page_limited_to_this_host_and_other_clients_a_status() {
 #[tokio::test]
 async fn every_file_of_the_page_is_served() {
     let host = TestHost::new().start().await;
-    let (mut known, mut open) = (BTreeSet::new(), vec!["/".to_owned()]);
+    let (mut known, mut open, mut size) = (BTreeSet::new(), vec!["/".to_owned()], 0);
     while let Some(path) = open.pop() {
         let answer = page(&host, &path).await;
         assert_eq!(answer.status, 200, "{path}");
+        size += answer.body().len();
         let names = answer.body().split(['"', '\'']).filter(|part| part.starts_with("/page/"));
         open.extend(names.map(str::to_owned).filter(|name| known.insert(name.clone())));
     }
@@ -45,6 +48,7 @@ async fn every_file_of_the_page_is_served() {
         .filter(|name| !name.ends_with("/index.html"))
         .collect();
     assert_eq!(known, files, "what is in the folder is used, and nothing else is");
+    assert!(size < MAX_SIZE, "the page has {size} bytes, more than {MAX_SIZE}");
 }
 
 #[tokio::test]

@@ -271,7 +271,7 @@ pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry
 }
 
 /// Returns the cost of tokens in millionths, rounded up. The prices are those of a million tokens by their kind.
-pub(crate) fn cost([prompt, completion]: [u64; 2], prices: &Json) -> u64 {
+pub fn cost([prompt, completion]: [u64; 2], prices: &Json) -> u64 {
     let price = |kind: &str| prices.get(kind).and_then(|price| price.as_f64()).unwrap_or(0.0);
     // A price of a million tokens is the number of millionths of one token.
     (prompt as f64 * price("input") + completion as f64 * price("output")).ceil() as u64

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, RequestScope, TraceGuard};
+use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -79,14 +80,18 @@ fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
     }
     let app = app.clone();
     recording.at_end(move |trace| {
-        let snapshot = app.host.snapshot();
-        let model = snapshot.plan().models.iter().find(|model| model.name == trace.request.model);
-        let prices = model.map(|model| model.facts.field("price"));
+        let prices = prices(&app.host.snapshot(), &trace.request.model);
         app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
         if let Some(key) = key {
             key.charge(trace.tokens(), &prices.unwrap_or(Json::Null), app.host.kv());
         }
     });
+}
+
+/// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
+pub(super) fn prices(snapshot: &Snapshot, model: &str) -> Option<Json> {
+    let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
+    model.map(|model| model.facts.field("price"))
 }
 
 fn wants_contents(headers: &HeaderMap) -> bool {

@@ -70,6 +70,33 @@ async fn the_tokens_of_an_answer_are_shown() {
 }
 
 #[tokio::test]
+async fn a_list_of_requests_has_their_provider_tokens_cost_and_first_token() {
+    let price = "[[models]]\nname = \"priced\"\nprovider = \"mock\"\nprice = { input = 1.0, output = 2.0 }";
+    let host = TestHost::new().config(price).start().await;
+    let answer =
+        chat(&host, &json!({"model": "priced", "messages": [{"role": "user", "content": "hi"}]})).await;
+    let detail = trace_of(&host, &answer).await;
+    let listed = host.get("/api/v1/traces").await.json()["past"][0].clone();
+    for request in [&detail, &listed] {
+        assert_eq!(
+            [
+                &request["provider"],
+                &request["prompt_tokens"],
+                &request["completion_tokens"],
+                &request["cost"]
+            ],
+            [&json!("mock"), &json!(1), &json!(1), &json!(0.000003)],
+            "{request:#}"
+        );
+        assert_eq!((&request["key"], &request["ended_by"]), (&Value::Null, &Value::Null));
+    }
+    let answer = host.chat(&streaming(MODEL, "hi")).await;
+    let streamed = trace_of(&host, &answer).await;
+    assert!(streamed["first_ms"].as_f64().is_some_and(|first| first > 0.0), "{streamed:#}");
+    assert_eq!(streamed["cost"], Value::Null, "the model has no price");
+}
+
+#[tokio::test]
 async fn a_request_without_filters_shows_its_model() {
     let host = TestHost::new().start().await;
     for body in [chat_body(MODEL, "hi"), streaming(MODEL, "hi")] {

@@ -37,6 +37,32 @@ async fn a_dry_run_shows_the_answer_and_the_change_of_every_hook() {
 }
 
 #[tokio::test]
+async fn a_dry_run_is_streamed_to_a_client_that_follows_it() {
+    let emits = r#"fn inlet(body) { if body.messages[-1].text == "no" { deny("never", 401); } emit(#{ type: "status", data: #{ description: "looking" } }); body }"#;
+    let host = TestHost::new().filter("emits", emits).start().await;
+    let follow = async |text: &str| {
+        let body = json!({"model": MODEL, "text": text, "stream": true, "user": "ann"});
+        let request = host.request("POST", "/api/v1/try").header("accept", "text/event-stream");
+        Answer::of(request.body(body.to_string())).await
+    };
+    let answer = follow("hi").await;
+    assert_eq!(
+        (answer.status, answer.header("content-type").unwrap()),
+        (200, "text/event-stream; charset=utf-8")
+    );
+    let lines: Vec<&str> = answer.body().lines().filter(|line| !line.is_empty()).collect();
+    assert!(lines[0].starts_with(r#"data: {"event":{"type":"status""#), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains(r#""content":"upstream""#)), "{lines:#?}");
+    assert_eq!(lines.last(), Some(&"data: [DONE]"));
+    let trace = super::trace_of(&host, &answer).await;
+    assert_eq!((&trace["user"], &trace["contents"]), (&json!("ann"), &json!(true)));
+    // What a plugin rejects is not an answer, and still has its trace.
+    let rejected = follow("no").await;
+    assert_eq!(super::trace_of(&host, &rejected).await["ended_by"], "emits");
+    rejected.refused(401, "never");
+}
+
+#[tokio::test]
 async fn a_failed_dry_run_shows_the_reason_and_the_steps_so_far() {
     let refuses = r#"fn inlet(body, __user__) { if __user__.id == "eve" { throw #{ status: 429, message: "slowly" } } body }"#;
     let host = TestHost::new().filter("refuses", refuses).start().await;

@@ -1,11 +1,19 @@
-//! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook.
+//! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook or streams the answer.
 
 use super::shapes::Trace;
+use super::sums;
 use crate::actions::Press;
-use crate::api::{Answer, AnyObject, CheckedBody, JsonOf, Reply};
+use crate::api::{AnyObject, CheckedBody, JsonOf, Reply};
+use crate::openai::chat::Completion;
+use crate::reply::OpenAiError;
+use crate::turn::answer_bytes::EventForm;
+use crate::turn::endpoint::Call;
+use crate::turn::serve::{EventReceiver, Way, options, respond};
 use crate::{facts, recording, reply};
 use axum::extract::State;
+use axum::http::header;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -65,12 +73,17 @@ pub(super) async fn run(
     State(app): State<Arc<App>>,
     parts: Parts,
     body: CheckedBody<DryRunRequest>,
-) -> Answer<DryRun> {
-    let run = match body.0.text("action") {
-        Some(button) => pressed(&app, &parts, &button, body.0).await?,
-        None => tried(&app, &parts, body.0).await?,
-    };
-    Ok(Reply(run))
+) -> Result<Response, OpenAiError> {
+    match body.0.text("action") {
+        Some(button) => Ok(Reply(pressed(&app, &parts, &button, body.0).await?).into_response()),
+        None => Ok(tried(&app, &parts, body.0).await?),
+    }
+}
+
+/// Returns `true` if a client reads a streamed answer as it comes.
+fn follows(parts: &Parts) -> bool {
+    let accepted = parts.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.into_iter().any(|value| value.contains("text/event-stream"))
 }
 
 /// Presses a button. Nobody can answer questions; emitted events are in the trace.
@@ -84,11 +97,11 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
     let watch = recording::recorded(app, "try", false, snapshot.generation, true, &mut facts);
     let turn = press.turn(app, &snapshot, facts, Events::default());
     let answer = press.run(turn).await;
-    Ok(outcome(watch, answer))
+    Ok(outcome(app, watch, answer))
 }
 
 /// Returns the answer or the error, with all steps.
-fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
+fn outcome(app: &App, mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
         Err(error) => {
@@ -100,10 +113,10 @@ fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> DryRun {
     let trace = watch.trace().clone();
     watch.answered(status);
     watch.done();
-    DryRun { status, answer: answer.into(), error: error.into(), trace: trace.detail().into() }
+    DryRun { status, answer: answer.into(), error: error.into(), trace: sums::detail(app, &trace).into() }
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<DryRun, Error> {
+async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Response, Error> {
     with_text(&body)?;
     let chat = ChatRequest::new(body)?;
     let body = chat.body().clone();
@@ -112,13 +125,22 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<DryRun, Erro
     let model = chat.model();
     let ready = snapshot.ready_for(&model, &facts::requested_filters(&body)?, &body)?;
     let stream = chat.is_streamed();
-    let mut facts = facts::of_chat(app, parts, &body, &user, &ready, Arc::new(app.memory.share()));
+    let call = Call::new(app, &snapshot, parts);
+    let mut facts = facts::of_chat(app, parts, &body, &user, &ready, call.memory.clone());
     let context = facts::context(app, &facts, &body);
     let watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
+    if stream && follows(parts) {
+        let options = options(&call, facts, context, stream, EventReceiver::Shows).calls_last(true);
+        let answer = app.run(&ready, chat, options, call.run.on_begin());
+        let way = Way { stream, is_held: ready.kernel.settings().hold, form: EventForm::Own };
+        let response = respond(&call, Completion::default(), way, Some(&watch), answer).await;
+        return Ok(recording::until_end(watch, recording::held_until_sent(response, &call.memory).await));
+    }
     let turn = Turn::new(facts, context, Events::default());
     let options = RunOptions::new(turn).streamed(stream);
     let answer = app.run(&ready, chat, options, |_| {}).answer().await;
-    Ok(outcome(watch, answer.map(|answer| answer.reply)))
+    let run = outcome(app, watch, answer.map(|answer| answer.reply));
+    Ok(Reply(run).into_response())
 }
 
 /// Appends `text` to the messages of a body as a user message.

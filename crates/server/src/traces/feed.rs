@@ -1,5 +1,6 @@
 //! `GET /api/v1/events`: streams events until the client disconnects or this host stops.
 
+use super::sums;
 use crate::api::EventStream;
 use crate::page::PluginStats;
 use crate::turn::events::{as_events, named_event};
@@ -73,7 +74,7 @@ impl Feed {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {
-                news = self.news.recv() => return event_or_lag(news, of_request),
+                news = self.news.recv() => return event_or_lag(news, |news| of_request(&self.app, news)),
                 report = self.reports.recv() => return event_or_lag(report, |report| of_report(&report)),
                 _ = self.metrics.tick() => {
                     if let Some(metrics) = self.view.news(&self.app) {
@@ -93,10 +94,10 @@ fn event_or_lag<T>(result: Result<T, RecvError>, event_of: impl FnOnce(T) -> Byt
     }
 }
 
-fn of_request(news: News) -> Bytes {
+fn of_request(app: &App, news: News) -> Bytes {
     match news {
-        News::Begun(trace) => named_event("begun", &trace.summary()),
-        News::Ended(trace) => named_event("ended", &trace.summary()),
+        News::Begun(trace) => named_event("begun", &sums::summary(app, &trace)),
+        News::Ended(trace) => named_event("ended", &sums::summary(app, &trace)),
         News::Emitted { trace, plugin, kind, event } => {
             let data = Json::from([
                 ("trace", trace.into()),

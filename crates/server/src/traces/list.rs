@@ -1,6 +1,7 @@
 //! Routes for the requests in progress and the latest ended ones, and for the recording of their values.
 
 use super::shapes::{Trace as TraceShape, TraceSummary};
+use super::sums;
 use crate::api::{Answer, Body, JsonOf, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -26,7 +27,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQu
     let limit = usize::try_from(query.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let summaries = |traces: Vec<Arc<Trace>>, limit| {
         let those = traces.iter().filter(|trace| query.is_met_by(trace));
-        those.take(limit).map(|trace| trace.summary().into()).collect()
+        those.take(limit).map(|trace| sums::summary(&app, trace).into()).collect()
     };
     // In this order, a request that ends in between is listed twice instead of not at all.
     let (live, past) = (app.traces.live(), app.traces.past());
@@ -75,7 +76,7 @@ pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
 ) -> Answer<JsonOf<TraceShape>> {
-    Ok(Reply(find(&app, &path.id)?.detail().into()))
+    Ok(Reply(sums::detail(&app, &*find(&app, &path.id)?).into()))
 }
 
 /// Returns the trace with this id.

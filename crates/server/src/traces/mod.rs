@@ -7,5 +7,6 @@ mod list;
 mod replay;
 mod routes;
 mod shapes;
+mod sums;
 
 pub(crate) use routes::routes;

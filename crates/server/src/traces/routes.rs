@@ -29,6 +29,9 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
                 "Runs a chat through the chain, or presses a button, and returns the steps of each hook.",
                 dry_run::run,
             )
+            .returns::<dry_run::DryRun>()
+            .streams()
+            .result("The answer with its trace. Streamed with `stream` and `accept: text/event-stream`: OpenAI's events and those of plugins.")
             .fails(404)
             .unusable(),
         )

@@ -33,6 +33,20 @@ pub(crate) struct TraceFacts {
     changed: u64,
     /// Set if values of any step are recorded.
     contents: bool,
+    /// The name of the key that pays for the request; null if it is not one that operators handed out.
+    key: Option<String>,
+    /// The provider of the last model call.
+    provider: Option<String>,
+    /// The prompt tokens of all model calls so far.
+    prompt_tokens: u64,
+    /// The completion tokens of all model calls so far.
+    completion_tokens: u64,
+    /// The time to the first part of a streamed answer of the model, in milliseconds.
+    first_ms: Option<f64>,
+    /// The cost of the tokens so far in the currency of the prices; null if the model has no prices.
+    cost: Option<f64>,
+    /// The plugin that rejected or failed the request.
+    ended_by: Option<String>,
 }
 
 /// A request in a list.

@@ -111,6 +111,16 @@ export function badge(state) {
   return element;
 }
 
+// Copies a text.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    notify("Copied.");
+  } catch {
+    notify("Cannot copy: the browser denied access to the clipboard.");
+  }
+}
+
 // An error message: the failed operation and the reason.
 export function failed(what, error) {
   return h("p", { class: "failed", role: "alert" }, `${what}: ${error.message}`);

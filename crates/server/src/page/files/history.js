@@ -8,7 +8,7 @@ import { plugin, reload, state } from "/page/state.js";
 import { textDifference } from "/page/diff.js";
 import { day, plain } from "/page/words.js";
 
-const ACTIONS = {
+export const ACTIONS = {
   create: "created", update: "source changed", valves: "settings changed", toggle: "toggled", delete: "deleted",
   rollback: "rolled back", file: "file changed on disk", grant: "granted",
 };

@@ -2,6 +2,7 @@
 
 import { get, remove, signed, whenSignedOut } from "/page/api.js";
 import { fill, h, setText, notify } from "/page/dom.js";
+import { icon } from "/page/icons.js";
 import * as feed from "/page/feed.js";
 import { address, close, route, show } from "/page/route.js";
 import { signIn } from "/page/session.js";
@@ -13,10 +14,12 @@ import { create } from "/page/create.js";
 import { keys } from "/page/keys.js";
 import { mcp } from "/page/mcp.js";
 import { requests } from "/page/requests.js";
-import { tryIt } from "/page/try.js";
+import { chat } from "/page/chat.js";
 import { usage } from "/page/usage.js";
 
-const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["usage", "Usage"], ["keys", "Keys"], ["coverage", "Coverage"], ["mcp", "MCP servers"], ["try", "Try it"]];
+// The sections of the menu: the name in the address, the title and the picture.
+const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["usage", "Usage", "usage"],
+  ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"]];
 
 route("", "Overview", home);
 route("plugins", "Plugins", plugins);
@@ -25,7 +28,7 @@ route("usage", "Usage", usage);
 route("keys", "Keys", keys);
 route("coverage", "Coverage", coverage);
 route("mcp", "MCP servers", mcp);
-route("try", "Try it", tryIt);
+route("try", "Test chat", chat);
 route("new", "New plugin", create);
 
 const main = document.getElementById("main");
@@ -51,8 +54,8 @@ async function enter(session) {
   isIn = true;
   leave.hidden = !session.needs_key;
   leave.title = session.by ? `Signed in as ${session.by}` : "";
-  fill(document.getElementById("nav"), PARTS.map(([name, title]) =>
-    h("li", {}, h("a", { href: name ? address(name) : "#/" }, title))));
+  fill(document.getElementById("nav"), PARTS.map(([name, title, picture]) =>
+    h("li", {}, h("a", { href: name ? address(name) : "#/" }, icon(picture), title))));
   await reload();
   if (!isIn) return;
   show({ focus: false });
@@ -100,6 +103,11 @@ on("connection", () => {
   element.dataset.state = state.connection;
   setText(element, CONNECTION[state.connection] ?? "Connecting");
 });
+
+// The new colors apply from the next frame.
+const themed = () => requestAnimationFrame(() => changed("theme"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+document.getElementById("theme").addEventListener("change", themed);
 
 addEventListener("hashchange", () => {
   // The hash of the skip link is not an address.

@@ -146,22 +146,23 @@ async function erase(id) {
   const detail = isGuard ? "This plugin is a guard. Requests will pass without it. Its history is kept, so that it can be restored."
     : "The file is deleted. Its history is kept, so that it can be restored.";
   if (!await confirmed(`Delete ${plugin?.title ?? id}?`, detail, "Delete")) return;
-  const before = await get(path(id, "/history")).catch(() => []);
   try {
     await remove(path(id, `/delete${isGuard ? "?confirm=true" : ""}`));
   } catch (error) {
     notify(`Cannot delete ${id}: ${error.message}`);
     return;
   }
-  const version = before[0]?.version;
-  notify(`${id} is deleted.`, version === undefined ? undefined : () => restore(id, version));
+  notify(`${id} is deleted.`, () => restore(id));
   await reload();
   go("plugins");
 }
 
-async function restore(id, version) {
+// Restores a deleted plugin as it was before: the newest version that has a text.
+export async function restore(id) {
   try {
-    await post(path(id, "/rollback"), { version });
+    const last = (await get(path(id, "/history"))).find((version) => version.after !== null);
+    if (!last) throw new Error("its history has no text");
+    await post(path(id, "/rollback"), { version: last.version });
     notify(`${id} is restored.`);
     await reload();
     go("plugins", id);

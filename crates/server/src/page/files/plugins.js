@@ -1,12 +1,23 @@
-// A searchable list of all plugins, with the selected one beside it.
+// A searchable list of all plugins, with the selected one beside it, and the deleted ones, which can be restored.
 
+import { get } from "/page/api.js";
 import { badge, button, failed, fill, h, keyed, rowsOf, setText } from "/page/dom.js";
-import { pluginPanel } from "/page/plugin.js";
+import { pluginPanel, restore } from "/page/plugin.js";
 import { address, go } from "/page/route.js";
 import { standing, state } from "/page/state.js";
-import { count } from "/page/words.js";
+import { count, day, number, time } from "/page/words.js";
 
 const ORDER = ["missing", "broken", "held", "stale", "breaker_open", "live", "off"];
+// The orders of the list: the title, the number to sort by, and the number in words.
+const SORTS = {
+  "": ["Attention", urgency, () => ""],
+  priority: ["Running order", (plugin) => plugin.priority ?? Infinity, (plugin) => plugin.priority === null ? "" : `order ${plugin.priority}`],
+  calls: ["Calls", (plugin) => -plugin.stats.calls, (plugin) => count(plugin.stats.calls, "call")],
+  time: ["Time", (plugin) => -plugin.stats.mean_us, (plugin) => plugin.stats.calls ? time(plugin.stats.mean_us) : "–"],
+  broken: ["Failures", (plugin) => -plugin.stats.broken, (plugin) => `${number(plugin.stats.broken)} failed`],
+};
+// `Filter 2` stands before `Filter 10`.
+const NAMES = new Intl.Collator("en", { numeric: true });
 
 export function plugins(place, parts, scope) {
   const search = h("input", { type: "search", id: "plugin-search", autocomplete: "off", oninput: draw });
@@ -14,7 +25,9 @@ export function plugins(place, parts, scope) {
     h("option", { value: "" }, "All"), h("option", { value: "filter" }, "Filters"),
     h("option", { value: "tool" }, "Tools"),
     h("option", { value: "action" }, "Actions"), h("option", { value: "!" }, "With problems"));
+  const sort = h("select", { id: "plugin-sort", onchange: draw }, Object.entries(SORTS).map(([value, [title]]) => h("option", { value }, title)));
   const list = h("ul", { class: "list" });
+  const deleted = h("details", { class: "deleted", hidden: true }, h("summary", {}), h("ul", {}));
   const summary = h("p", { class: "dim", role: "status" });
   const detail = h("div", { class: "detail" });
   const missing = h("div");
@@ -24,16 +37,22 @@ export function plugins(place, parts, scope) {
       missing,
       h("div", { class: "search" },
         h("p", { class: "field" }, h("label", { for: search.id }, "Find"), search),
-        h("p", { class: "field" }, h("label", { for: kind.id }, "Show"), kind)),
-      summary, list),
+        h("p", { class: "field" }, h("label", { for: kind.id }, "Show"), kind),
+        h("p", { class: "field" }, h("label", { for: sort.id }, "Sort by"), sort)),
+      summary, list, deleted),
     detail);
   let panel = null;
   scope.on("overview", () => {
     draw();
     panel?.update();
+    drawDeleted();
   });
-  scope.on("figures", () => panel?.figures());
+  scope.on("figures", () => {
+    if (sort.value) draw();
+    panel?.figures();
+  });
   draw();
+  drawDeleted();
   open(parts);
   return open;
 
@@ -45,9 +64,19 @@ export function plugins(place, parts, scope) {
       const isKind = kind.value === "!" ? !["live", "off"].includes(standing(plugin)) : !kind.value || plugin.kind === kind.value;
       return isKind && (!word || `${plugin.id} ${plugin.title} ${plugin.description ?? ""} ${plugin.tools.join(" ")}`.toLowerCase().includes(word));
     };
-    const shown = all.filter(fits).sort(inOrder);
+    const [, numberOf] = SORTS[sort.value];
+    const shown = all.filter(fits).sort((a, b) => numberOf(a) - numberOf(b) || a.kind.localeCompare(b.kind) || NAMES.compare(a.title, b.title) || NAMES.compare(a.id, b.id));
     setText(summary, shown.length === all.length ? count(all.length, "plugin") : `${shown.length} of ${count(all.length, "plugin")}`);
     keyed(list, shown, (plugin) => plugin.id, row);
+  }
+
+  async function drawDeleted() {
+    const gone = await get("/api/v1/functions/deleted").catch(() => []);
+    if (scope.closed) return;
+    deleted.hidden = gone.length === 0;
+    setText(deleted.firstChild, `${count(gone.length, "deleted plugin")}`);
+    keyed(deleted.lastChild, gone.sort((a, b) => b.deleted_at - a.deleted_at), (one) => `${one.id} ${one.version}`, ({ id, deleted_at: at }) => h("li", { class: "row" },
+      h("span", {}, h("a", { href: address("plugins", id, "history") }, id), " ", h("span", { class: "dim" }, day(at))), button("Restore", () => restore(id), { "aria-label": `Restore ${id}` })));
   }
 
   function row(plugin) {
@@ -58,7 +87,7 @@ export function plugins(place, parts, scope) {
     const item = h("li", {}, link);
     item.update = (plugin) => {
       setText(title, plugin.title);
-      setText(kind, plugin.title === plugin.id ? plugin.kind : `${plugin.id} · ${plugin.kind}`);
+      setText(kind, SORTS[sort.value][2](plugin) || (plugin.title === plugin.id ? plugin.kind : `${plugin.id} · ${plugin.kind}`));
       word.update(standing(plugin));
     };
     item.mark = (id) => id === plugin.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
@@ -82,8 +111,7 @@ export function plugins(place, parts, scope) {
   }
 }
 
-// Plugins that need attention come first, then by kind and name.
-function inOrder(a, b) {
-  const urgency = (plugin) => Math.min(ORDER.indexOf(standing(plugin)), 5);
-  return urgency(a) - urgency(b) || a.kind.localeCompare(b.kind) || a.title.localeCompare(b.title) || a.id.localeCompare(b.id);
+// Plugins that need attention come first.
+function urgency(plugin) {
+  return Math.min(ORDER.indexOf(standing(plugin)), 5);
 }

@@ -1,7 +1,7 @@
 // Problems with their position and their fix.
 
 import { plugin as path, post, remove } from "/page/api.js";
-import { badge, button, confirmed, h, keyed, setText, notify } from "/page/dom.js";
+import { badge, button, confirmed, copy, h, keyed, setText, notify } from "/page/dom.js";
 import { address } from "/page/route.js";
 import { reload } from "/page/state.js";
 
@@ -47,19 +47,12 @@ export function excerpt({ excerpt, line, column }) {
 }
 
 function command(problem) {
-  const copy = button("Copy", async () => {
-    try {
-      await navigator.clipboard.writeText(problem.command);
-      notify("Copied.");
-    } catch {
-      notify("Cannot copy: the browser denied access to the clipboard.");
-    }
-  }, { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
+  const take = button("Copy", () => copy(problem.command), { class: "quiet", "aria-label": `Copy the command for ${problem.plugin ?? "this"}` });
   const mend = problem.state === "missing" && button("Confirm removal", () => confirmRemoval(problem.plugin), { class: "danger" });
   const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
   const adopt = problem.state === "set_aside" && button("Adopt", () => adoptValues(problem), { class: "danger" });
   const free = problem.state === "quarantined" && button("Release", () => release(problem), { class: "danger" });
-  return h("div", { class: "command" }, h("code", {}, problem.command), copy, mend || accept || adopt || free);
+  return h("div", { class: "command" }, h("code", {}, problem.command), take, mend || accept || adopt || free);
 }
 
 async function release(problem) {

@@ -26,8 +26,11 @@ export function show({ focus } = { focus: true }) {
   const main = document.getElementById("main");
   for (const link of document.querySelectorAll("#nav a")) {
     const isHere = link.getAttribute("href") === address(...(name ? [name] : [""])) || (!name && link.getAttribute("href") === "#/");
-    if (isHere) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (isHere) {
+      link.setAttribute("aria-current", "page");
+      // On a narrow screen, the menu scrolls.
+      link.closest("nav").scrollLeft = link.offsetLeft - 60;
+    } else link.removeAttribute("aria-current");
   }
   document.title = parts[0] ? `${parts[0]} · ${found.title} · Valvehouse` : `${found.title} · Valvehouse`;
   if (current?.name === name && current.go) {

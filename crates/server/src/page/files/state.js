@@ -1,9 +1,9 @@
-// The state of the host. Views subscribe to `overview`, `figures`, `requests` and `connection`.
+// The state of the host. Views subscribe to `overview`, `figures`, `requests`, `connection` and `theme`.
 
 import { get } from "/page/api.js";
 
 // The maximum number of requests in the list; older ones are dropped.
-const MOST_REQUESTS = 300;
+const MOST_REQUESTS = 1000;
 
 export const state = {
   overview: null,
@@ -12,6 +12,8 @@ export const state = {
   // By id, in starting order.
   requests: new Map(),
   running: 0,
+  // The start of the host in seconds since 1970.
+  begun: 0,
   // `live`, `lost`, or null before the first event.
   connection: null,
 };
@@ -59,6 +61,9 @@ export function reload() {
 async function load() {
   try {
     state.overview = await get("/api/v1/overview");
+    const begun = Math.round(Date.now() / 1000 - state.overview.uptime_s);
+    // The uptime has whole seconds.
+    if (Math.abs(begun - state.begun) > 2) state.begun = begun;
     state.problem = null;
   } catch (error) {
     state.problem = error;

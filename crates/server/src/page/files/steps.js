@@ -16,11 +16,14 @@ const OPEN = 12;
 // The number of values of one step that are shown at first.
 const MOST = 3;
 
+// The parts of a bar: the class and the title in the key.
+const PARTS = [["computes", "computing"], ["waits", "waiting"], ["answers", "receiving the answer"]];
+
 // Shows steps, events and log lines of a request.
 export function detail(place, trace) {
   const steps = trace.steps ?? [];
   fill(place,
-    steps.length ? stepList(steps, trace.took_ms) : h("p", { class: "empty" }, "No steps."),
+    steps.length ? [h("p", { class: "key dim", "aria-hidden": "true" }, PARTS.map(([part, title]) => h("span", {}, h("i", { class: part }), title))), stepList(steps, trace.took_ms)] : h("p", { class: "empty" }, "No steps."),
     trace.events?.length > 0 && [h("h3", {}, "Events"), h("ul", { class: "lines" }, trace.events.map(event))],
     trace.lines?.length > 0 && [h("h3", {}, "Log"), h("ul", { class: "lines" }, trace.lines.map(line))]);
 }
@@ -35,16 +38,16 @@ export function stepList(steps, took) {
 }
 
 function row(step, whole, isOpen) {
-  const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
+  const bar = h("span", { class: "bar", "aria-hidden": "true" }, parts(step).map(([part, us]) => segment(part, us, whole)));
   bar.firstChild.style.marginInlineStart = `${Math.min(98, 100 * step.at_ms / whole)}%`;
-  bar.firstChild.style.width = `${Math.max(1, Math.min(100, step.took_us / 10 / whole))}%`;
-  const cost = [time(step.took_us), step.waited_us > 0 && `${time(step.waited_us)} waiting`, step.calls > 1 && count(step.calls, "call"),
+  const cost = [time(step.took_us), step.first_us !== null && `first token ${time(step.first_us)}`, step.waited_us > 0 && `${time(step.waited_us)} waiting`,
+    step.prompt_tokens + step.completion_tokens > 0 && `${step.prompt_tokens} + ${step.completion_tokens} tokens`, step.calls > 1 && count(step.calls, "call"),
     step.operations > 0 && count(step.operations, "operation"), step.memory > 0 && bytes(step.memory)].filter(Boolean).join(" · ");
   const outcome = badge(BAD.has(step.outcome) ? "broken" : "step");
   outcome.textContent = OUTCOMES[step.outcome] ?? step.outcome;
-  const head = [h("span", { class: "hook" }, step.hook), " ",
+  const head = [h("span", { class: "hook" }, step.hook), h("span", { class: "who" },
     plugin(step.plugin ?? step.name) ? h("a", { href: address("plugins", step.plugin ?? step.name) }, step.name) : h("strong", {}, step.name), " ", outcome,
-    step.changed > 0 && h("span", { class: "changed" }, "changed the value"), h("span", { class: "dim cost" }, cost), bar];
+    step.changed > 0 && h("span", { class: "changed" }, "changed")), bar, h("span", { class: "dim cost" }, cost)];
   const cause = step.cause && h("pre", { class: "wrong", tabindex: "0" }, step.cause);
   if (!step.contents) {
     return h("li", { class: "step" }, h("div", { class: "step-head" }, head), cause);
@@ -53,9 +56,22 @@ function row(step, whole, isOpen) {
     h("details", { open: isOpen }, h("summary", {}, differences(step)), values(step)));
 }
 
+// The parts of the time of a step in microseconds. A model is waited for until its answer begins.
+function parts(step) {
+  if (step.hook !== "model") return [["computes", step.took_us - step.waited_us], ["waits", step.waited_us]];
+  const first = step.first_us ?? step.took_us;
+  return [["waits", first], ["answers", step.took_us - first]];
+}
+
+function segment(part, us, whole) {
+  const element = h("i", { class: part });
+  element.style.width = us > 0 ? `${Math.max(0.6, Math.min(100, us / 10 / whole))}%` : "0";
+  return element;
+}
+
 function differences(step) {
   const number = (step.values ?? []).reduce((sum, value) => sum + (value.diff?.length ?? 0), 0);
-  return number ? count(number, "change") : "No changes";
+  return number ? count(number, "change") : "Same value";
 }
 
 function values(step) {

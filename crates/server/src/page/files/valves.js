@@ -79,7 +79,10 @@ function form(place, from) {
       rows = new Map(properties.map(([key, schema]) => [key, field(key, schema, { save, set, unset })]));
       await refresh();
       // Fields are shown once they have their values.
-      fill(fields, properties.length ? [...rows.values()].map((row) => row.element) : h("p", { class: "empty" }, "No settings."));
+      const all = [...rows.values()];
+      const switches = all.filter((row) => row.isSwitch);
+      fill(fields, switches.length > 0 && h("div", { class: "onoff" }, switches.map((row) => row.element)), all.filter((row) => !row.isSwitch).map((row) => row.element),
+        properties.length === 0 && h("p", { class: "empty" }, "No settings."));
     } catch (error) {
       fill(wrong, failed("The settings could not be loaded", error));
     }
@@ -170,9 +173,11 @@ function field(key, schema, { save, set, unset }) {
     own.element.setAttribute("role", "group");
     own.element.setAttribute("aria-labelledby", label.id);
   }
-  const element = h("div", { class: "valve", "data-valve": key },
-    h("div", { class: "row" }, h("div", {}, label, " ", h("code", { class: "dim" }, key)), h("div", { class: "row" }, outcome, source, reset)),
-    h("div", { class: "control" }, own.element), hint, wrong);
+  const about = h("div", { class: "about" }, h("p", {}, label, " ", title.toLowerCase().replaceAll(" ", "_") !== key && h("code", { class: "dim" }, key)), hint);
+  const place = h("div", { class: "control" }, own.element);
+  const ends = h("div", { class: "ends" }, outcome, source, reset);
+  // A switch stands before its label, other controls beside it.
+  const element = h("div", { class: "valve", "data-valve": key }, own.box ? [place, about, ends] : [about, place, ends], wrong);
   hint.hidden = hint.textContent === "";
   // True if an entered value is not saved yet; `isTyping` is true before the value is entered.
   let isDirty = false;
@@ -181,7 +186,7 @@ function field(key, schema, { save, set, unset }) {
   own.element.addEventListener("input", () => { isTyping = true; });
   own.element.addEventListener("focusout", () => { isTyping = false; });
 
-  return { element, show, settle: () => { isDirty = false; shown = null; fill(wrong); own.element.removeAttribute("aria-invalid"); } };
+  return { element, isSwitch: Boolean(own.box), show, settle: () => { isDirty = false; shown = null; fill(wrong); own.element.removeAttribute("aria-invalid"); } };
 
   function show({ value, source: from }) {
     setText(source, SOURCES[from] ?? from);

@@ -12,6 +12,16 @@ function round(number) {
   return number < 10 ? Number(number.toFixed(1)) : Math.round(number);
 }
 
+// A number with at most four significant digits.
+export function number(value) {
+  if (value >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
+  return Number(value.toPrecision(value < 1000 ? 4 : 6)).toLocaleString("en", { maximumFractionDigits: 6 });
+}
+
+export function ms(milliseconds) {
+  return milliseconds === null || milliseconds === undefined ? "–" : milliseconds === 0 ? "0 ms" : time(milliseconds * 1000);
+}
+
 // Seconds: `3 d 4 h`, `12 min`.
 export function span(seconds) {
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
