@@ -26,6 +26,7 @@ run({
     await chat("forbidden", { user: "bob" });
     const page = await open(browser, "#/requests");
     const rows = page.locator("table.requests tbody tr");
+    await page.getByText("Live", { exact: true }).waitFor();
     const titles = await page.locator("table.requests thead th").allInnerTexts();
     for (const title of ["Endpoint", "Provider", "Tokens", "Cost", "First token", "Duration", "Status"]) assert.ok(titles.includes(title), title);
     await until("both are listed", async () => await rows.count() >= 2);

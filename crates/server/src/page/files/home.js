@@ -17,6 +17,7 @@ import { count, day, short, span } from "/page/words.js";
 const OPEN = 3;
 // The interval of polls, in milliseconds.
 const PERIOD = 15_000;
+const MINUTE = 60_000;
 // The time of recent failures, in seconds.
 const RECENT = 300;
 // The maximum number of plugins whose histories are read for marks.
@@ -127,10 +128,13 @@ export function home(place, _parts, scope) {
 
   // Returns the start of the host and the changes of plugins within a time, newest first.
   async function changed(time) {
-    const key = `${time} ${state.overview?.generation}`;
+    // Other hosts change the history as well.
+    const key = `${time} ${state.overview?.generation} ${Math.floor(Date.now() / MINUTE)}`;
     const from = Date.now() / 1000 - TIMES[time][1];
     if (changes.key !== key) {
-      const [plugins, deleted] = await Promise.all([get("/api/v1/functions/list"), get("/api/v1/functions/deleted")]);
+      // The list of deleted plugins waits until the last change is in the history.
+      const deleted = await get("/api/v1/functions/deleted");
+      const plugins = await get("/api/v1/functions/list");
       const recently = [...plugins.filter((one) => one.version !== null).map((one) => ({ id: one.id, at: one.updated_at, version: one.version })),
         ...deleted.map((one) => ({ id: one.id, at: one.deleted_at, version: one.version }))].filter(({ at }) => at >= from);
       // The first version of a plugin adds it, and needs no history.
