@@ -7,7 +7,7 @@ import { address, go } from "/page/route.js";
 import { standing, state } from "/page/state.js";
 import { count, day, number, time } from "/page/words.js";
 
-const ORDER = ["missing", "broken", "held", "stale", "breaker_open", "live", "off"];
+const ORDER = ["missing", "broken", "held", "stale", "breaker_open", "audit", "live", "off"];
 // The orders of the list: the title, the number to sort by, and the number in words.
 const SORTS = {
   "": ["Attention", urgency, () => ""],

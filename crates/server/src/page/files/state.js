@@ -34,9 +34,11 @@ export function plugin(id) {
   return state.overview?.plugins.find((plugin) => plugin.id === id);
 }
 
-// The status that the page shows for a plugin: `off` for a disabled plugin that loads.
+// The status that the page shows for a plugin: `off` for a disabled plugin that loads, `audit` for one that only observes.
 export function standing(plugin) {
-  return plugin.enabled || plugin.state !== "live" ? plugin.state : "off";
+  if (plugin.state !== "live") return plugin.state;
+  if (!plugin.enabled) return "off";
+  return plugin.mode === "audit" ? "audit" : "live";
 }
 
 let loading = null;

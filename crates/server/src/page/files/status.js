@@ -45,11 +45,13 @@ function judge(recent, problem) {
   const notes = isGood ? "No problems. Every plugin runs its current file."
     : unwell.length > 0 ? [`${count(unwell.length, "plugin")} ${unwell.length === 1 ? "needs" : "need"} attention: `, unwell.slice(0, 4).map(({ id }, place) => [place > 0 && ", ", linkTo(id)]), unwell.length > 4 && " …"]
       : `${count(overview.problems.length, "problem")} below.`;
+  const observing = overview.plugins.filter((one) => one.security && standing(one) === "audit");
+  const trial = observing.length > 0 && [" Guards in audit mode protect nothing: ", observing.map(({ id }, place) => [place > 0 && ", ", linkTo(id)]), "."];
   if (recent?.failed > MOST_FAILED * recent?.requests) {
     const says = `${recent.failed} of ${count(recent.requests, "request")} failed in the last five minutes`;
     return { state: "warn", says: [says], fix: [h("p", {}, h("a", { href: address("requests", "status", "failed") }, "Look at the failed requests"), ". ", notes)] };
   }
-  return { state: isGood ? "good" : "warn", says: ["Everything is answered"], fix: [h("p", {}, notes)] };
+  return { state: isGood ? "good" : "warn", says: ["Everything is answered"], fix: [h("p", {}, notes, trial)] };
 }
 
 // The plugin that a refusal names is its last name between backticks.

@@ -8,7 +8,7 @@ import { bytes, count, plain, time } from "/page/words.js";
 
 const OUTCOMES = {
   continue: "continued", skip: "stopped the chain", refused: "rejected", ignored: "failed, ignored", ended: "ended",
-  failed: "failed", running: "running", breaker_open: "breaker open",
+  failed: "failed", running: "running", breaker_open: "breaker open", would_change: "would change it", would_refuse: "would refuse", would_skip: "would answer", would_fail: "would fail",
 };
 const BAD = new Set(["failed", "ignored", "refused"]);
 // The number of steps whose differences are expanded at first.
