@@ -71,7 +71,9 @@ async fn two_hosts_exceed_the_budget_of_a_key_by_no_more_than_the_documented_bou
     // Nothing that was answered is missing in the sum.
     until("the sum is complete", || async {
         let request = hosts[1].request("GET", "/api/v1/keys/ci").bearer_auth("sk-operator");
-        Answer::of(request).await.json()["use"]["tokens_today"].as_u64() == Some(answered * TOKENS)
+        let sum = Answer::of(request).await.json()["use"]["tokens_today"].as_u64();
+        println!("{sum:?} of {}", answered * TOKENS);
+        sum == Some(answered * TOKENS)
     })
     .await;
 }

@@ -350,12 +350,15 @@ mod tests {
             ("refused", 1),
             ("ignored", 2),
             ("failed", 1),
+            ("would_skip", 1),
+            ("would_refuse", 1),
+            ("would_fail", 1),
             ("breaker_open", 1),
         ];
         assert_eq!(call_metrics.outcomes(), outcomes);
         assert_eq!(
             (call_metrics.sum().calls, call_metrics.sum().broken, call_metrics.times().count),
-            (6, 2, 6)
+            (9, 3, 9)
         );
     }
 
