@@ -34,6 +34,7 @@ run({
     await page.locator(".step", { hasText: "tool" }).first().waitFor();
     await page.getByRole("link", { name: "Requests", exact: true }).click();
     await page.getByRole("link", { name: "Test chat" }).click();
+    await answers(page).nth(1).waitFor();
     assert.equal(await answers(page).count(), 2, "the conversation stays while another section is open");
     await page.getByRole("button", { name: "New conversation" }).click();
     assert.equal(await answers(page).count(), 0);
