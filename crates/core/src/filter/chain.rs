@@ -7,6 +7,7 @@ use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{Error, PluginError, Rejection};
 use crate::trace::{End, PromptCacheWatch, What};
+use compact_str::CompactString;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -232,17 +233,10 @@ pub async fn run_for_trace(filter: &FilterEntry, hook: Hook, value: Json, turn: 
 /// Runs a filter in audit mode on a copy of the value, and returns the value unchanged.
 async fn audit(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let apart = turn.audited(&filter.name, hook == Hook::Stream);
-    let copy = match &value {
-        Json::Object(parts) if hook.has_ctx() => {
-            let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
-                "context" => (name, apart.context().as_json()),
-                "metadata" => (name, apart.metadata().clone()),
-                _ => (name, part.deep_clone()),
-            });
-            Json::Object(parts.collect())
-        }
-        value => value.deep_clone(),
-    };
+    let copy = copied(hook, &value, |name, _| match name {
+        "context" => apart.context().as_json(),
+        _ => apart.metadata().clone(),
+    });
     let Decision { outcome, passed_over } = decide(filter, hook, copy, &apart).await;
     let (word, cause, audited) = match (passed_over, outcome) {
         (Some((_, cause)), _) => ("would_fail", Some(cause), None),
@@ -262,8 +256,7 @@ async fn audit(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> Tr
 fn is_unchanged(hook: Hook, before: &Json, after: &Json) -> bool {
     let own = |value: &Json| match value {
         Json::Object(parts) if hook.has_ctx() => {
-            let shared = |name: &str| matches!(name, "context" | "metadata");
-            Json::Object(parts.entries().into_iter().filter(|(name, _)| !shared(name)).collect())
+            Json::Object(parts.entries().into_iter().filter(|(name, _)| !is_of_turn(name)).collect())
         }
         value => value.clone(),
     };
@@ -465,6 +458,25 @@ fn without(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> ChainO
     })
 }
 
+/// Returns `true` for a part of a native hook's value that belongs to the turn: its context and its metadata.
+fn is_of_turn(part: &str) -> bool {
+    matches!(part, "context" | "metadata")
+}
+
+/// Copies the value of a hook; `of_turn` returns what stands for a part that belongs to the turn.
+fn copied(hook: Hook, value: &Json, of_turn: impl Fn(&str, Json) -> Json) -> Json {
+    match value {
+        Json::Object(parts) if hook.has_ctx() => {
+            let copy = |(name, part): (CompactString, Json)| {
+                let part = if is_of_turn(&name) { of_turn(&name, part) } else { part.deep_clone() };
+                (name, part)
+            };
+            Json::Object(parts.entries().into_iter().map(copy).collect())
+        }
+        value => value.deep_clone(),
+    }
+}
+
 /// A copy of a value from before a filter, and the shared handle of the value.
 struct Before {
     live: Json,
@@ -473,18 +485,8 @@ struct Before {
 
 impl Before {
     fn of(hook: Hook, value: &Json) -> Self {
-        let copy = match value {
-            // The turn's context and metadata are shared and stay live.
-            Json::Object(parts) if hook.has_ctx() => {
-                let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
-                    "context" | "metadata" => (name, part),
-                    _ => (name, part.deep_clone()),
-                });
-                Json::Object(parts.collect())
-            }
-            value => value.deep_clone(),
-        };
-        Self { live: value.clone(), copy }
+        // The turn's context and metadata are shared and stay live.
+        Self { live: value.clone(), copy: copied(hook, value, |_, part| part) }
     }
 
     /// Restores the copied value in the shared handle and returns it.
