@@ -5,6 +5,7 @@ use valvehouse_core::trace::Trace;
 use valvehouse_host::app::App;
 use valvehouse_host::usage;
 use valvehouse_json::Json;
+use valvehouse_store::COST_UNITS;
 
 /// Returns a request in a list with its sums.
 pub(super) fn summary(app: &App, trace: &Trace) -> Json {
@@ -21,7 +22,7 @@ fn with_sums(app: &App, trace: &Trace, facts: Json) -> Json {
     let prices = recording::prices(&app.host.snapshot(), &trace.request.model);
     let cost = prices
         .filter(|prices| !prices.is_empty())
-        .map(|prices| usage::cost(totals.tokens, &prices) as f64 / 1_000_000.0);
+        .map(|prices| usage::cost(totals.tokens, &prices) as f64 / COST_UNITS);
     let sums: [(&str, Json); 7] = [
         ("key", trace.key().into()),
         ("provider", totals.provider().into()),
