@@ -40,24 +40,32 @@ impl Config {
             true
         });
         for provider in &self.providers {
-            if let Err(why) = of_provider(provider, &env) {
-                unread.push(UnreadSecret { key: format!("providers.{}.api_key", provider.name), why });
+            if let Err((key, why)) = of_provider(provider, &env) {
+                unread.push(UnreadSecret { key: format!("providers.{}.{key}", provider.name), why });
             }
         }
         unread
     }
 }
 
-fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
-    let mut sources = provider.api_key.iter().chain(&provider.api_keys).peekable();
+/// Returns the setting of a key that cannot be read, and the reason.
+fn of_provider(
+    provider: &ProviderSettings,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(), (&'static str, String)> {
+    let further = provider.api_keys.iter().map(|source| ("api_keys", source));
+    let mut sources = provider.api_key.iter().map(|source| ("api_key", source)).chain(further).peekable();
     if sources.peek().is_some() {
-        let unread = sources.find_map(|source| source.read_with(&env).err());
-        return unread.map_or(Ok(()), |why| Err(why.to_string()));
+        let read = |(key, source): (_, &SecretSource)| match source.read_with(&env) {
+            Ok(_) => Ok(()),
+            Err(why) => Err((key, why.to_string())),
+        };
+        return sources.try_for_each(read);
     }
     let Some(usual) = provider.usual_key() else { return Ok(()) };
     match SecretSource::Env(usual.to_owned()).read_with(env) {
         Err(SecretUnread::Env(name)) => {
-            Err(format!("the environment variable {name} is not set; {}", provider.key_help()))
+            Err(("api_key", format!("the environment variable {name} is not set; {}", provider.key_help())))
         }
         _ => Ok(()),
     }
@@ -130,5 +138,26 @@ mod tests {
         let places: Vec<_> = unread.iter().map(|unread| config.origin(&unread.key)).collect();
         assert!(matches!(places[0], Origin::File { line: 3, .. }), "{places:?}");
         assert!(matches!(places[4], Origin::File { line: 21, .. }), "{places:?}");
+    }
+
+    #[test]
+    fn a_further_key_that_cannot_be_read_is_listed_with_its_own_setting() {
+        let text = "[[providers]]\nname = \"openai\"\napi_key = \"env:FIRST\"\napi_keys = [\"env:SECOND\"]\n";
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("valvehouse.toml"), text).unwrap();
+        let config = Config::load_with(folder.path(), [], &[]).unwrap();
+        for (set, expected) in [
+            (&["FIRST", "SECOND"][..], None),
+            (&["FIRST"], Some(("providers.openai.api_keys", 4))),
+            (&["SECOND"], Some(("providers.openai.api_key", 3))),
+        ] {
+            let unread = config.unread_secrets_with(|name| set.contains(&name).then(|| "k".to_owned()));
+            let found = unread.first().map(|unread| (unread.key.as_str(), config.origin(&unread.key)));
+            let found = found.map(|(key, origin)| match origin {
+                Origin::File { line, .. } => (key, line),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(found, expected, "{set:?}");
+        }
     }
 }

@@ -115,6 +115,10 @@ fn provider(it: &mut Section<'_>) -> bool {
         let what = format!("must be `chat`: a service of kind `{}` has no Responses API", kind.name);
         it.wrong("api", &what);
     }
+    if it.is_given("api_keys") && it.text("api_key") == Some("client") {
+        let what = "has no effect with api_key = \"client\", where each client sends its own key: remove one of both";
+        it.wrong("api_keys", what);
+    }
     let is_usable = !it.log.wrong.contains(&it.key("base_url"));
     it.supply("kind", Node::Text(kind.name.to_owned()));
     it.supply("base_url", Node::Text(kind.base_url.to_owned()));

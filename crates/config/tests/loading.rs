@@ -326,6 +326,10 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
         (
+            "[[providers]]\nname = 'openai'\napi_key = 'client'\napi_keys = ['k']",
+            "providers.openai.api_keys has no effect with api_key = \"client\"",
+        ),
+        (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://u:hunter2@h'",
             "contains a user name or password: set api_key instead",
         ),
