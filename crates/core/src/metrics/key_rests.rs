@@ -51,7 +51,7 @@ impl KeyRests {
         self.until.len()
     }
 
-    /// Returns `true` if there is no key.
+    /// Returns `true` if the provider does not have several keys.
     pub fn is_empty(&self) -> bool {
         self.until.is_empty()
     }
