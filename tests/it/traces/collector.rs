@@ -18,7 +18,7 @@ fn spans(batches: &[UpstreamRequest]) -> Vec<Value> {
     let of = |batch: &UpstreamRequest| {
         batch.json()["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
     };
-    batches.iter().flat_map(of).collect()
+    batches.iter().filter(|batch| batch.path == "/v1/traces").flat_map(of).collect()
 }
 
 /// Returns an attribute as text.
@@ -92,6 +92,46 @@ async fn spans_are_resent_after_an_outage_and_flushed_at_shutdown() {
         (&failed["status"]["code"], attribute(&failed, "error.type").as_deref()),
         (&json!(2), Some("500"))
     );
+}
+
+#[tokio::test]
+async fn a_collector_gets_the_tokens_and_the_time_of_model_calls_as_histograms() {
+    let (collector, endpoint) = collector().await;
+    let config = format!("[otlp]\nendpoint = \"{endpoint}\"");
+    let mut host = TestHost::new().config(&config).start().await;
+    for _ in 0..2 {
+        host.chat(&chat_body(MODEL, CANARY)).await;
+    }
+    host.upstream.reply(Reply::text("no").status(500));
+    host.chat(&chat_body(MODEL, CANARY)).await;
+    host.stop().await;
+    let last = collector.last();
+    assert_eq!(last.path, "/v1/metrics");
+    assert!(!last.text().contains(CANARY), "{}", last.text());
+    let metrics = &last.json()["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    let points = |place: usize, name: &str| {
+        assert_eq!(metrics[place]["name"], name);
+        metrics[place]["histogram"]["dataPoints"].as_array().unwrap().clone()
+    };
+    let tokens = points(0, "gen_ai.client.token.usage");
+    assert_eq!(tokens.len(), 2, "{tokens:?}");
+    for (point, kind) in tokens.iter().zip(["input", "output"]) {
+        assert_eq!(attribute(point, "gen_ai.token.type").as_deref(), Some(kind));
+        assert_eq!(attribute(point, "gen_ai.provider.name").as_deref(), Some("mock"));
+        assert_eq!(attribute(point, "gen_ai.request.model").as_deref(), Some(MODEL));
+        assert_eq!((&point["count"], point["sum"].as_f64()), (&json!("2"), Some(2.0)));
+        let (counts, bounds) = (&point["bucketCounts"], &point["explicitBounds"]);
+        assert_eq!(
+            (counts[0].as_str(), bounds[0].as_f64(), bounds[13].as_f64()),
+            (Some("2"), Some(1.0), Some(67_108_864.0))
+        );
+        assert_eq!((counts.as_array().unwrap().len(), bounds.as_array().unwrap().len()), (15, 14));
+    }
+    let times = points(1, "gen_ai.client.operation.duration");
+    let counts: Vec<_> =
+        times.iter().map(|point| (attribute(point, "error.type"), point["count"].clone())).collect();
+    assert!(counts.contains(&(None, json!("2"))) && counts.len() == 2, "{counts:?}");
+    assert!(counts.iter().any(|(error, _)| error.as_deref() == Some("_OTHER")), "{counts:?}");
 }
 
 #[test]

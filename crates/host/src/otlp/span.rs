@@ -170,7 +170,7 @@ fn of_hook(step: &StepRecord) -> Json {
 }
 
 /// Returns the names of the provider and of its model.
-fn model(step: &StepRecord) -> (&str, &str) {
+pub(super) fn model(step: &StepRecord) -> (&str, &str) {
     step.name.split_once('/').unwrap_or(("", &step.name))
 }
 
