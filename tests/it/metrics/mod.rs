@@ -7,8 +7,10 @@ mod scrape;
 use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply};
 use scrape::Scrape;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Continues, refuses, fails or answers on request.
@@ -208,4 +210,56 @@ async fn promtool_accepts_the_metrics() {
     let words = String::from_utf8_lossy(&words);
     assert!(output.status.success() && words.trim().is_empty(), "{words}\n{text}");
     assert!(text.contains(&format!("provider=\"{}\"", "mock")) && !text.contains(MODEL));
+}
+
+/// Every panel of the dashboard asks for metrics and labels that a host has.
+#[tokio::test]
+async fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"fast\"\nprovider = \"mock\"\nmodel = \"m\"\nprice = { input = 1 }")
+        .config("[[models]]\nname = \"helper\"\nprovider = \"demo\"\ntools = [\"add\"]")
+        .config("[[providers]]\nname = \"two\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\napi_keys = [\"a\", \"b\"]")
+        .tool("add", "/*\ndescription: Adds two numbers.\n*/\nconst parameters = #{ a: \"integer\" };\nfn handler(args) { args.a }")
+        .filter("ways", ALL_WAYS)
+        .start()
+        .await;
+    host.chat(&chat_body("fast", "hi")).await.text();
+    host.chat(&streaming("fast", "hi")).await.text();
+    host.chat(&chat_body("helper", r#"/add {"a": 2}"#)).await.text();
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, labels) in scraped(&host).await.series() {
+        // Prometheus adds these two.
+        let added = ["job", "instance"].map(str::to_owned);
+        known.entry(name).or_default().extend(labels.into_keys().chain(added));
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/grafana/valvehouse.json");
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let metric = regex::Regex::new(r"\b((?:valvehouse|process)_[a-z_]+)\{([^}]*)\}").unwrap();
+    let groups = regex::Regex::new(r"by \(([^)]*)\)").unwrap();
+    let mut asked = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let none = Vec::new();
+        for target in panel["targets"].as_array().unwrap_or(&none) {
+            let (text, legend) = (target["expr"].as_str().unwrap(), target["legendFormat"].as_str().unwrap());
+            let found: Vec<_> = metric.captures_iter(text).collect();
+            assert!(!found.is_empty(), "{text}");
+            for one in found {
+                let labels = known.get(&one[1]).unwrap_or_else(|| panic!("no metric {}: {text}", &one[1]));
+                let matched =
+                    one[2].split(',').map(|matcher| matcher.trim().split(['=', '!']).next().unwrap());
+                let grouped = groups.captures(text).map_or("", |by| by.get(1).unwrap().as_str());
+                let grouped: Vec<&str> =
+                    grouped.split(',').map(str::trim).filter(|label| !label.is_empty()).collect();
+                for label in matched.chain(grouped.iter().copied()) {
+                    assert!(labels.contains(label), "no label {label} of {}: {text}", &one[1]);
+                }
+                // A legend names what is left after the sum.
+                for shown in legend.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap()) {
+                    assert!(grouped.is_empty() || grouped.contains(&shown), "{legend}: {text}");
+                }
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 30, "{asked}");
 }
