@@ -1,6 +1,6 @@
 //! `valvehouse key`: the keys in the store, and keys with their hashes for the configuration.
 
-use super::args::{CreateKey, KeyAction, KeyRole};
+use super::args::{KeyAction, KeyRole, RightsOfKey};
 use super::history::refused;
 use super::project::{self, author};
 use valvehouse_config::Config;
@@ -56,15 +56,26 @@ pub(super) async fn run(action: KeyAction, config: &Config, out: &Console) -> Re
     };
     let exit = match action {
         KeyAction::Create(new) => {
-            let rights = rights(&new);
+            let before = KeyRights { role: new.role.map(role), ..KeyRights::default() };
+            let rights = rights(new.rights, before);
             let created = admin::create_key(&store, &new.name, rights, &author()).await.map_err(refused)?;
             hand_out(&store, &created, out).await
+        }
+        KeyAction::Change { name, rights: named } => {
+            let kv = Kv::load(store.kv_all().await?);
+            let key = admin::key_entry(&store, &kv, &name).await.map_err(refused)?;
+            let rights = rights(*named, key.record().rights.clone());
+            let generation = admin::change_key(&store, &name, rights).await.map_err(refused)?;
+            changed("changed the rights of", &store, &name, generation, out).await
         }
         KeyAction::Rotate { name } => {
             let rotated = admin::rotate_key(&store, &name).await.map_err(refused)?;
             hand_out(&store, &rotated, out).await
         }
-        KeyAction::Revoke { name } => revoke(&store, &name, out).await,
+        KeyAction::Revoke { name } => {
+            let generation = admin::revoke_key(&store, &name).await.map_err(refused)?;
+            changed("revoked", &store, &name, generation, out).await
+        }
         KeyAction::List => {
             let kv = Kv::load(store.kv_all().await?);
             list(&admin::key_entries(&store, &kv).await.map_err(refused)?, out)
@@ -78,46 +89,57 @@ pub(super) async fn run(action: KeyAction, config: &Config, out: &Console) -> Re
     exit
 }
 
-fn rights(new: &CreateKey) -> KeyRights {
-    let role = new.role.map(|role| match role {
+fn role(role: KeyRole) -> OperatorRole {
+    match role {
         KeyRole::Read => OperatorRole::Read,
         KeyRole::Tune => OperatorRole::Tune,
         KeyRole::Write => OperatorRole::Write,
         KeyRole::Admin => OperatorRole::Admin,
-    });
+    }
+}
+
+/// Returns the rights that the arguments name, and the others as before.
+fn rights(named: RightsOfKey, before: KeyRights) -> KeyRights {
     KeyRights {
-        user: new.user.clone(),
-        group: new.group.clone(),
-        role,
-        models: new.models.clone(),
-        requests_per_minute: new.requests_per_minute,
-        tokens_per_day: new.tokens_per_day,
-        tokens_per_month: new.tokens_per_month,
-        cost_per_day: new.cost_per_day,
-        cost_per_month: new.cost_per_month,
-        expires_at: new.expires,
+        user: named.user.or(before.user),
+        group: named.group.or(before.group),
+        role: before.role,
+        models: if named.models.is_empty() { before.models } else { named.models },
+        requests_per_minute: named.requests_per_minute.or(before.requests_per_minute),
+        tokens_per_day: named.tokens_per_day.or(before.tokens_per_day),
+        tokens_per_month: named.tokens_per_month.or(before.tokens_per_month),
+        cost_per_day: named.cost_per_day.or(before.cost_per_day),
+        cost_per_month: named.cost_per_month.or(before.cost_per_month),
+        expires_at: named.expires.or(before.expires_at),
     }
 }
 
 async fn hand_out(store: &Store, key: &NewKey, out: &Console) -> Result<Exit, CommandError> {
     let reach = project::reach(store, key.generation).await?;
     if out.is_json() {
-        let (name, word) = (key.name.as_str().into(), key.key.as_str().into());
+        let (name, word) = (key.name.as_str().into(), key.key.clone().into());
         out.json(&Json::from([("name", name), ("key", word), ("reach", reach.as_json())]))?;
-    } else {
-        out.line(&key.key)?;
+    } else if let Some(word) = &key.key {
+        out.line(word)?;
         out.note(&format!("the key of `{}`, which is shown only now — {}", key.name, reach.in_words()));
+    } else {
+        out.line(&format!("created the group `{}` — {}", key.name, reach.in_words()))?;
     }
     Ok(reach.exit())
 }
 
-async fn revoke(store: &Store, name: &str, out: &Console) -> Result<Exit, CommandError> {
-    let generation = admin::revoke_key(store, name).await.map_err(refused)?;
+async fn changed(
+    done: &str,
+    store: &Store,
+    name: &str,
+    generation: u64,
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let reach = project::reach(store, generation).await?;
     if out.is_json() {
         out.json(&Json::from([("name", name.into()), ("reach", reach.as_json())]))?;
     } else {
-        out.line(&format!("revoked the key `{name}` — {}", reach.in_words()))?;
+        out.line(&format!("{done} the key `{name}` — {}", reach.in_words()))?;
     }
     Ok(reach.exit())
 }
@@ -146,7 +168,7 @@ fn list(keys: &[KeyEntry], out: &Console) -> Result<Exit, CommandError> {
         vec![
             paint.bold(&key.name),
             state,
-            clean(rights.user.as_deref().or(rights.group.as_deref()).unwrap_or("")),
+            clean(&holders(rights)),
             clean(&models),
             limits(rights).join(", "),
             spent(used.tokens_today, used.cost_today),
@@ -157,6 +179,12 @@ fn list(keys: &[KeyEntry], out: &Console) -> Result<Exit, CommandError> {
     }));
     out.line(&table(&rows))?;
     Ok(Exit::Done)
+}
+
+/// Returns the user and the group of a key: `ann @research`.
+fn holders(rights: &KeyRights) -> String {
+    let group = rights.group.as_ref().map(|group| format!("@{group}"));
+    rights.user.iter().cloned().chain(group).collect::<Vec<_>>().join(" ")
 }
 
 fn show(key: &KeyEntry, out: &Console) -> Result<Exit, CommandError> {

@@ -33,14 +33,14 @@ run({
     await page.getByLabel("Time", { exact: true }).selectOption("1h");
     await page.getByLabel("Group", { exact: true }).selectOption("key");
     await until("the usage of the key is shown", async () => /^ci\s+3\b/m.test(await page.locator("table.usage").innerText()));
-    await until("four curves are drawn", async () => (await page.locator(".curve canvas").count()) === 4);
+    await until("five curves are drawn", async () => (await page.locator(".curve canvas").count()) === 5);
     const plot = page.locator(".curve .u-over").first();
     let x = 100;
     await until("all curves show the same moment", async () => {
       // New numbers or another width end what the cursor shows.
       await plot.hover({ position: { x: x++, y: 20 } });
       const times = await page.locator(".curve .u-legend .u-series:first-child .u-value").allInnerTexts();
-      return times.length === 4 && times[0] !== "" && new Set(times).size === 1;
+      return times.length === 5 && times[0] !== "" && new Set(times).size === 1;
     });
     await shot(page, "usage");
 

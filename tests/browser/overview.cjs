@@ -30,7 +30,7 @@ run({
   "a point of a curve opens the requests of its minute": async (browser) => {
     for (const word of ["one", "two", "three"]) await chat(word, { user: "ann" });
     const page = await open(browser, "#/");
-    await until("four curves are drawn", async () => (await page.locator(".curve canvas").count()) === 4);
+    await until("five curves are drawn", async () => (await page.locator(".curve canvas").count()) === 5);
     await until("the sums are shown", async () => /Requests\s+[3-9]/.test(await page.locator(".figures").first().innerText()));
     const plot = page.locator(".curve .u-over").first();
     const { width } = await plot.boundingBox();

@@ -37,13 +37,28 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
     host.upstream.script(|request| Reply::fitting(request, "hi"));
     assert_eq!(host.message(&message).await.status, 200);
 
+    let usage = json!({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 8});
+    let message = json!({"role": "assistant", "content": "hi"});
+    host.upstream
+        .reply(Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})));
+    assert_eq!(host.chat(&chat_body(MODEL, "hi")).await.status, 200);
+
     let all = report(&host, "").await;
     let number = |entry: &Value, name: &str| entry[name].as_f64().unwrap_or_else(|| panic!("{entry}"));
     assert_eq!(all.len(), 1, "{all:?}");
     let counts =
         ["requests", "client_errors", "server_errors", "refusals", "cost"].map(|name| number(&all[0], name));
-    assert_eq!(counts, [6.0, 2.0, 0.0, 1.0, 9.0], "{}", all[0]);
+    assert_eq!(counts, [7.0, 2.0, 0.0, 1.0, 9.0], "{}", all[0]);
     assert!(number(&all[0], "p50_ms") <= number(&all[0], "p99_ms") && number(&all[0], "first_ms") >= 0.0);
+    assert_eq!(
+        ["cached_tokens", "reasoning_tokens"].map(|name| number(&all[0], name)),
+        [4.0, 2.0],
+        "{}",
+        all[0]
+    );
+    assert!(number(&all[0], "plugin_ms") > 0.0 && number(&all[0], "model_ms") >= 0.0, "{}", all[0]);
     host.restart().await;
     let by = report(&host, "by=model,endpoint,provider,user&step=1m&from=1h").await;
     let mut sums: Vec<(String, u64)> = Vec::new();
@@ -58,7 +73,7 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
     let csv = Answer::of(host.request("GET", "/api/v1/usage?by=user&format=csv")).await;
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(csv.body().starts_with("at,user,requests,client_errors"), "{}", csv.body());
-    assert!(csv.body().contains("Z,\"ann\",1,0,0,0,1,1,3,"), "{}", csv.body());
+    assert!(csv.body().contains("Z,\"ann\",1,0,0,0,1,1,0,0,3,"), "{}", csv.body());
     for (query, why) in [
         ("from=7w", "expected a length such as 7d"),
         ("by=keys", "did you mean `key`?"),
@@ -102,7 +117,7 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
             store.usage(&asked).await.unwrap()[0].counts
         };
         let before = all().await;
-        assert_eq!((before[UsageCount::Requests], before.latencies()[0]), (1_250, 1_250));
+        assert_eq!((before[UsageCount::Requests], before.latencies()[3]), (1_250, 1_250));
         for _ in 0..2 {
             store.compact_usage().await.unwrap();
             assert_eq!(all().await, before);

@@ -64,7 +64,8 @@ pub struct ModelSettings {
     /// The maximum number of tokens of a request with its answer.
     #[schemars(range(min = 1, max = 1_000_000_000), extend("examples" = [128_000]))]
     pub context_length: Option<u64>,
-    /// The price of a million tokens by their kind, for scripts that choose a model or count costs.
+    /// The price of a million tokens by their kind, for the usage, the limits of keys and scripts: `input`, `output` and
+    /// `cached`, the prompt tokens that the service read from its cache, which otherwise cost as much as others.
     #[schemars(with = "BTreeMap<String, f64>")]
     #[schemars(extend("x-form" = "table of numbers", "default" = {}, "examples" = [{"input": 0.5, "output": 1.5}]))]
     #[schemars(extend("additionalProperties" = {"type": "number", "minimum": 0}))]

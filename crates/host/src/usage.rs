@@ -59,7 +59,12 @@ impl Usage {
             i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
         (counts[UsageCount::PromptTokens], counts[UsageCount::CompletionTokens]) = (prompt, completion);
         counts[UsageCount::Cost] =
-            i64::try_from(cost(trace.tokens(), configured.unwrap_or(&Json::Null))).unwrap_or(i64::MAX);
+            i64::try_from(cost(trace.tokens(), trace.token_kinds()[0], configured.unwrap_or(&Json::Null)))
+                .unwrap_or(i64::MAX);
+        let kinds = trace.token_kinds().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        [counts[UsageCount::CachedTokens], counts[UsageCount::ReasoningTokens]] = kinds;
+        counts[UsageCount::PluginUs] = i64::try_from(totals.plugins.as_micros()).unwrap_or(i64::MAX);
+        counts[UsageCount::ModelMs] = ms(totals.models);
         counts[UsageCount::TookMs] = ms(ended.took);
         counts.add_latency(ms(ended.took));
         let (at, request) = (now() / 60_000 * 60, &trace.request);
@@ -147,6 +152,10 @@ pub struct UsageEntry {
     pub prompt_tokens: i64,
     /// The number of completion tokens.
     pub completion_tokens: i64,
+    /// Those of the prompt tokens that services read from their cache.
+    pub cached_tokens: i64,
+    /// Those of the completion tokens with which models reasoned.
+    pub reasoning_tokens: i64,
     /// The cost in the currency of the prices of models.
     pub cost: f64,
     /// The mean time of a request in milliseconds.
@@ -159,6 +168,10 @@ pub struct UsageEntry {
     pub p99_ms: Option<f64>,
     /// The mean time to the first part of a streamed answer in milliseconds.
     pub first_ms: Option<f64>,
+    /// The mean time of all hooks of a request in milliseconds, including waiting.
+    pub plugin_ms: Option<f64>,
+    /// The mean time of all model calls of a request in milliseconds.
+    pub model_ms: Option<f64>,
 }
 
 impl UsageEntry {
@@ -177,12 +190,16 @@ impl UsageEntry {
             refusals: counts[UsageCount::Refusals],
             prompt_tokens: counts[UsageCount::PromptTokens],
             completion_tokens: counts[UsageCount::CompletionTokens],
+            cached_tokens: counts[UsageCount::CachedTokens],
+            reasoning_tokens: counts[UsageCount::ReasoningTokens],
             cost: counts.cost(),
             mean_ms: mean(UsageCount::TookMs, UsageCount::Requests),
             p50_ms: counts.quantile(0.5),
             p95_ms: counts.quantile(0.95),
             p99_ms: counts.quantile(0.99),
             first_ms: mean(UsageCount::FirstMs, UsageCount::FirstCount),
+            plugin_ms: mean(UsageCount::PluginUs, UsageCount::Requests).map(|us| us / 1000.0),
+            model_ms: mean(UsageCount::ModelMs, UsageCount::Requests),
         }
     }
 
@@ -270,11 +287,14 @@ pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry
     Ok(rows.iter().map(|row| UsageEntry::of(row, &asked.by)).collect())
 }
 
-/// Returns the cost of tokens in millionths, rounded up. The prices are those of a million tokens by their kind.
-pub fn cost([prompt, completion]: [u64; 2], prices: &Json) -> u64 {
-    let price = |kind: &str| prices.get(kind).and_then(|price| price.as_f64()).unwrap_or(0.0);
+/// Returns the cost of prompt and completion tokens in millionths, rounded up; so many of the former are from a cache. The
+/// prices are those of a million tokens by their kind.
+pub fn cost([prompt, completion]: [u64; 2], cached: u64, prices: &Json) -> u64 {
+    let price = |kind: &str| prices.get(kind).and_then(|price| price.as_f64());
+    let (input, cached) = (price("input").unwrap_or(0.0), cached.min(prompt));
+    let read = (prompt - cached) as f64 * input + cached as f64 * price("cached").unwrap_or(input);
     // A price of a million tokens is the number of millionths of one token.
-    (prompt as f64 * price("input") + completion as f64 * price("output")).ceil() as u64
+    (read + completion as f64 * price("output").unwrap_or(0.0)).ceil() as u64
 }
 
 #[cfg(test)]
@@ -286,9 +306,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();
         let one = Counts({
-            let mut counts = [0; 20];
-            counts[0] = 1;
-            counts
+            let mut counts = Counts::default();
+            counts[UsageCount::Requests] = 1;
+            counts.0
         });
         let (here, there) = (Usage::default(), Usage::default());
         for usage in [&here, &there] {
@@ -328,6 +348,8 @@ mod tests {
     #[test]
     fn a_cost_is_the_price_of_both_kinds_of_tokens_rounded_up() {
         let prices = Json::from([("input", 0.5.into()), ("output", 1.5.into())]);
-        assert_eq!((cost([3, 2], &prices), cost([3, 2], &Json::Null)), (5, 0));
+        assert_eq!((cost([3, 2], 1, &prices), cost([3, 2], 0, &Json::Null)), (5, 0));
+        let prices = Json::from([("input", 2.0.into()), ("cached", 0.5.into())]);
+        assert_eq!((cost([10, 2], 8, &prices), cost([10, 2], 99, &prices)), (8, 5));
     }
 }

@@ -1,6 +1,6 @@
 //! Routes for the keys that operators hand out.
 
-use crate::api::{Answer, Body, Callers, List, Path, Reply, Routes, delete, get, post};
+use crate::api::{Answer, Body, Callers, List, Path, Reply, Routes, delete, get, post, put};
 use crate::auth::{self, Operator};
 use crate::reply::OpenAiError;
 use axum::Extension;
@@ -17,8 +17,15 @@ use valvehouse_host::app::App;
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     Routes::new("Keys", Callers::Operators)
         .route("/api/v1/keys", get("Lists the keys with what they have used, revoked ones included.", list))
-        .route("/api/v1/keys", post("Creates a key, which is shown only now.", create).conflicts())
+        .route(
+            "/api/v1/keys",
+            post("Creates a key, which is shown only now, or a group of keys.", create).conflicts(),
+        )
         .route("/api/v1/keys/{name}", get("Returns a key with what it has used.", show).fails(404))
+        .route(
+            "/api/v1/keys/{name}",
+            put("Replaces the rights of a key, which keeps what it has used.", change).fails(404).conflicts(),
+        )
         .route("/api/v1/keys/{name}", delete("Revokes a key.", revoke).fails(404).conflicts())
         .route(
             "/api/v1/keys/{name}/rotate",
@@ -39,11 +46,19 @@ struct KeyPath {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateKey {
-    /// The name: up to 64 letters, digits, `-`, `_` or `.`.
+    /// The name: up to 64 letters, digits, `-`, `_` or `.`, after `@` for a group.
     #[schemars(example = &"ci")]
     name: String,
     /// The rights of the key; without limits if omitted.
     #[serde(default)]
+    rights: KeyRights,
+}
+
+/// The new rights of a key.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ChangeKey {
+    /// All rights of the key.
     rights: KeyRights,
 }
 
@@ -69,6 +84,18 @@ async fn create(
     let created = admin::create_key(app.host.store(), &name, rights, &by).await?;
     tracing::info!(key = name, by, "created a key");
     applied(&app, created).await
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    Extension(Operator(by)): Extension<Operator>,
+    Path(KeyPath { name }): Path<KeyPath>,
+    Body(ChangeKey { rights }): Body<ChangeKey>,
+) -> Answer<KeyEntry> {
+    admin::change_key(app.host.store(), &name, rights).await?;
+    tracing::info!(key = name, by, "changed the rights of a key");
+    app.host.reload().await;
+    show(State(app), Path(KeyPath { name })).await
 }
 
 async fn rotate(

@@ -8,16 +8,23 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use futures::future::BoxFuture;
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::trace::{RequestFacts, RequestScope, TraceGuard};
+use valvehouse_core::trace::{RequestFacts, RequestScope, Trace, TraceGuard};
 use valvehouse_host::Snapshot;
+use valvehouse_host::access::IssuedKey;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+
+/// The maximum time for which an answer waits for the count of its use.
+const MAX_WRITE: Duration = Duration::from_secs(2);
 
 /// Starts the trace of a request at an endpoint.
 pub(super) fn begin(
@@ -78,14 +85,50 @@ fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
     if let Some(key) = &key {
         recording.trace().set_key(&key.name);
     }
+    if let Some(key) = key.clone().filter(|key| key.is_metered()) {
+        let (app, counted) = (app.clone(), Mutex::new([0; 3]));
+        recording.meter(move |trace| charge(&app, &key, trace, &counted));
+    }
     let app = app.clone();
     recording.at_end(move |trace| {
         let prices = prices(&app.host.snapshot(), &trace.request.model);
         app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
-        if let Some(key) = key {
-            key.charge(trace.tokens(), &prices.unwrap_or(Json::Null), app.host.kv());
+        // Nobody waits for the sums of a key that has no limits.
+        if let Some(key) = key.filter(|key| !key.is_metered()) {
+            key.charge(trace.tokens(), trace.token_kinds()[0], &prices.unwrap_or(Json::Null), app.host.kv());
         }
     });
+}
+
+/// Adds what a request has used since the last call to the sums of its key. Returns the write of the sums, which ends
+/// with the first attempt: an outage of the store delays answers, and does not refuse them.
+fn charge(
+    app: &Arc<App>,
+    key: &IssuedKey,
+    trace: &Trace,
+    counted: &Mutex<[u64; 3]>,
+) -> Option<BoxFuture<'static, ()>> {
+    let used = {
+        let ([prompt, completion], [cached, _]) = (trace.tokens(), trace.token_kinds());
+        let all = [prompt, completion, cached];
+        let before = std::mem::replace(&mut *counted.lock(), all);
+        [0, 1, 2].map(|kind| all[kind].saturating_sub(before[kind]))
+    };
+    let [prompt, completion, cached] = used;
+    if [prompt, completion] == [0, 0] {
+        return None;
+    }
+    let prices = prices(&app.host.snapshot(), &trace.request.model);
+    let (app, write) = (
+        app.clone(),
+        key.charge([prompt, completion], cached, &prices.unwrap_or(Json::Null), app.host.kv())?,
+    );
+    Some(Box::pin(async move {
+        let written = tokio::time::timeout(MAX_WRITE, app.host.kv().flush_up_to(write)).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!("cannot store the use of a key, retrying: {error}");
+        }
+    }))
 }
 
 /// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
@@ -114,14 +157,22 @@ pub(super) fn until_end(mut recording: TraceGuard, mut response: Response) -> Re
     if let Ok(id) = HeaderValue::from_str(&recording.trace().id) {
         response.headers_mut().insert(TRACE, id);
     }
-    if recording.leaves_work() && response.body().size_hint().exact().is_some() {
-        // The trace of a complete response ends at once. Scheduled tasks start when the response has been
-        // sent.
-        let afterwards = recording.afterwards();
-        recording.done();
-        return followed_to_the_wire(response, afterwards);
+    if response.body().size_hint().exact().is_none() {
+        return followed(response, recording);
     }
-    followed(response, recording)
+    let (written, afterwards) = (recording.count(), recording.leaves_work().then(|| recording.afterwards()));
+    recording.done();
+    let response = match written {
+        Some(written) => response.map(|body| {
+            Body::new(FollowedBody::<Afterwards> { written: Some(written), ..FollowedBody::of(body) })
+        }),
+        None => response,
+    };
+    // The trace of a complete response ends at once. Scheduled tasks start when the response has been sent.
+    match afterwards {
+        Some(afterwards) => followed_to_the_wire(response, afterwards),
+        None => response,
+    }
 }
 
 /// Returns the response. If it is complete, the memory of its request counts until the client has received it; a
@@ -140,6 +191,10 @@ pub(super) async fn held_until_sent(response: Response, memory: &Arc<HeldMemory>
 }
 
 impl Follower for TraceGuard {
+    fn count(&self) -> Option<BoxFuture<'static, ()>> {
+        Self::count(self)
+    }
+
     fn done(self) {
         Self::done(self);
     }
@@ -166,6 +221,10 @@ pub(super) trait Follower: Send + Unpin + 'static {
     fn streams(&mut self) {}
     /// Records that a part of the response was sent.
     fn sends(&mut self) {}
+    /// Counts what the request has used. Returns the write that must end before the client receives more.
+    fn count(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
     /// Records the end of the response.
     fn done(self);
 }
@@ -183,39 +242,61 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
 /// Returns the response with a follower that is done when the connection has received all of it.
 pub(super) fn followed_to_the_wire(response: Response, follower: impl Follower) -> Response {
     let scope = follower.scope();
-    response.map(|body| Body::new(FollowedBody { body, follower: Some(follower), scope }))
+    response.map(|body| Body::new(FollowedBody { follower: Some(follower), scope, ..FollowedBody::of(body) }))
 }
 
 struct FollowedBody<F> {
     body: Body,
     follower: Option<F>,
     scope: Option<RequestScope>,
+    /// The write that must end before the next part is sent.
+    written: Option<BoxFuture<'static, ()>>,
+    /// The part that waits for it; `Some(None)` is the end.
+    held: Option<Option<BodyFrame>>,
+}
+
+type BodyFrame = Result<Frame<Bytes>, axum::Error>;
+
+impl<F> FollowedBody<F> {
+    fn of(body: Body) -> Self {
+        Self { body, follower: None, scope: None, written: None, held: None }
+    }
 }
 
 impl<F: Follower> HttpBody for FollowedBody<F> {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<BodyFrame>> {
         let this = &mut *self;
+        if let Some(written) = &mut this.written {
+            ready!(written.as_mut().poll(context));
+            this.written = None;
+        }
+        if let Some(part) = this.held.take() {
+            return Poll::Ready(part);
+        }
         let body = Pin::new(&mut this.body);
         let polled = match &this.scope {
             Some(scope) => scope.enter(|| body.poll_frame(context)),
             None => body.poll_frame(context),
         };
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => self.follower.iter_mut().for_each(F::sends),
-            Poll::Ready(None) => self.follower.take().into_iter().for_each(F::done),
-            _ => {}
+        let part = ready!(polled);
+        this.written = this.follower.as_ref().and_then(F::count);
+        match &part {
+            Some(Ok(_)) => this.follower.iter_mut().for_each(F::sends),
+            None => this.follower.take().into_iter().for_each(F::done),
+            Some(Err(_)) => {}
         }
-        polled
+        if this.written.is_some() {
+            this.held = Some(part);
+            return self.poll_frame(context);
+        }
+        Poll::Ready(part)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.held.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

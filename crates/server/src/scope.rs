@@ -14,7 +14,7 @@ use valvehouse_json::Json;
 
 /// Returns `true` if the key of a request can use only some models.
 pub(crate) fn limits_models(app: &App, parts: &Parts) -> bool {
-    issued(app, parts).is_some_and(|key| !key.record.rights.models.is_empty())
+    issued(app, parts).is_some_and(|key| key.limits_models())
 }
 
 /// Returns `true` if the key of a request limits its models or its use, so that the request and its answer must be read.
@@ -29,7 +29,7 @@ pub(crate) fn is_limited(app: &App, parts: &Parts) -> bool {
 pub(crate) fn admit(app: &App, parts: &Parts) -> Result<(), Error> {
     let Some(key) = issued(app, parts) else { return Ok(()) };
     key.admit(app.host.kv()).map_err(|reached| {
-        let what = format!("the key `{}` has reached its limit of {}", key.name, reached.limit);
+        let what = format!("{} has reached its limit of {}", reached.holder, reached.limit);
         let code = if reached.is_budget { OVER_BUDGET } else { "rate_limit_exceeded" };
         too_often(&what, code, reached.wait)
     })
@@ -50,18 +50,17 @@ pub(crate) fn check_model(
     body: &Json,
 ) -> Result<(), Error> {
     let Some(key) = issued(app, parts) else { return Ok(()) };
-    let rights = &key.record.rights;
-    let selected = if rights.models.is_empty() { Vec::new() } else { Snapshot::models_beside(body) };
+    let selected = if key.limits_models() { Snapshot::models_beside(body) } else { Vec::new() };
     let names = std::iter::once(Some(name.to_owned())).chain(selected);
     if let Some(wrong) =
-        names.into_iter().find(|name| name.as_deref().is_none_or(|name| !rights.allows_model(name)))
+        names.into_iter().find(|name| name.as_deref().is_none_or(|name| !key.allows_model(name)))
     {
         let known: Vec<String> =
-            snapshot.model_names().into_iter().filter(|name| rights.allows_model(name)).collect();
+            snapshot.model_names().into_iter().filter(|name| key.allows_model(name)).collect();
         let wrong = wrong.unwrap_or_else(|| "preset".to_owned());
         let hint = match nearest(&wrong, known.iter().map(String::as_str)) {
             Some(near) => format!("; did you mean `{near}`?"),
-            None => format!("; its models are {}", rights.models.join(", ")),
+            None => format!("; its models are {}", known.join(", ")),
         };
         let shown =
             if wrong.len() <= MAX_SHOWN { wrong.escape_debug().to_string() } else { "…".to_owned() };
@@ -104,7 +103,7 @@ pub(crate) fn check_unmodelled(app: &App, parts: &Parts, path: &str) -> Result<(
 /// Keeps the models that the key of a request can use.
 pub(crate) fn visible(app: &App, parts: &Parts, mut models: Vec<Json>) -> Vec<Json> {
     if let Some(key) = issued(app, parts) {
-        models.retain(|model| key.record.rights.allows_model(&model.text_or_empty("id")));
+        models.retain(|model| key.allows_model(&model.text_or_empty("id")));
     }
     models
 }

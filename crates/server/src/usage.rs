@@ -83,12 +83,16 @@ fn csv(entries: &[UsageEntry], by: &[Dimension]) -> String {
         "refusals",
         "prompt_tokens",
         "completion_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
         "cost",
         "mean_ms",
         "p50_ms",
         "p95_ms",
         "p99_ms",
         "first_ms",
+        "plugin_ms",
+        "model_ms",
     ];
     lines.push(["at"].into_iter().chain(names).chain(counts).collect::<Vec<_>>().join(","));
     for entry in entries {
@@ -99,9 +103,19 @@ fn csv(entries: &[UsageEntry], by: &[Dimension]) -> String {
             entry.refusals,
             entry.prompt_tokens,
             entry.completion_tokens,
+            entry.cached_tokens,
+            entry.reasoning_tokens,
         ];
-        let parts =
-            [Some(entry.cost), entry.mean_ms, entry.p50_ms, entry.p95_ms, entry.p99_ms, entry.first_ms];
+        let parts = [
+            Some(entry.cost),
+            entry.mean_ms,
+            entry.p50_ms,
+            entry.p95_ms,
+            entry.p99_ms,
+            entry.first_ms,
+            entry.plugin_ms,
+            entry.model_ms,
+        ];
         let parts = parts.map(|part| part.map_or_else(String::new, |part| part.to_string()));
         let values = whole.map(|count| count.to_string()).into_iter().chain(parts);
         let by = entry.by.values().map(|value| quoted(value));

@@ -3,13 +3,13 @@
 use std::ops::{Index, IndexMut};
 
 /// The upper ends of the latency classes in milliseconds; the last class has none.
-pub const LATENCIES_MS: [i64; 9] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
+pub const LATENCIES_MS: [i64; 12] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
 /// The number of units of a sum of costs that make one unit of the currency.
 pub const COST_UNITS: f64 = 1e6;
 
 /// The names of the counts, which are the columns of the table.
-pub const COUNT_NAMES: [&str; 20] = [
+pub const COUNT_NAMES: [&str; 27] = [
     "requests",
     "client_errors",
     "server_errors",
@@ -20,6 +20,13 @@ pub const COUNT_NAMES: [&str; 20] = [
     "took_ms",
     "first_ms",
     "first_count",
+    "cached_tokens",
+    "reasoning_tokens",
+    "plugin_us",
+    "model_ms",
+    "le_10",
+    "le_25",
+    "le_50",
     "le_100",
     "le_250",
     "le_500",
@@ -104,6 +111,14 @@ pub enum UsageCount {
     FirstMs,
     /// The number of these times.
     FirstCount,
+    /// The number of prompt tokens that services read from their cache.
+    CachedTokens,
+    /// The number of completion tokens that nobody sees, because the model reasons with them.
+    ReasoningTokens,
+    /// The sum of the times of hooks in microseconds.
+    PluginUs,
+    /// The sum of the times of model calls in milliseconds.
+    ModelMs,
 }
 
 impl Index<UsageCount> for Counts {
@@ -194,7 +209,7 @@ mod tests {
         assert_eq!(counts.quantile(0.5), None);
         (0..90).for_each(|_| counts.add_latency(80));
         (0..10).for_each(|_| counts.add_latency(2_000));
-        assert_eq!((counts.quantile(0.45), counts.quantile(0.95)), (Some(50.0), Some(1750.0)));
+        assert_eq!((counts.quantile(0.45), counts.quantile(0.95)), (Some(75.0), Some(1750.0)));
         counts.add_latency(1_000_000);
         assert_eq!(counts.quantile(1.0), Some(60_000.0));
         counts[UsageCount::Cost] += 5;

@@ -36,11 +36,24 @@ pub(in crate::cli) enum KeyAction {
     #[command(after_help = "Examples:
   valvehouse key create --name ci --models fast,gpt-* --requests-per-minute 60
   valvehouse key create --name ann --user ann --group research --cost-per-month 50 --expires 90d
+  valvehouse key create --name @research --cost-per-month 200    limits that the keys of a group share
   valvehouse key create --name bob --role tune     an operator who sets valves
 
 Days and months are in UTC; costs are in the currency of `price` of [[models]]. A request is rejected with 429
 once a limit is reached, so requests in progress can exceed it. With the first key, requests need one.")]
     Create(Box<CreateKey>),
+    /// Change the rights of a key or a group, which keeps its secret and what it has used
+    #[command(after_help = "Examples:
+  valvehouse key change ci --tokens-per-day 2M
+  valvehouse key change @research --cost-per-month 400 --expires 90d
+
+Rights that are not named stay as they are.")]
+    Change {
+        /// The name of the key
+        name: String,
+        #[command(flatten)]
+        rights: Box<RightsOfKey>,
+    },
     /// List the keys with what they have used
     List,
     /// Show a key
@@ -60,21 +73,28 @@ once a limit is reached, so requests in progress can exceed it. With the first k
     },
 }
 
-/// The rights of a new key.
+/// A new key.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateKey {
-    /// The name, by which it is listed, rotated and revoked
+    /// The name, by which it is listed, rotated and revoked; `@NAME` creates a group
     #[arg(long)]
     pub(in crate::cli) name: String,
-    /// The id of the user whom the key identifies
-    #[arg(long)]
-    pub(in crate::cli) user: Option<String>,
-    /// The group of the key, for reports
-    #[arg(long)]
-    pub(in crate::cli) group: Option<String>,
     /// Make it an operator's key: read everything, tune valves and switches, write scripts, or admin
     #[arg(long, value_enum)]
     pub(in crate::cli) role: Option<KeyRole>,
+    #[command(flatten)]
+    pub(in crate::cli) rights: RightsOfKey,
+}
+
+/// The rights of a key.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RightsOfKey {
+    /// The id of the user whom the key identifies
+    #[arg(long)]
+    pub(in crate::cli) user: Option<String>,
+    /// The group of the key, whose limits it shares
+    #[arg(long)]
+    pub(in crate::cli) group: Option<String>,
     /// The models that it can use; `gpt-*` allows all that begin so [default: all]
     #[arg(long, value_delimiter = ',', value_name = "MODEL,…")]
     pub(in crate::cli) models: Vec<String>,

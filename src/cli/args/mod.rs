@@ -16,7 +16,7 @@ pub(super) use command::{
 pub(super) use command::{Format, Global};
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};
-pub(super) use key::{CreateKey, Key, KeyAction, KeyRole, Usage};
+pub(super) use key::{Key, KeyAction, KeyRole, RightsOfKey, Usage};
 #[cfg(feature = "workbench")]
 pub(super) use port::Port;
 pub(super) use runs::{Resume, Runs, RunsDo};

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod backup;
+mod charges;
 mod convergence;
 mod deployment;
 mod operators_day;

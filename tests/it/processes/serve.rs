@@ -173,6 +173,8 @@ pub(super) struct Server {
 pub(super) struct Chats {
     url: String,
     client: reqwest::Client,
+    /// The key, if one is sent.
+    key: Option<String>,
 }
 
 impl Chats {
@@ -214,6 +216,10 @@ impl Chats {
 
     fn post(&self, body: &Value) -> reqwest::RequestBuilder {
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(TIMEOUT);
+        let request = match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
         request.header("content-type", "application/json").body(body.to_string())
     }
 }
@@ -221,7 +227,12 @@ impl Chats {
 impl Server {
     /// Returns a chat client that outlives the host.
     pub(super) fn chats(&self) -> Chats {
-        Chats { url: self.url.clone(), client: client() }
+        Chats { url: self.url.clone(), client: client(), key: None }
+    }
+
+    /// Returns a chat client with a key.
+    pub(super) fn chats_with(&self, key: &str) -> Chats {
+        Chats { key: Some(key.to_owned()), ..self.chats() }
     }
 
     /// Returns the URL of the host.

@@ -5,6 +5,8 @@ use crate::cli::Project;
 use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
+use valvehouse::json::Json;
+use valvehouse::store::StoredKey;
 
 const CONFIG: &str = r#"
 [admin]
@@ -400,6 +402,77 @@ async fn keys_of_the_file_take_effect_when_it_is_saved() {
     assert_eq!(ask(&host, "sk-two", &chat_body(MODEL, "hi")).await.status, 200);
 }
 
+#[tokio::test]
+async fn keys_of_a_group_share_its_limits_its_models_and_its_end() {
+    let host = host().await;
+    let group = json!({"name": "@research", "rights": {"models": ["fast"], "tokens_per_day": 4}});
+    let made = operate(&host, "POST", "/api/v1/keys", group).await.ok();
+    assert_eq!(made["key"], Value::Null, "a group has no secret");
+    let ann = key(&host, "ann", json!({"group": "research"})).await;
+    let bob = key(&host, "bob", json!({"group": "research", "models": ["fast", "smart"]})).await;
+    let other = key(&host, "other", json!({"group": "elsewhere"})).await;
+
+    let body = chat_body("fast", "hi");
+    for wrong in [&ann, &bob] {
+        ask(&host, wrong, &chat_body("smart", "hi")).await.refused(404, "its models are fast");
+    }
+    // Each answer has two tokens: one of each key, and both keys are at the end.
+    assert_eq!(ask(&host, &ann, &body).await.status, 200);
+    assert_eq!(ask(&host, &bob, &body).await.status, 200);
+    for over in [&ann, &bob] {
+        let refused = ask(&host, over, &body).await;
+        refused.refused(429, "the group `research` has reached its limit of 4 tokens per day");
+    }
+    assert_eq!(ask(&host, &other, &body).await.status, 200, "a group without limits is a word for reports");
+    assert_eq!(
+        [used(&host, "@research").await.0, used(&host, "ann").await.0, used(&host, "bob").await.0],
+        [4, 2, 2]
+    );
+
+    // More for the group, at once and with what it has used.
+    let more = json!({"rights": {"models": ["fast"], "tokens_per_day": 6}});
+    operate(&host, "PUT", "/api/v1/keys/@research", more).await.ok();
+    assert_eq!(ask(&host, &ann, &body).await.status, 200);
+    ask(&host, &bob, &body).await.refused(429, "6 tokens per day");
+
+    operate(&host, "POST", "/api/v1/keys/@research/rotate", json!({})).await.refused(409, "has no secret");
+    for (path, body, why) in [
+        ("@research", json!({"rights": {"user": "ann"}}), "no user"),
+        ("ann", json!({"rights": {"requests_per_minute": 0}}), "requests_per_minute"),
+        ("ann", json!({"rights": {"role": "admin"}}), "role"),
+    ] {
+        let refused = operate(&host, "PUT", &format!("/api/v1/keys/{path}"), body).await;
+        assert!(refused.status >= 400 && refused.body().contains(why), "{path}: {}", refused.body());
+    }
+    operate(&host, "DELETE", "/api/v1/keys/@research", Value::Null).await.ok();
+    ask(&host, &bob, &body).await.refused(401, "the group `research` was revoked");
+    assert_eq!(ask(&host, &other, &body).await.status, 200);
+}
+
+#[tokio::test]
+async fn keys_whose_rights_cannot_be_read_are_rejected_and_open_nothing() {
+    // A later version may write what this one cannot read, in the only key or in its group.
+    for broken in ["ann", "@research"] {
+        let host = host().await;
+        operate(&host, "POST", "/api/v1/keys", json!({"name": "@research", "rights": {}})).await.ok();
+        let ann = key(&host, "ann", json!({"group": "research"})).await;
+        assert_eq!(ask(&host, &ann, &chat_body("fast", "hi")).await.status, 200);
+        break_rights(&host, broken).await;
+        for key in [&ann, "vh-another"] {
+            assert_eq!(ask(&host, key, &chat_body("fast", "hi")).await.status, 401, "{broken}");
+        }
+        assert_eq!(host.chat(&chat_body("fast", "hi")).await.status, 401, "without a key, {broken}");
+    }
+}
+
+async fn break_rights(host: &TestHost, name: &str) {
+    let row = host.store().keys().await.unwrap().into_iter().find(|row| row.name == name).unwrap();
+    let digest = row.digest.clone();
+    let broken = StoredKey { rights: Json::from("all"), ..row };
+    host.store().put_key(&broken, Some(&digest)).await.unwrap();
+    host.app().host.reload().await;
+}
+
 #[test]
 fn the_command_creates_lists_and_revokes_keys() {
     let project = Project::new();
@@ -420,6 +493,12 @@ fn the_command_creates_lists_and_revokes_keys() {
     project.run("key create --name c/i").ends(2).stderr_has("expected up to 64 letters");
     project.run("key create --name a --tokens-per-day lots").ends(2).stderr_has("such as 500, 500k or 1M");
     project.run("key create --name a --role read --models fast").ends(2).stderr_has("an operator's");
+    project.run("key create --name @research --tokens-per-month 5M").ends(0).prints("the group `@research`");
+    project.run("key change ci --group research --tokens-per-day 2M").ends(0).prints("changed the rights");
+    let changed = project.run("key show ci --format json").ends(0).json();
+    assert_eq!(changed.at_path("rights.tokens_per_day").as_i64(), Some(2_000_000));
+    assert_eq!(changed.at_path("rights.user").as_str(), Some("ann"), "the others stay");
+    project.run("key list").ends(0).prints("ann @research").prints("5000000 tokens/month");
     project.run("key rotate ci").ends(0).prints("vh-");
     project.run("key revoke ci").ends(0).prints("revoked the key `ci`");
     project.run("key list").ends(0).prints("revoked");

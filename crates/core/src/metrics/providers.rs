@@ -2,6 +2,7 @@
 
 use super::histogram::{Histogram, HistogramSnapshot, counted};
 use super::key_rests::KeyRests;
+use crate::chat::response::cached_tokens;
 use crate::error::Error;
 use crate::trace::Trace;
 use std::sync::Arc;
@@ -125,6 +126,7 @@ impl Service {
             has_begun: false,
             is_over: false,
             tokens: None,
+            token_kinds: [0, 0],
             trace: trace.cloned(),
             estimate: [0, 0],
         }
@@ -185,6 +187,8 @@ pub struct ProviderCallGuard {
     has_begun: bool,
     is_over: bool,
     tokens: Option<[u64; 2]>,
+    /// Those from a cache and of reasoning.
+    token_kinds: [u64; 2],
     trace: Option<Arc<Trace>>,
     /// The estimated prompt tokens and the received parts, for an answer without a usage.
     estimate: [u64; 2],
@@ -212,6 +216,14 @@ impl ProviderCallGuard {
         let written = count("completion_tokens").or_else(|| count("output_tokens"));
         if read.or(written).is_some() {
             self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
+            let of = |details: [&str; 2], name: &str| {
+                let details = details.iter().find_map(|field| usage.get(field))?;
+                Some(details.get(name)?.as_i64()?.max(0).unsigned_abs())
+            };
+            let cached = of(["prompt_tokens_details", "input_tokens_details"], "cached_tokens")
+                .or_else(|| cached_tokens(usage).and_then(|count| u64::try_from(count).ok()));
+            let reasoned = of(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
+            self.token_kinds = [cached.unwrap_or(0), reasoned.unwrap_or(0)];
         }
     }
 
@@ -238,7 +250,7 @@ impl ProviderCallGuard {
         if let Some(trace) = &self.trace {
             // A client that leaves before the usage is sent pays for what was read and written until then.
             if let Some(tokens) = self.tokens.or(self.has_begun.then_some(self.estimate)) {
-                trace.use_tokens(tokens);
+                trace.use_tokens(tokens, self.token_kinds);
             }
         }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {

@@ -176,14 +176,20 @@ impl StepRecord {
         self.details.get_or_insert_default()
     }
 
-    /// Returns the record with the time of all calls, extrapolated from the timed ones.
-    pub(super) fn extrapolate(&self) -> Self {
-        let mut record = self.clone();
+    /// Returns the time of all calls, extrapolated from the timed ones.
+    pub(super) fn took(&self) -> Duration {
         let untimed = self.details().untimed;
         if untimed > 0 && untimed < self.calls {
             let share = self.calls as f64 / (self.calls - untimed) as f64;
-            record.cost.took = self.cost.took.mul_f64(share);
+            return self.cost.took.mul_f64(share);
         }
+        self.cost.took
+    }
+
+    /// Returns the record with the time of all calls.
+    pub(super) fn extrapolate(&self) -> Self {
+        let mut record = self.clone();
+        record.cost.took = self.took();
         record
     }
 }

@@ -16,6 +16,10 @@ pub struct Totals {
     pub first: Option<Duration>,
     /// The plugin that ended the request, and `refused`, `failed` or `breaker_open`.
     pub ended_by: Option<(Arc<str>, &'static str)>,
+    /// The time of all hooks, including waiting.
+    pub plugins: Duration,
+    /// The time of all model calls.
+    pub models: Duration,
 }
 
 impl Trace {
@@ -39,6 +43,11 @@ impl Totals {
     }
 
     fn add(&mut self, record: &StepRecord, has_failed: bool) {
+        match record.hook {
+            "model" => self.models += record.cost.took,
+            "tool" => {}
+            _ => self.plugins += record.took(),
+        }
         match record.hook {
             "model" => {
                 self.call = Some(record.name.clone());

@@ -32,6 +32,8 @@ pub struct Trace {
     pub(super) prompt_caches: Arc<PromptCaches>,
     /// The prompt and completion tokens of all model calls of the request.
     pub(super) tokens: [AtomicU64; 2],
+    /// Those of them that were read from a cache, and those with which the model reasoned.
+    pub(super) token_kinds: [AtomicU64; 2],
     pub(super) key: OnceLock<String>,
     /// Redacts the secrets of plugins in the names of models, which scripts may set.
     pub(super) redactor: Redactor,
@@ -54,11 +56,18 @@ impl Trace {
         self.key.get().map(String::as_str)
     }
 
-    /// Adds the tokens of a model call, also of one by a script.
-    pub(crate) fn use_tokens(&self, tokens: [u64; 2]) {
-        for (sum, count) in self.tokens.iter().zip(tokens) {
-            sum.fetch_add(count, Relaxed);
+    /// Adds the tokens of a model call, also of one by a script, with those from a cache and of reasoning.
+    pub(crate) fn use_tokens(&self, tokens: [u64; 2], kinds: [u64; 2]) {
+        for (sum, count) in self.tokens.iter().zip(tokens).chain(self.token_kinds.iter().zip(kinds)) {
+            if count > 0 {
+                sum.fetch_add(count, Relaxed);
+            }
         }
+    }
+
+    /// Returns the prompt tokens from caches and the completion tokens of reasoning.
+    pub fn token_kinds(&self) -> [u64; 2] {
+        self.token_kinds.each_ref().map(|sum| sum.load(Relaxed))
     }
 
     /// Returns the prompt and completion tokens of all model calls so far, as their services reported them.

@@ -7,6 +7,7 @@ use super::request_scope::RequestScope;
 use super::trace::{News, Trace, publish};
 use crate::context::Afterwards;
 use crate::valve::{Redactor, SecretGroup};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -93,13 +94,22 @@ impl Traces {
             news: self.news.clone(),
             prompt_caches: self.prompt_caches.clone(),
             tokens: Default::default(),
+            token_kinds: Default::default(),
             key: OnceLock::new(),
             redactor: self.redactor.clone(),
         });
         RequestScope::begins(&trace);
         self.live.lock().insert(number, trace.clone());
         publish(&self.news, || News::Begun(trace.clone()));
-        TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None, at_end: None }
+        TraceGuard {
+            trace,
+            number,
+            traces: self.clone(),
+            status: 0,
+            afterwards: None,
+            at_end: None,
+            meter: None,
+        }
     }
 
     /// Returns the running requests, the oldest first.
@@ -191,6 +201,7 @@ impl Traces {
 }
 
 type AtEnd = Box<dyn FnOnce(&Trace) + Send + Sync>;
+type Meter = Box<dyn Fn(&Trace) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
 
 /// The trace of a running request, which ends when this value is dropped.
 pub struct TraceGuard {
@@ -202,9 +213,24 @@ pub struct TraceGuard {
     afterwards: Option<Afterwards>,
     /// Receives the trace at the end of the request.
     at_end: Option<AtEnd>,
+    meter: Option<Meter>,
 }
 
 impl TraceGuard {
+    /// Sets a function that counts what the request has used since its last call. It returns a write that must end
+    /// before the client receives more.
+    pub fn meter(
+        &mut self,
+        meter: impl Fn(&Trace) -> Option<BoxFuture<'static, ()>> + Send + Sync + 'static,
+    ) {
+        self.meter = Some(Box::new(meter));
+    }
+
+    /// Counts what the request has used so far. Returns the write that must end before the client receives more.
+    pub fn count(&self) -> Option<BoxFuture<'static, ()>> {
+        self.meter.as_ref()?(&self.trace)
+    }
+
     /// Sets a function that receives the trace at the end of the request.
     pub fn at_end(&mut self, at_end: impl FnOnce(&Trace) + Send + Sync + 'static) {
         self.at_end = Some(Box::new(at_end));
@@ -255,6 +281,8 @@ impl TraceGuard {
         let (took, error) = (self.trace.elapsed(), self.trace.error());
         let ended = RequestEnd { status: self.status, error, whole, took };
         if self.trace.ended.set(ended).is_ok() {
+            // Nobody waits for this write: the client has all it gets.
+            drop(self.count());
             if let Some(at_end) = self.at_end.take() {
                 at_end(&self.trace);
             }

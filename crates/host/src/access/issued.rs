@@ -6,7 +6,7 @@
 
 use super::digest::Digest;
 use super::rate::{Asker, Rate};
-use super::rights::{KeyRecord, KeyRights};
+use super::rights::{GROUP, KeyRecord, KeyRights};
 use crate::usage::cost;
 use arc_swap::ArcSwap;
 use jiff::civil::Date;
@@ -33,6 +33,8 @@ pub struct IssuedKeys(ArcSwap<Ring>);
 #[derive(Default)]
 struct Ring {
     keys: HashMap<Digest, Arc<IssuedKey>>,
+    /// The groups of keys, whose digests are those of no key.
+    groups: HashMap<Digest, Arc<IssuedKey>>,
     has_users: bool,
     has_operators: bool,
 }
@@ -41,17 +43,33 @@ impl IssuedKeys {
     /// Applies the keys of the store. A key whose row is unchanged keeps the state of its limits.
     pub(crate) fn apply(&self, rows: &[StoredKey]) {
         let before = self.0.load();
-        let key = |row: &StoredKey| {
+        let key = |row: &StoredKey, groups: &HashMap<Digest, Arc<IssuedKey>>| {
             let digest = Digest::configured(&row.digest)?;
             let record = KeyRecord::read(&row.name, &row.rights)?;
-            let same = before.keys.values().find(|key| key.name == row.name && key.record == record);
-            Some((digest, same.cloned().unwrap_or_else(|| Arc::new(IssuedKey::new(row, record)))))
+            let name = record.rights.group.as_ref().map(|group| format!("{GROUP}{group}"));
+            let group = groups.values().find(|group| Some(&group.name) == name.as_ref());
+            if group.is_none() && rows.iter().any(|row| Some(&row.name) == name.as_ref()) {
+                // The limits of the group cannot be read.
+                return None;
+            }
+            let is_same = |key: &&Arc<IssuedKey>| {
+                let same_group = key.group.as_ref().map(Arc::as_ptr) == group.map(Arc::as_ptr);
+                key.name == row.name && key.record == record && same_group
+            };
+            let same = before.keys.values().chain(before.groups.values()).find(is_same).cloned();
+            Some((digest, same.unwrap_or_else(|| Arc::new(IssuedKey::new(row, record, group.cloned())))))
         };
-        let keys: HashMap<_, _> = rows.iter().filter_map(key).collect();
-        let has = |test: fn(&KeyRights) -> bool| keys.values().any(|key| test(&key.record.rights));
+        let (groups, keys): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.name.starts_with(GROUP));
+        let (none, count) = (HashMap::new(), keys.len());
+        let groups: HashMap<_, _> = groups.iter().filter_map(|row| key(row, &none)).collect();
+        let keys: HashMap<_, _> = keys.iter().filter_map(|row| key(row, &groups)).collect();
+        // A key that cannot be read may be any: that it is there must open nothing.
+        let is_unread = keys.len() < count;
+        let has =
+            |test: fn(&KeyRights) -> bool| is_unread || keys.values().any(|key| test(&key.record.rights));
         let (has_users, has_operators) =
             (has(|rights| rights.role.is_none()), has(|rights| rights.role.is_some()));
-        self.0.store(Arc::new(Ring { keys, has_users, has_operators }));
+        self.0.store(Arc::new(Ring { keys, groups, has_users, has_operators }));
     }
 
     /// Returns the key with a digest, also if it is revoked or has expired.
@@ -78,6 +96,8 @@ pub struct IssuedKey {
     pub record: KeyRecord,
     /// The user that it identifies, as a JSON object; null if there is none.
     pub user: Json,
+    /// The group whose limits the key shares.
+    group: Option<Arc<IssuedKey>>,
     rate: Option<Rate>,
     used_at: AtomicI64,
 }
@@ -85,6 +105,8 @@ pub struct IssuedKey {
 /// A limit of a key that is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReachedKeyLimit {
+    /// The key or the group that has the limit: "the key `ci`".
+    pub holder: String,
     /// The limit in words: `1000 tokens per day`.
     pub limit: String,
     /// The time until the next request is allowed.
@@ -181,19 +203,45 @@ fn sum(name: &str, measure: Measure, period: &str, kv: &Kv) -> u64 {
 }
 
 impl IssuedKey {
-    fn new(row: &StoredKey, record: KeyRecord) -> Self {
+    fn new(row: &StoredKey, record: KeyRecord, group: Option<Arc<Self>>) -> Self {
         let user = record.rights.user.as_deref().map_or(Json::Null, |id| Json::from([("id", id.into())]));
         let rate = record.rights.requests_per_minute.and_then(Rate::per_minute);
-        Self { name: row.name.clone(), record, user, rate, used_at: AtomicI64::new(row.used_at.unwrap_or(0)) }
+        let used_at = AtomicI64::new(row.used_at.unwrap_or(0));
+        Self { name: row.name.clone(), record, user, group, rate, used_at }
+    }
+
+    /// Returns the key and its group.
+    fn holders(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.group.as_deref())
+    }
+
+    /// Returns the key or the group in words.
+    fn title(&self) -> String {
+        match self.name.strip_prefix(GROUP) {
+            Some(group) => format!("the group `{group}`"),
+            None => format!("the key `{}`", self.name),
+        }
+    }
+
+    /// Returns `true` if the key can use only some models.
+    pub fn limits_models(&self) -> bool {
+        self.holders().any(|holder| !holder.record.rights.models.is_empty())
+    }
+
+    /// Returns `true` if the key and its group allow a model.
+    pub fn allows_model(&self, name: &str) -> bool {
+        self.holders().all(|holder| holder.record.rights.allows_model(name))
     }
 
     /// Returns the reason why the key is rejected now; `None` if it is valid.
     pub fn refusal(&self) -> Option<String> {
-        if let Some(at) = self.record.revoked_at {
-            return Some(format!("the key `{}` was revoked on {}", self.name, at.strftime("%Y-%m-%d")));
-        }
-        let expired = self.record.rights.expires_at.filter(|at| *at <= Timestamp::now())?;
-        Some(format!("the key `{}` expired on {}", self.name, expired.strftime("%Y-%m-%d")))
+        self.holders().find_map(|holder| {
+            if let Some(at) = holder.record.revoked_at {
+                return Some(format!("{} was revoked on {}", holder.title(), at.strftime("%Y-%m-%d")));
+            }
+            let expired = holder.record.rights.expires_at.filter(|at| *at <= Timestamp::now())?;
+            Some(format!("{} expired on {}", holder.title(), expired.strftime("%Y-%m-%d")))
+        })
     }
 
     /// Identifies the key in the limits of requests; a new key under the same name is the same client.
@@ -216,19 +264,24 @@ impl IssuedKey {
 
     /// Returns `true` if the key limits tokens or costs.
     pub fn is_metered(&self) -> bool {
-        self.budgets().next().is_some()
+        self.holders().any(|holder| holder.budgets().next().is_some())
     }
 
     /// Returns `true` if the key limits costs, so that models without a price cannot be used with it.
     pub fn limits_costs(&self) -> bool {
-        self.budgets().any(|(measure, ..)| measure == Measure::Cost)
+        self.holders().any(|holder| holder.budgets().any(|(measure, ..)| measure == Measure::Cost))
     }
 
-    /// Counts a request.
+    /// Counts a request for the key and its group.
     ///
     /// # Errors
     /// Returns the limit that is reached.
     pub fn admit(&self, kv: &Kv) -> Result<(), ReachedKeyLimit> {
+        self.holders().try_for_each(|holder| holder.check_budgets(kv))?;
+        self.holders().try_for_each(|holder| holder.take(kv))
+    }
+
+    fn check_budgets(&self, kv: &Kv) -> Result<(), ReachedKeyLimit> {
         let now = Timestamp::now();
         for (measure, period, limit) in self.budgets() {
             let (name, left) = period.of(now);
@@ -238,55 +291,63 @@ impl IssuedKey {
                     Measure::Cost => format!("a cost of {}", limit as f64 / COST_UNITS),
                 };
                 let limit = format!("{amount} per {}", period.word());
-                return Err(ReachedKeyLimit { limit, wait: left, is_budget: true });
+                return Err(ReachedKeyLimit { holder: self.title(), limit, wait: left, is_budget: true });
             }
         }
+        Ok(())
+    }
+
+    fn take(&self, kv: &Kv) -> Result<(), ReachedKeyLimit> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.take(self.asker(), kv).map_err(|wait| ReachedKeyLimit {
+            holder: self.title(),
             limit: format!("{} requests per minute", rate.requests),
             wait,
             is_budget: false,
         })
     }
 
-    /// Adds the tokens and the cost of a request to the sums. The prices are those of a million tokens by their kind;
-    /// null if the model has none.
-    pub fn charge(&self, [prompt, completion]: [u64; 2], prices: &Json, kv: &Kv) {
-        let cost = cost([prompt, completion], prices);
+    /// Adds the tokens and the cost of a request to the sums; so many of its prompt tokens are from a cache. The prices
+    /// are those of a million tokens by their kind; null if the model has none. Returns the number of the write ([`Kv::want_flush`]).
+    pub fn charge(&self, [prompt, completion]: [u64; 2], cached: u64, prices: &Json, kv: &Kv) -> Option<u64> {
+        let cost = cost([prompt, completion], cached, prices);
         let now = Timestamp::now();
         let sums = kv.map(OWNER, "sums");
         for (measure, by) in [(Measure::Tokens, prompt.saturating_add(completion)), (Measure::Cost, cost)] {
-            for period in Period::ALL.into_iter().filter(|_| by > 0) {
-                let (name, left) = period.of(now);
+            let periods = Period::ALL.into_iter().filter(|_| by > 0).map(|period| period.of(now));
+            for ((name, left), holder) in
+                periods.flat_map(|period| self.holders().map(move |it| (period.clone(), it)))
+            {
                 let ttl = left + Duration::from_secs(24 * 60 * 60);
-                if let Err(error) = sums.incr(&place(&self.name, measure, &name), &by.into(), Some(ttl)) {
-                    tracing::error!(key = self.name, "cannot count the use of a key: {error}");
+                if let Err(error) = sums.incr(&place(&holder.name, measure, &name), &by.into(), Some(ttl)) {
+                    tracing::error!(key = holder.name, "cannot count the use of a key: {error}");
                 }
             }
         }
         // Written at once: a host that dies must not forget what it has counted.
-        kv.want_flush();
+        kv.want_flush()
     }
 
     /// Returns what is left of the limit of requests per minute.
     pub fn requests_left(&self) -> Option<LeftOver> {
-        let rate = self.rate.as_ref()?;
-        let (remaining, reset) = rate.left(self.asker());
-        Some(LeftOver { limit: rate.requests.into(), remaining: remaining.into(), reset })
+        let left = self.holders().filter_map(|holder| {
+            let rate = holder.rate.as_ref()?;
+            let (remaining, reset) = rate.left(holder.asker());
+            Some(LeftOver { limit: rate.requests.into(), remaining: remaining.into(), reset })
+        });
+        left.min_by_key(|left| left.remaining)
     }
 
     /// Returns what is left of the limit of tokens that is nearest.
     pub fn tokens_left(&self, kv: &Kv) -> Option<LeftOver> {
-        let left = self.budgets().filter(|(measure, ..)| *measure == Measure::Tokens).map(
-            |(measure, period, limit)| {
+        let left = self.holders().flat_map(|holder| {
+            let budgets = holder.budgets().filter(|(measure, ..)| *measure == Measure::Tokens);
+            budgets.map(|(measure, period, limit)| {
                 let (name, reset) = period.of(Timestamp::now());
-                LeftOver {
-                    limit,
-                    remaining: limit.saturating_sub(sum(&self.name, measure, &name, kv)),
-                    reset,
-                }
-            },
-        );
+                let remaining = limit.saturating_sub(sum(&holder.name, measure, &name, kv));
+                LeftOver { limit, remaining, reset }
+            })
+        });
         left.min_by_key(|left| left.remaining)
     }
 

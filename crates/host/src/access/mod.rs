@@ -18,6 +18,7 @@ pub use digest::Digest;
 pub use issued::{IssuedKey, IssuedKeys, KeyUse, LeftOver, ReachedKeyLimit};
 pub use keys::{Holder, Keys};
 pub use rate::{Asker, Rate};
+pub(crate) use rights::GROUP;
 pub use rights::{InvalidKey, KeyRecord, KeyRights, OperatorRole, check_key_name};
 pub use sessions::{LIFE, NewSession, Session, Sessions};
 pub use sockets::{OpenSocket, SocketLimit, Sockets};

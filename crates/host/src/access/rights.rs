@@ -43,7 +43,7 @@ pub struct KeyRights {
     /// The id of the user whom the key identifies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The group of the key, for reports.
+    /// The group of the key, whose limits it shares with the other keys of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The role of an operator; a key without one is for models.
@@ -81,8 +81,13 @@ impl KeyRights {
     ///
     /// # Errors
     /// Returns the wrong part and how to write it.
-    pub fn check(&self) -> Result<(), InvalidKey> {
+    pub fn check(&self, is_group: bool) -> Result<(), InvalidKey> {
         let refused = |why: String| Err(InvalidKey(why));
+        if is_group && (self.user.is_some() || self.group.is_some() || self.role.is_some()) {
+            return refused(
+                "a group has models, limits and an end, and no user, group or role: leave them out".into(),
+            );
+        }
         if self.role.is_some()
             && *self != (Self { role: self.role, expires_at: self.expires_at, ..Self::default() })
         {
@@ -157,18 +162,21 @@ impl KeyRecord {
     }
 }
 
+/// The beginning of the name of a group, whose limits its keys share.
+pub(crate) const GROUP: char = '@';
 /// The maximum length of the name of a key.
 const MAX_NAME: usize = 64;
 
-/// Checks the name of a key.
+/// Checks the name of a key, or of a group (`@research`).
 ///
 /// # Errors
 /// Returns how to write it.
 pub fn check_key_name(name: &str) -> Result<(), InvalidKey> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_word) {
+    let word = name.strip_prefix(GROUP).unwrap_or(name);
+    if word.is_empty() || word.len() > MAX_NAME || !word.chars().all(is_word) {
         return Err(InvalidKey(format!(
-            "invalid name {name:?}: expected up to {MAX_NAME} letters, digits, `-`, `_` or `.`"
+            "invalid name {name:?}: expected up to {MAX_NAME} letters, digits, `-`, `_` or `.`, after `@` for a group"
         )));
     }
     Ok(())
@@ -198,10 +206,13 @@ mod tests {
             (KeyRights { cost_per_day: Some(f64::NAN), ..none() }, "cost"),
             (KeyRights { user: Some(" ".into()), ..none() }, "user"),
         ] {
-            assert!(rights.check().is_err_and(|why| why.to_string().contains(part)), "{rights:?}");
+            assert!(rights.check(false).is_err_and(|why| why.to_string().contains(part)), "{rights:?}");
         }
-        assert!(check_key_name("ci-2.a_B").is_ok());
-        for name in ["", "a b", "a/b", "ä", &"a".repeat(65)] {
+        assert!(none().check(true).is_ok());
+        let of_group = KeyRights { group: Some("a".into()), ..none() };
+        assert!(of_group.check(false).is_ok() && of_group.check(true).is_err());
+        assert!(check_key_name("ci-2.a_B").is_ok() && check_key_name("@research").is_ok());
+        for name in ["", "@", "@@a", "a@", "a b", "a/b", "ä", &"a".repeat(65)] {
             assert!(check_key_name(name).is_err(), "{name:?}");
         }
     }

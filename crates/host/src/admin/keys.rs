@@ -1,7 +1,7 @@
 //! Keys that operators hand out. Commands change the store directly; running hosts follow.
 
 use super::rejection::AdminError;
-use crate::access::{Digest, KeyRecord, KeyRights, KeyUse, check_key_name};
+use crate::access::{Digest, GROUP, KeyRecord, KeyRights, KeyUse, check_key_name};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,8 +33,9 @@ pub struct KeyEntry {
 pub struct NewKey {
     /// The name.
     pub name: String,
-    /// The key, which is not stored and shown only now.
-    pub key: String,
+    /// The key, which is not stored and shown only now; groups have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The generation of the store that contains it.
     #[serde(skip)]
     pub generation: u64,
@@ -85,7 +86,7 @@ pub async fn key_entry(store: &Store, kv: &Kv, name: &str) -> Result<KeyEntry, A
     KeyEntry::of(&row, kv).ok_or_else(|| unreadable(name))
 }
 
-/// Creates a key.
+/// Creates a key, or a group of keys that share its limits (`@research`).
 ///
 /// # Errors
 /// Returns a refusal for invalid rights, a name in use, or too many keys, and an error if the store cannot be written.
@@ -96,10 +97,7 @@ pub async fn create_key(
     by: &str,
 ) -> Result<NewKey, AdminError> {
     check_key_name(name).map_err(|why| AdminError::invalid(why.to_string(), "name"))?;
-    rights.check().map_err(|why| AdminError::invalid(why.to_string(), "rights"))?;
-    if rights.expires_at.is_some_and(|at| at <= Timestamp::now()) {
-        return Err(AdminError::invalid("invalid expires_at: the time is past", "rights"));
-    }
+    check(name, &rights)?;
     let rows = store.keys().await?;
     let valid = rows.iter().filter_map(|row| KeyRecord::read(&row.name, &row.rights));
     if valid.filter(|record| record.revoked_at.is_none()).count() >= MAX_KEYS {
@@ -118,6 +116,30 @@ pub async fn create_key(
     put(store, name, &record, replaced.map(|row| &*row.digest)).await?.ok_or_else(|| taken(name))
 }
 
+fn check(name: &str, rights: &KeyRights) -> Result<(), AdminError> {
+    rights.check(name.starts_with(GROUP)).map_err(|why| AdminError::invalid(why.to_string(), "rights"))?;
+    match rights.expires_at.is_some_and(|at| at <= Timestamp::now()) {
+        true => Err(AdminError::invalid("invalid expires_at: the time is past", "rights")),
+        false => Ok(()),
+    }
+}
+
+/// Replaces the rights of a key or of a group, which keeps what it has used. Returns the generation of the store that
+/// contains them.
+///
+/// # Errors
+/// Returns a refusal for invalid rights and an unknown or revoked key, and an error if the store cannot be written.
+pub async fn change_key(store: &Store, name: &str, rights: KeyRights) -> Result<u64, AdminError> {
+    let (row, record) = valid(store, name).await?;
+    check(name, &rights)?;
+    if rights.role != record.rights.role {
+        let message = "cannot change the role of a key: revoke it and create another".to_owned();
+        return Err(AdminError::conflict(message, "key_role"));
+    }
+    let changed_row = StoredKey { rights: as_json(&KeyRecord { rights, ..record }), ..row.clone() };
+    store.put_key(&changed_row, Some(&row.digest)).await?.ok_or_else(|| changed(name))
+}
+
 fn taken(name: &str) -> AdminError {
     let message = format!(
         "the key `{name}` exists: choose another name, or replace it with `valvehouse key rotate {name}`"
@@ -130,12 +152,11 @@ fn taken(name: &str) -> AdminError {
 /// # Errors
 /// Returns a refusal for an unknown or revoked key, and an error if the store cannot be written.
 pub async fn rotate_key(store: &Store, name: &str) -> Result<NewKey, AdminError> {
-    let (row, record) = existing(store, name).await?;
-    let record = record.ok_or_else(|| unreadable(name))?;
-    if record.revoked_at.is_some() {
-        let message = format!("the key `{name}` is revoked: create it again");
-        return Err(AdminError::conflict(message, "key_revoked"));
+    if name.starts_with(GROUP) {
+        let message = format!("cannot rotate `{name}`: a group has no secret; rotate its keys");
+        return Err(AdminError::conflict(message, "group_without_key"));
     }
+    let (row, record) = valid(store, name).await?;
     put(store, name, &record, Some(&row.digest)).await?.ok_or_else(|| changed(name))
 }
 
@@ -159,11 +180,24 @@ async fn put(
     record: &KeyRecord,
     expected: Option<&str>,
 ) -> Result<Option<NewKey>, AdminError> {
+    // A group has the digest of a key that nobody knows.
     let key = format!("vh-{}", random_word());
     let digest = Digest::of(&key).to_string();
+    let key = (!name.starts_with(GROUP)).then_some(key);
     let row = StoredKey { name: name.to_owned(), digest, rights: as_json(record), used_at: None };
     let generation = store.put_key(&row, expected).await?;
     Ok(generation.map(|generation| NewKey { name: name.to_owned(), key, generation }))
+}
+
+/// Returns a key that is not revoked.
+async fn valid(store: &Store, name: &str) -> Result<(StoredKey, KeyRecord), AdminError> {
+    let (row, record) = existing(store, name).await?;
+    let record = record.ok_or_else(|| unreadable(name))?;
+    if record.revoked_at.is_some() {
+        let message = format!("the key `{name}` is revoked: create it again");
+        return Err(AdminError::conflict(message, "key_revoked"));
+    }
+    Ok((row, record))
 }
 
 async fn existing(store: &Store, name: &str) -> Result<(StoredKey, Option<KeyRecord>), AdminError> {

@@ -22,7 +22,7 @@ fn with_sums(app: &App, trace: &Trace, facts: Json) -> Json {
     let prices = recording::prices(&app.host.snapshot(), &trace.request.model);
     let cost = prices
         .filter(|prices| !prices.is_empty())
-        .map(|prices| usage::cost(totals.tokens, &prices) as f64 / COST_UNITS);
+        .map(|prices| usage::cost(totals.tokens, trace.token_kinds()[0], &prices) as f64 / COST_UNITS);
     let sums: [(&str, Json); 7] = [
         ("key", trace.key().into()),
         ("provider", totals.provider().into()),

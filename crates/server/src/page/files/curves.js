@@ -11,7 +11,8 @@ const HEIGHT = 150;
 const CURVES = [
   ["Requests and errors", [["requests", "--accent"], ["errors", "--bad"], ["refusals", "--warn"]], number],
   ["Time of a request", [["p50", "--good"], ["p95", "--second"], ["p99", "--bad"], ["first token", "--dim"]], ms],
-  ["Tokens", [["in", "--accent"], ["out", "--second"]], number],
+  ["Time in plugins and of models", [["plugins", "--accent"], ["models", "--second"]], ms],
+  ["Tokens", [["in", "--accent"], ["from a cache", "--dim"], ["out", "--second"], ["reasoning", "--warn"]], number],
   ["Cost", [["cost", "--accent"]], number],
 ];
 
@@ -148,7 +149,8 @@ function series(entries, time) {
   return [at, [
     [column((one) => one.requests, 0), column(errorsOf, 0), column((one) => one.refusals, 0)],
     ["p50_ms", "p95_ms", "p99_ms", "first_ms"].map((field) => column((one) => one[field], null)),
-    [column((one) => one.prompt_tokens, 0), column((one) => one.completion_tokens, 0)],
+    ["plugin_ms", "model_ms"].map((field) => column((one) => one[field], null)),
+    ["prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"].map((field) => column((one) => one[field], 0)),
     [column((one) => one.cost, 0)],
   ]];
 }

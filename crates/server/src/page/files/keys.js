@@ -1,6 +1,6 @@
 // Keys for clients and operators: what each allows and has used, and its creation, rotation and end.
 
-import { get, post, remove } from "/page/api.js";
+import { get, post, put, remove } from "/page/api.js";
 import { badge, button, confirmed, failed, fill, h, name, notify } from "/page/dom.js";
 import { day, visible } from "/page/words.js";
 
@@ -9,7 +9,7 @@ const PERIOD = 10_000;
 // The fields of the form: the name in the API, the label, the kind, and a hint.
 const FIELDS = [
   ["user", "User", "text", "the id of the user whom the key identifies"],
-  ["group", "Group", "text", "for reports"],
+  ["group", "Group", "text", "research shares the limits of @research"],
   ["models", "Models", "list", "names, such as fast, gpt-*; empty allows all"],
   ["requests_per_minute", "Requests per minute", "number", ""],
   ["tokens_per_day", "Tokens per day", "number", ""],
@@ -24,9 +24,10 @@ export function keys(place, _parts, scope) {
   const shown = h("div", { role: "status" });
   const wrong = h("div");
   const list = h("div", {}, h("p", { class: "empty" }, "Loading."));
+  const fields = form(created);
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Keys"),
-    h("p", { class: "dim" }, "A key is shown once, when it is created; the host stores only its digest. Changes take effect at once on all hosts."),
-    shown, wrong, list, form(created));
+    h("p", { class: "dim" }, "A key is shown once, when it is created; the host stores only its digest. A group (@name) has limits that its keys share. Changes take effect at once on all hosts."),
+    shown, wrong, list, fields.element);
   load();
   scope.every(PERIOD, load);
 
@@ -42,6 +43,10 @@ export function keys(place, _parts, scope) {
   }
 
   function created(key) {
+    if (!key.key) {
+      notify(`Saved ${key.name}.`);
+      return load();
+    }
     const word = h("input", { id: name("key"), value: key.key, readonly: true, onfocus: () => word.select() });
     fill(shown, h("section", { class: "card notice", "aria-label": "New key" },
       h("label", { for: word.id }, `The key of ${key.name}, which is shown only now`), word,
@@ -70,11 +75,12 @@ export function keys(place, _parts, scope) {
     const isOver = rights.expires_at && Date.parse(rights.expires_at) <= Date.now();
     const state = key.revoked_at ? "revoked" : isOver ? "expired" : rights.role ?? "valid";
     return h("tr", {}, h("th", { scope: "row" }, key.name), h("td", {}, badge(state)),
-      h("td", {}, visible(rights.user ?? rights.group ?? "–")), h("td", {}, visible((rights.models ?? ["all"]).join(", "))), h("td", {}, limits(rights) || "–"),
+      h("td", {}, visible([rights.user, rights.group && `@${rights.group}`].filter(Boolean).join(" ") || "–")), h("td", {}, visible((rights.models ?? ["all"]).join(", "))), h("td", {}, limits(rights) || "–"),
       h("td", {}, spent(use.tokens_today, use.cost_today)), h("td", {}, spent(use.tokens_this_month, use.cost_this_month)),
       h("td", {}, key.used_at ? day(key.used_at) : "never"), h("td", {}, rights.expires_at ? day(rights.expires_at) : "–"),
       h("td", {}, !key.revoked_at && h("span", { class: "actions" },
-        button("Rotate", () => rotate(key), { class: "quiet", "aria-label": `Rotate ${key.name}` }),
+        button("Change", () => fields.change(key), { class: "quiet", "aria-label": `Change ${key.name}` }),
+        !key.name.startsWith("@") && button("Rotate", () => rotate(key), { class: "quiet", "aria-label": `Rotate ${key.name}` }),
         button("Revoke", () => revoke(key), { class: "danger", "aria-label": `Revoke ${key.name}` }))));
   }
 
@@ -100,7 +106,7 @@ export function keys(place, _parts, scope) {
 }
 
 function form(created) {
-  const own = h("input", { id: name("field"), required: true, autocomplete: "off", maxlength: 64, pattern: "[A-Za-z0-9._\\-]+" });
+  const own = h("input", { id: name("field"), required: true, autocomplete: "off", maxlength: 65, pattern: "@?[A-Za-z0-9._\\-]+" });
   const role = h("select", { id: name("field") }, ROLES.map(([value, title]) => h("option", { value }, title)));
   const inputs = FIELDS.map(([field, label, kind, hint]) => {
     const input = h("input", { id: name("field"), type: kind === "list" ? "text" : kind, min: kind === "number" ? 0 : null, step: "any", autocomplete: "off", placeholder: hint });
@@ -109,11 +115,35 @@ function form(created) {
   const limits = h("div", { class: "row start" }, inputs.map(({ row }) => row));
   role.addEventListener("change", () => { limits.hidden = role.value !== ""; });
   const wrong = h("p", { class: "wrong", role: "alert" });
-  return h("form", { class: "card", onsubmit: send }, h("h2", {}, "New key"),
+  const title = h("h2");
+  const main = h("button", { type: "submit", class: "main" });
+  const cancel = button("Cancel", () => edit(null), { class: "quiet" });
+  const element = h("form", { class: "card", onsubmit: send }, title,
     h("div", { class: "row start" },
       h("p", { class: "field" }, h("label", { for: own.id }, "Name"), own),
       h("p", { class: "field" }, h("label", { for: role.id }, "For"), role)),
-    limits, wrong, h("p", { class: "actions" }, h("button", { type: "submit", class: "main" }, "Create key")));
+    limits, wrong, h("p", { class: "actions" }, main, cancel));
+  let changed = null;
+  edit(null);
+  return { element, change: edit };
+
+  // Shows the rights of a key, or an empty form for a new one.
+  function edit(key) {
+    changed = key;
+    fill(title, key ? `Rights of ${key.name}` : "New key");
+    fill(main, key ? "Save" : "Create key");
+    own.readOnly = role.disabled = key !== null;
+    cancel.hidden = key === null;
+    own.value = key?.name ?? "";
+    role.value = key?.rights.role ?? "";
+    limits.hidden = role.value !== "";
+    for (const { field, kind, input } of inputs) {
+      const before = key?.rights[field] ?? "";
+      input.value = kind === "list" ? [before].flat().join(", ") : kind === "date" ? before.slice(0, 10) : before;
+    }
+    fill(wrong);
+    if (key) own.focus();
+  }
 
   async function send(event) {
     event.preventDefault();
@@ -121,12 +151,10 @@ function form(created) {
     const given = inputs.filter(({ field, input }) => input.value.trim() && (!role.value || field === "expires_at"));
     for (const { field, kind, input } of given) rights[field] = value(kind, input.value.trim());
     try {
-      created(await post("/api/v1/keys", { name: own.value, rights }));
-      fill(wrong);
-      event.target.reset();
-      limits.hidden = false;
+      created(changed ? await put(`/api/v1/keys/${encodeURIComponent(changed.name)}`, { rights }) : await post("/api/v1/keys", { name: own.value, rights }));
+      edit(null);
     } catch (error) {
-      fill(wrong, `Cannot create the key: ${error.message}`);
+      fill(wrong, `Cannot save the key: ${error.message}`);
     }
   }
 }
