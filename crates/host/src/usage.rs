@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const OTHERS: &str = "…";
 /// The sums that are not written yet.
 #[derive(Default)]
 pub struct Usage {
-    rows: Mutex<HashMap<u64, UsageRow>>,
+    rows: Mutex<BTreeMap<u64, UsageRow>>,
     hasher: RandomState,
     /// The sums of each configured model since the start.
     models: Mutex<BTreeMap<String, Counts>>,
@@ -101,7 +101,7 @@ impl Usage {
 
     /// Writes the sums to the store. What cannot be written is kept for the next time.
     pub async fn write(&self, store: &Store) {
-        let rows: Vec<UsageRow> = self.rows.lock().drain().map(|(_, row)| row).collect();
+        let rows: Vec<UsageRow> = std::mem::take(&mut *self.rows.lock()).into_values().collect();
         if rows.is_empty() {
             return;
         }

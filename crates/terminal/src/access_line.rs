@@ -1,13 +1,9 @@
 //! The lines of the access log on stderr.
 
-use crate::output::{Console, clean, timestamp};
-use std::fmt::Write as _;
+use crate::output::{Console, LINE, clean, timestamp};
 use std::io::Write as _;
 use valvehouse_core::trace::{ACCESS, AccessLine};
 use valvehouse_json::Json;
-
-/// The room for a line, in bytes.
-const LINE: usize = 320;
 
 impl Console {
     /// Writes a line of the access log: in text `METHOD path status (name=value …)`, otherwise an object of all fields.
@@ -28,7 +24,6 @@ impl Console {
             false => {
                 let (dim, plain) = if self.talk().colours { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
                 let mut fields = Fields { text: self.stamp(level), is_json: false };
-                fields.text.reserve(LINE);
                 fields.text.extend([line.method, " ", &clean(line.path)]);
                 if let Some(status) = line.status {
                     fields.push_number(" ", status.into());
@@ -100,7 +95,6 @@ impl Fields {
     }
 
     fn push_number(&mut self, before: &str, value: u64) {
-        // A text takes any number.
-        let _ = write!(self.text, "{before}{value}");
+        self.text.extend([before, itoa::Buffer::new().format(value)]);
     }
 }

@@ -3,10 +3,14 @@
 use crate::exit::{CommandError, Exit};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use valvehouse_json::Json;
+
+/// The room for a line of the log, in bytes.
+pub(crate) const LINE: usize = 320;
 
 /// Results to stdout, talk to stderr.
 #[derive(Debug, Clone)]
@@ -126,13 +130,18 @@ impl Console {
         if !self.is_log || self.is_json() {
             return String::new();
         }
-        let level = match level {
-            "ERROR" => self.talk.red(level),
-            "WARN" => self.talk.yellow("WARN "),
-            "INFO" => "INFO ".to_owned(),
-            other => other.to_owned(),
+        let level: Cow<'_, str> = match level {
+            "ERROR" => self.talk.red(level).into(),
+            "WARN" => self.talk.yellow("WARN ").into(),
+            "INFO" => "INFO ".into(),
+            other => other.into(),
         };
-        format!("{} {level} ", self.talk.dim(&timestamp()))
+        let mut text = String::with_capacity(LINE);
+        let (dim, plain) = if self.talk.colours { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
+        text.push_str(dim);
+        push_timestamp(&mut text);
+        text.extend([plain, " ", &level, " "]);
+        text
     }
 
     /// Returns an object for a log: with time and level.
@@ -272,6 +281,13 @@ impl Console {
 
 /// Returns the current time for a log, in UTC with milliseconds.
 pub fn timestamp() -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text);
+    text
+}
+
+/// Adds the current time to a line.
+fn push_timestamp(line: &mut String) {
     thread_local! {
         /// The last second and its text.
         static SECOND: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
@@ -281,7 +297,10 @@ pub fn timestamp() -> String {
         if *second != now.as_second() {
             (*second, *text) = (now.as_second(), now.strftime("%Y-%m-%dT%H:%M:%S").to_string());
         }
-        format!("{text}.{:03}Z", now.subsec_millisecond())
+        // A number from 1000 keeps the zeros of milliseconds.
+        let mut digits = itoa::Buffer::new();
+        let ms = digits.format(1000 + now.subsec_millisecond());
+        line.extend([text.as_str(), ".", &ms[1..], "Z"]);
     })
 }
 

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 use valvehouse_json::Json;
 use valvehouse_store::{COST_UNITS, Kv, StoredKey, now};
@@ -28,21 +28,24 @@ const USE_PAUSE: i64 = 60_000;
 
 /// The keys that operators handed out, replaced whenever the store changes.
 #[derive(Default)]
-pub struct IssuedKeys(ArcSwap<Ring>);
+pub struct IssuedKeys {
+    ring: ArcSwap<Ring>,
+    // Each request asks for these several times.
+    has_users: AtomicBool,
+    has_operators: AtomicBool,
+}
 
 #[derive(Default)]
 struct Ring {
     keys: HashMap<Digest, Arc<IssuedKey>>,
     /// The groups of keys, whose digests are those of no key.
     groups: HashMap<Digest, Arc<IssuedKey>>,
-    has_users: bool,
-    has_operators: bool,
 }
 
 impl IssuedKeys {
     /// Applies the keys of the store. A key whose row is unchanged keeps the state of its limits.
     pub(crate) fn apply(&self, rows: &[StoredKey]) {
-        let before = self.0.load();
+        let before = self.ring.load();
         let key = |row: &StoredKey, groups: &HashMap<Digest, Arc<IssuedKey>>| {
             let digest = Digest::configured(&row.digest)?;
             let record = KeyRecord::read(&row.name, &row.rights)?;
@@ -69,22 +72,24 @@ impl IssuedKeys {
             |test: fn(&KeyRights) -> bool| is_unread || keys.values().any(|key| test(&key.record.rights));
         let (has_users, has_operators) =
             (has(|rights| rights.role.is_none()), has(|rights| rights.role.is_some()));
-        self.0.store(Arc::new(Ring { keys, groups, has_users, has_operators }));
+        self.ring.store(Arc::new(Ring { keys, groups }));
+        self.has_users.store(has_users, Release);
+        self.has_operators.store(has_operators, Release);
     }
 
     /// Returns the key with a digest, also if it is revoked or has expired.
     pub(super) fn find(&self, digest: &Digest) -> Option<Arc<IssuedKey>> {
-        self.0.load().keys.get(digest).cloned()
+        self.ring.load().keys.get(digest).cloned()
     }
 
     /// Returns `true` if there is a key for models, or has been one: revoking the last key opens nothing.
     pub(super) fn has_users(&self) -> bool {
-        self.0.load().has_users
+        self.has_users.load(Acquire)
     }
 
     /// Returns `true` if there is a key of an operator, or has been one.
     pub(super) fn has_operators(&self) -> bool {
-        self.0.load().has_operators
+        self.has_operators.load(Acquire)
     }
 }
 

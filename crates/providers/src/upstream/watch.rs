@@ -4,7 +4,6 @@ use super::extras::Recorder;
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
 use memchr::memmem::Finder;
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
@@ -48,26 +47,19 @@ impl Looks<StreamChunk> for LastWords {
 
 /// The end of an answer that is forwarded unparsed.
 #[derive(Default)]
-pub(super) struct LastBytes {
-    /// The last chunks. The first one may start before the tail.
-    tail: VecDeque<Bytes>,
-    length: usize,
-}
+pub(super) struct LastBytes(Vec<u8>);
 
 impl Looks<Bytes> for LastBytes {
     fn looks(&mut self, bytes: &Bytes, _: &mut ProviderCallGuard) {
         // The bytes are copied, because they would keep a whole read buffer alive.
-        let end = Bytes::copy_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
-        self.length += end.len();
-        self.tail.push_back(end);
-        while let Some(first) = self.tail.front().filter(|first| self.length - first.len() >= TAIL) {
-            self.length -= first.len();
-            self.tail.pop_front();
+        self.0.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        if self.0.len() >= 2 * TAIL {
+            self.0.drain(..self.0.len() - TAIL);
         }
     }
 
     fn last(&mut self, asking: &mut ProviderCallGuard) {
-        if let Some(usage) = usage_in(&self.tail.drain(..).collect::<Vec<_>>().concat()) {
+        if let Some(usage) = usage_in(&self.0) {
             asking.record_usage(&usage);
         }
     }
@@ -149,7 +141,7 @@ data: [DONE]
             let padding = vec![b' '; 3 * TAIL];
             for chunk in padding.chunks(size).chain(body.chunks(size)) {
                 looks.looks(&Bytes::copy_from_slice(chunk), &mut asking);
-                assert!(looks.length < 2 * TAIL);
+                assert!(looks.0.len() < 2 * TAIL);
             }
             looks.last(&mut asking);
             asking.ends(ProviderOutcome::Whole);
