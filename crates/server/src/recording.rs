@@ -15,8 +15,8 @@ use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, RequestScope, TraceGuard};
-use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
+use valvehouse_host::usage;
 use valvehouse_json::Json;
 
 /// Starts the trace of a request at an endpoint.
@@ -80,18 +80,12 @@ fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
     }
     let app = app.clone();
     recording.at_end(move |trace| {
-        let prices = prices(&app.host.snapshot(), &trace.request.model);
+        let prices = usage::prices(&app.host.snapshot(), &trace.request.model);
         app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
         if let Some(key) = key {
             key.charge(trace.tokens(), &prices.unwrap_or(Json::Null), app.host.kv());
         }
     });
-}
-
-/// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
-pub(super) fn prices(snapshot: &Snapshot, model: &str) -> Option<Json> {
-    let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
-    model.map(|model| model.facts.field("price"))
 }
 
 fn wants_contents(headers: &HeaderMap) -> bool {

@@ -36,6 +36,8 @@ pub(crate) struct TraceFacts {
     changed: u64,
     /// Set if values of any step are recorded.
     contents: bool,
+    /// The id of the host.
+    host: String,
     /// The name of the key that pays for the request; null if it is not one that operators handed out.
     key: Option<String>,
     /// The provider of the last model call.
