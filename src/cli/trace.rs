@@ -26,7 +26,18 @@ pub(super) async fn run(args: TraceArgs, config: &Config, out: &Console) -> Resu
 
 async fn list(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), CommandError> {
     let limit = args.limit.to_string();
-    let given = [("plugin", &args.plugin), ("model", &args.model), ("user", &args.user)];
+    let given = [
+        ("plugin", &args.plugin),
+        ("model", &args.model),
+        ("user", &args.user),
+        ("key", &args.key),
+        ("outcome", &args.outcome),
+        ("status", &args.status),
+        ("min_ms", &args.min_ms),
+        ("from", &args.from),
+        ("to", &args.to),
+        ("cursor", &args.cursor),
+    ];
     let given = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let failed = args.failed.then_some(("failed", "true"));
     let words: Vec<(&str, &str)> = given.chain(failed).chain([("limit", limit.as_str())]).collect();
@@ -36,6 +47,9 @@ async fn list(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), Comm
     }
     let part = |name: &str| known.list(name);
     let all = [part("live"), part("past")].concat();
+    if let Some(problem) = known.text("problem") {
+        out.note(&format!("only the requests of this host since its start are listed: {}", clean(&problem)));
+    }
     if all.is_empty() {
         out.note("no recorded request matches");
         return Ok(());
@@ -56,7 +70,11 @@ async fn list(host: &Remote, args: &TraceArgs, out: &Console) -> Result<(), Comm
             word(summary, "error").replace('\n', " "),
         ]
     }));
-    Ok(out.line(&table(&rows))?)
+    out.line(&table(&rows))?;
+    if let Some(next) = known.text("next") {
+        out.note(&format!("the requests that follow: --cursor {next}"));
+    }
+    Ok(())
 }
 
 async fn show(host: &Remote, id: &str, out: &Console) -> Result<(), CommandError> {
@@ -67,11 +85,15 @@ async fn show(host: &Remote, id: &str, out: &Console) -> Result<(), CommandError
     Ok(out.line(&shown(&trace, out.results()))?)
 }
 
-/// Returns the local time of day.
+/// Returns the local time of day, with the day if it is not today.
 fn begun(summary: &Json) -> String {
     let begun = summary.text("begun").and_then(|time| time.parse::<jiff::Timestamp>().ok());
     let local = begun.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
-    local.map_or_else(|| "-".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
+    let is_today = |time: &jiff::Zoned| time.date() == jiff::Zoned::now().date();
+    local.map_or_else(
+        || "-".to_owned(),
+        |time| time.strftime(if is_today(&time) { "%H:%M:%S" } else { "%F %H:%M:%S" }).to_string(),
+    )
 }
 
 /// Follows requests until the host stops or the output is closed.

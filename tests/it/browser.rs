@@ -8,6 +8,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use valvehouse::json::Json;
+use valvehouse::store::{StoredTrace, TraceCursor};
 
 /// Has a setting of every type and prints their values.
 const GREETS: &str = r#"/*
@@ -87,8 +89,14 @@ fn at(path: &str) -> PathBuf {
 
 /// Runs the scenarios of one file against a host.
 async fn run_script(file: &str, setup: Setup, more: &[(&str, &str)]) {
+    if driver().is_some() {
+        run_script_at(&setup.start().await, file, more).await;
+    }
+}
+
+/// Runs the scenarios of one file against a running host.
+async fn run_script_at(host: &TestHost, file: &str, more: &[(&str, &str)]) {
     let Some(mut node) = driver() else { return };
-    let host = setup.start().await;
     host.upstream.script(|_| Reply::text("at last").after(SLOW));
     node.arg(at("tests/browser").join(file)).arg(host.url("")).arg(host.folder());
     node.envs(more.iter().copied());
@@ -117,6 +125,40 @@ async fn the_page_shows_broken_files_and_rolls_them_back() {
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: requests_are_listed_selected_and_opened_after_a_restart"]
+async fn the_page_lists_stored_requests_in_pages() {
+    let setup = TestHost::new().filter("marks", MARKS).config("[trace]\nstore = \"30000d\"\n");
+    let host = setup.start().await;
+    let answer = host.ask("hi").await;
+    let id = answer.header("x-valvehouse-trace").unwrap();
+    let facts = Json::parse(host.get("/api/v1/traces?limit=1").await.body().as_bytes()).unwrap();
+    let facts = facts.at_path("past.0");
+    assert_eq!(facts.text("id").as_deref(), Some(id));
+    let [_, steps] = host.store().trace(id).await.unwrap().unwrap();
+    // Further requests, from the beginning of the year 2000 on.
+    let stored = |number: i64| {
+        let (seconds, facts) = (946_684_800 + number * 100_000_000 / 200, facts.deep_clone());
+        let begun = jiff::Timestamp::from_second(seconds).unwrap();
+        let (user, took_ms) = if number == 0 { ("oldest", 99_000) } else { ("other", 5) };
+        for (name, value) in [
+            ("id", Json::from(format!("stored-{number}"))),
+            ("begun", begun.to_string().into()),
+            ("user", user.into()),
+            ("took_ms", took_ms.into()),
+        ] {
+            facts.put(name, value);
+        }
+        let at = TraceCursor { us: begun.as_microsecond(), id: format!("stored-{number}") };
+        let outcome = "succeeded".to_owned();
+        StoredTrace { at, took_ms, outcome, facts, steps: steps.clone(), ..StoredTrace::default() }
+    };
+    let rows: Vec<StoredTrace> =
+        (0..1_250).map(|number| if number == 0 { stored(0) } else { stored(number + 200) }).collect();
+    host.store().add_traces(&rows).await.unwrap();
+    run_script_at(&host, "stored.cjs", &[]).await;
 }
 
 /// A guard, and a filter with a valve.

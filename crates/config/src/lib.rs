@@ -35,6 +35,7 @@ mod tree;
 
 pub use error::{ConfigError, ConfigProblem, GrantError};
 pub use file::{FileError, MAX_SETTINGS, read_regular};
+pub use forms::seconds;
 pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{

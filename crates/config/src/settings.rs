@@ -6,7 +6,7 @@
 //! `x-restart`, set if a change takes effect at the next start, which is inherited from the section. A field that has no
 //! default and is not an `Option` is required.
 
-use crate::forms::{WebUrl, hosts, lower};
+use crate::forms::{WebUrl, hosts, length, lower};
 use crate::grants::Grants;
 use crate::mcp::{Interceptor, McpServer, ResourceServer};
 use crate::model::{ModelSettings, PluginSettings};
@@ -26,6 +26,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_json::Json;
@@ -53,7 +54,7 @@ pub struct Config {
     pub breaker: BreakerSettings,
     /// The limits of scripts.
     pub limits: ScriptLimits,
-    /// The stored traces of finished requests.
+    /// The traces of finished requests.
     pub trace: TraceSettings,
     /// The export of finished requests as OpenTelemetry traces over HTTP. Needs the feature `otlp`, which is on by
     /// default.
@@ -331,15 +332,24 @@ pub struct ScriptLimits {
     pub time_scale: f64,
 }
 
-/// The records of requests that ended.
+/// The records of requests that ended, in memory and in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct TraceSettings {
-    /// The number of requests.
+    /// The number of requests in memory.
     #[schemars(range(min = 0, max = 10_000), extend("default" = 100, "examples" = [1000], "x-restart" = true))]
     pub turns: usize,
     /// The plugins whose values are stored in addition to names and numbers.
     #[schemars(extend("x-form" = "list of ids", "default" = [], "examples" = [["redact"]]))]
     pub contents: Vec<String>,
+    /// The time for which requests are stored over restarts, [with those of all hosts of the
+    /// store](operating.md#traces); by default they are in memory only.
+    #[serde(default, deserialize_with = "length")]
+    #[schemars(with = "Option<String>", regex(pattern = r"^[1-9][0-9]{0,4}[mhd]$"))]
+    #[schemars(extend("x-form" = "a number and m, h or d", "examples" = ["7d"], "x-restart" = true))]
+    pub store: Option<Duration>,
+    /// The maximum size of all stored requests, in megabytes; beyond it, the oldest are deleted.
+    #[schemars(range(min = 1, max = 1_048_576), extend("default" = 512, "examples" = [4096], "x-restart" = true))]
+    pub store_max_mb: u64,
 }
 
 /// The collector to which requests that ended are sent, as OpenTelemetry's collectors take them.

@@ -17,6 +17,7 @@ mod embeddings;
 mod explanation;
 mod host;
 mod temporary_files;
+pub mod traces;
 pub mod usage;
 mod model_list;
 mod models;

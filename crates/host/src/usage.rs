@@ -1,5 +1,6 @@
 //! The usage of clients: sums of each minute by key, user, model, provider and endpoint, which all hosts of a store add to it.
 
+use crate::snapshot::Snapshot;
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -226,10 +227,9 @@ pub struct InvalidUsageQuery {
 /// Returns the invalid part with the accepted form.
 pub fn question([from, to, by, step]: [Option<&str>; 4]) -> Result<UsageQuery, InvalidUsageQuery> {
     let invalid = |part| move |message: String| InvalidUsageQuery { part, message };
-    let to = to.map(parse_time).transpose().map_err(invalid("to"))?;
     // The running minute is included.
-    let to = to.unwrap_or(now() / 1000 + 60);
-    let from = from.map(parse_time).transpose().map_err(invalid("from"))?.unwrap_or(to - USUAL);
+    let to = time("to", to)?.unwrap_or(now() / 1000 + 60);
+    let from = time("from", from)?.unwrap_or(to - USUAL);
     let step = step.map(parse_length).transpose().map_err(invalid("step"))?.unwrap_or(0);
     if from >= to {
         return Err(invalid("from")("invalid time: the beginning must be before the end".to_owned()));
@@ -240,6 +240,14 @@ pub fn question([from, to, by, step]: [Option<&str>; 4]) -> Result<UsageQuery, I
     }
     let by = parse_dimensions(by.unwrap_or("")).map_err(invalid("by"))?;
     Ok(UsageQuery { from, to, step, by })
+}
+
+/// Reads the time of a part of a question, in seconds since 1970.
+///
+/// # Errors
+/// Returns the part with the accepted forms.
+pub fn time(part: &'static str, text: Option<&str>) -> Result<Option<i64>, InvalidUsageQuery> {
+    text.map(parse_time).transpose().map_err(|message| InvalidUsageQuery { part, message })
 }
 
 /// Parses a time: a moment in RFC 3339, a day in UTC, or a length before now, such as `7d` or `90m`.
@@ -254,16 +262,8 @@ fn parse_time(text: &str) -> Result<i64, String> {
 
 /// Parses a length in seconds: `90m`, `24h`, `7d`.
 fn parse_length(text: &str) -> Result<i64, String> {
-    let length = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match &text[length.len()..] {
-        "s" => Some(1),
-        "m" => Some(60),
-        "h" => Some(60 * 60),
-        "d" => Some(24 * 60 * 60),
-        _ => None,
-    };
-    let seconds = unit.and_then(|unit| length.parse::<u32>().ok().map(|length| i64::from(length) * unit));
-    seconds.ok_or_else(|| format!("invalid length {text:?}: expected a number and s, m, h or d, such as 7d"))
+    valvehouse_config::seconds(text)
+        .ok_or_else(|| format!("invalid length {text:?}: expected a number and s, m, h or d, such as 7d"))
 }
 
 /// Parses the names of dimensions, separated by commas.
@@ -285,6 +285,12 @@ fn parse_dimensions(text: &str) -> Result<Vec<Dimension>, String> {
 pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry>, StoreError> {
     let rows = store.usage(asked).await?;
     Ok(rows.iter().map(|row| UsageEntry::of(row, &asked.by)).collect())
+}
+
+/// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
+pub fn prices(snapshot: &Snapshot, model: &str) -> Option<Json> {
+    let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
+    model.map(|model| model.facts.field("price"))
 }
 
 /// Returns the cost of prompt and completion tokens in millionths, rounded up; so many of the former are from a cache. The

@@ -18,9 +18,9 @@ use std::time::Duration;
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, RequestScope, Trace, TraceGuard};
-use valvehouse_host::Snapshot;
 use valvehouse_host::access::IssuedKey;
 use valvehouse_host::app::App;
+use valvehouse_host::usage;
 use valvehouse_json::Json;
 
 /// The maximum time for which an answer waits for the count of its use.
@@ -91,7 +91,7 @@ fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
     }
     let app = app.clone();
     recording.at_end(move |trace| {
-        let prices = prices(&app.host.snapshot(), &trace.request.model);
+        let prices = usage::prices(&app.host.snapshot(), &trace.request.model);
         app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
         // Nobody waits for the sums of a key that has no limits.
         if let Some(key) = key.filter(|key| !key.is_metered()) {
@@ -118,7 +118,7 @@ fn charge(
     if [prompt, completion] == [0, 0] {
         return None;
     }
-    let prices = prices(&app.host.snapshot(), &trace.request.model);
+    let prices = usage::prices(&app.host.snapshot(), &trace.request.model);
     let (app, write) = (
         app.clone(),
         key.charge([prompt, completion], cached, &prices.unwrap_or(Json::Null), app.host.kv())?,
@@ -129,12 +129,6 @@ fn charge(
             tracing::warn!("cannot store the use of a key, retrying: {error}");
         }
     }))
-}
-
-/// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
-pub(super) fn prices(snapshot: &Snapshot, model: &str) -> Option<Json> {
-    let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
-    model.map(|model| model.facts.field("price"))
 }
 
 fn wants_contents(headers: &HeaderMap) -> bool {

@@ -47,12 +47,14 @@ pub(crate) struct Records {
     entries: u64,
     /// The number of stored responses, and of conversations of the Responses API.
     responses: u64,
+    /// The number of stored requests.
+    requests: u64,
 }
 
 impl From<UserRecords> for Records {
     fn from(records: UserRecords) -> Self {
-        let UserRecords { memories, vectors, conversations, valves, entries, responses } = records;
-        Self { memories, vectors, conversations, valves, entries, responses }
+        let UserRecords { memories, vectors, conversations, valves, entries, responses, requests } = records;
+        Self { memories, vectors, conversations, valves, entries, responses, requests }
     }
 }
 
@@ -67,6 +69,7 @@ async fn count(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPa
 /// Handles `DELETE /api/v1/users/{user}/records`.
 async fn forget(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<Records> {
     is_named(&user)?;
+    app.trace_store.write().await;
     let records = app.host.store().forget_user(app.host.kv(), &user).await?;
     tracing::info!(user, "deleted the stored records of a user");
     Ok(Reply(records.into()))

@@ -6,7 +6,7 @@ use crate::rows::generation;
 use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
-use crate::store::{Store, secrets, vectors};
+use crate::store::{Store, secrets, traces, vectors};
 use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
@@ -48,7 +48,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
 }
 
 /// All tables whose rows outlive hosts; referenced tables come first.
-pub(crate) const TABLES: [Table; 26] = [
+pub(crate) const TABLES: [Table; 27] = [
     table(
         "valves",
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
@@ -226,6 +226,24 @@ pub(crate) const TABLES: [Table; 26] = [
         ],
         7,
     ),
+    table(
+        "traces",
+        &[
+            ("id", Text),
+            ("at", Integer),
+            ("api_key", Text),
+            ("user_id", Text),
+            ("model", Text),
+            ("status", Integer),
+            ("outcome", Text),
+            ("took_ms", Integer),
+            ("size", Integer),
+            ("plugins", Text),
+            ("facts", SealedBytes(|row| traces::facts_of(name(row)))),
+            ("steps", SealedBytes(|row| traces::steps_of(name(row)))),
+        ],
+        1,
+    ),
     table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
     table(
         "vector_spaces",
@@ -271,7 +289,7 @@ pub struct StoreCopy {
 }
 
 /// Copies everything that outlives hosts from one store to another, empty one: valves, switches, grants,
-/// histories, kv entries, conversations, runs, responses. Sealed values are sealed with the key of the other
+/// histories, kv entries, conversations, runs, responses, requests. Sealed values are sealed with the key of the other
 /// store. Everything is copied, or nothing.
 ///
 /// # Errors
@@ -544,7 +562,7 @@ mod tests {
     ) -> Value<'static> {
         let number = i64::try_from(number).unwrap() + 1;
         match (table.name, table.columns[place]) {
-            (_, ("status", _)) => "done".to_owned().into(),
+            (_, ("status", Text)) => "done".to_owned().into(),
             ("versions", ("source", _)) => (number % 3 > 0).then(|| format!("hash {number}")).into(),
             ("valves", ("user_id", _)) => (number % 2 > 0).then(|| format!("ann {number}")).into(),
             (_, ("expires_at" | "shared", _)) => (number % 2 > 0).then_some(number).into(),

@@ -29,6 +29,7 @@ mod sql;
 mod sqlite;
 mod store;
 mod temporary;
+mod traces;
 mod usage;
 mod vectors;
 
@@ -59,6 +60,7 @@ pub use scripts::{
 };
 pub use settings::StoredSettings;
 pub use store::Store;
+pub use traces::{StoredTrace, TraceCursor, TraceCursorError, TraceFilter};
 pub use usage::{COST_UNITS, COUNT_NAMES, Counts, Dimension, LATENCIES_MS, UsageCount, UsageQuery, UsageRow};
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,

@@ -273,11 +273,13 @@ pub struct UserRecords {
     pub entries: u64,
     /// Responses and conversations of the Responses API.
     pub responses: u64,
+    /// Requests that ended.
+    pub requests: u64,
 }
 
 impl UserRecords {
     /// Returns the numbers with their names, in display order.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("memories", self.memories),
             ("vectors", self.vectors),
@@ -285,6 +287,7 @@ impl UserRecords {
             ("valves", self.valves),
             ("entries", self.entries),
             ("responses", self.responses),
+            ("requests", self.requests),
         ]
     }
 

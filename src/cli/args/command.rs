@@ -639,7 +639,7 @@ pub(in crate::cli) enum User {
   valvehouse user forget ann --yes            delete it
 
 Deletes memories, vectors, conversations with their runs, user valves, entries of kv::user and of these
-conversations, and stored responses, and overwrites them in an SQLite store. If a host runs on this project, it
+conversations, stored responses and requests, and overwrites them in an SQLite store. If a host runs on this project, it
 deletes them; otherwise, the command changes the store. Not deleted are entries that scripts store under their own
 keys, traces in memory, logs, or data stored by providers.")]
     Forget {

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   valvehouse trace                            running and recent requests
   valvehouse trace --failed --plugin redact
-  valvehouse trace 3f2a-17                    its steps, with cost and changes
+  valvehouse trace --user ann --from 7d       those of a week, with [trace] store
+  valvehouse trace 3f2ab19c-17                its steps, with cost and changes
   valvehouse trace --follow                   live requests
-  valvehouse trace 3f2a-17 --replay redact    run redact again on its recorded input
-  valvehouse trace 3f2a-17 --replay redact filters/redact.rhai
+  valvehouse trace 3f2ab19c-17 --replay redact    run redact again on its recorded input
+  valvehouse trace 3f2ab19c-17 --replay redact filters/redact.rhai
   valvehouse trace --at http://10.0.0.5:9099
 
 Connects to the host that runs on this project, with the [admin] key. Changes are recorded for plugins
@@ -43,6 +44,27 @@ pub(in crate::cli) struct Trace {
     /// Show only requests of this user
     #[arg(long, short, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) user: Option<String>,
+    /// Show only requests of the key with this name
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(in crate::cli) key: Option<String>,
+    /// Show only requests with this outcome: succeeded, refused, failed, breaker_open or disconnected
+    #[arg(long, value_name = "OUTCOME")]
+    pub(in crate::cli) outcome: Option<String>,
+    /// Show only requests with this HTTP status
+    #[arg(long, value_name = "STATUS")]
+    pub(in crate::cli) status: Option<String>,
+    /// Show only requests that took at least this number of milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(in crate::cli) min_ms: Option<String>,
+    /// Show only requests since this time: a moment in RFC 3339, a day, or a length such as 7d
+    #[arg(long, value_name = "TIME")]
+    pub(in crate::cli) from: Option<String>,
+    /// Show only requests before this time
+    #[arg(long, value_name = "TIME")]
+    pub(in crate::cli) to: Option<String>,
+    /// Continue a list with the requests that follow
+    #[arg(long, value_name = "CURSOR")]
+    pub(in crate::cli) cursor: Option<String>,
     /// Show at most this number of requests
     #[arg(long, value_name = "COUNT", default_value_t = 30)]
     pub(in crate::cli) limit: u64,

@@ -7,6 +7,7 @@ mod replay;
 mod contents;
 mod at_the_command_line;
 mod dry_run;
+mod stored;
 
 use crate::host::{Answer, TestHost, until};
 use serde_json::Value;

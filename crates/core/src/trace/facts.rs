@@ -8,6 +8,8 @@ use valvehouse_json::Json;
 /// The maximum number of characters recorded of a name or a reason, because clients and scripts choose their
 /// length.
 pub(super) const MAX_LENGTH: usize = 2_000;
+/// The maximum number of bytes of contents held for all finished requests; the oldest ones are removed first.
+pub(super) const MAX_CONTENTS: usize = 64 << 20;
 /// The maximum size of a turn's recorded facts, in bytes; larger ones are not recorded.
 pub(super) const MAX_FACTS: usize = 1 << 20;
 

@@ -33,6 +33,7 @@ impl Trace {
             ("generation", request.generation.into()),
             ("running", ended.is_none().into()),
             ("status", ended.map(|ended| u64::from(ended.status)).into()),
+            ("outcome", self.outcome().into()),
             ("error", self.error().into()),
             ("whole", ended.is_some_and(|ended| ended.whole).into()),
             ("took_ms", ms(took)),
@@ -44,14 +45,18 @@ impl Trace {
 
     /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
-        let list = |items: Vec<Json>| Json::from(items);
         let summary = self.fields().into_iter().filter(|(name, _)| *name != "steps");
-        let parts = [
+        Json::Object(summary.chain(self.parts()).map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    /// Returns the steps, lines and events with their names.
+    pub fn parts(&self) -> [(&'static str, Json); 3] {
+        let list = |items: Vec<Json>| Json::from(items);
+        [
             ("steps", list(self.records().iter().map(StepRecord::to_json).collect())),
             ("lines", list(self.lines().iter().map(Line::to_json).collect())),
             ("events", list(self.events().iter().map(EventRecord::to_json).collect())),
-        ];
-        Json::Object(summary.chain(parts).map(|(name, value)| (name.into(), value)).collect())
+        ]
     }
 }
 

@@ -208,3 +208,69 @@ fn long_names_and_reasons_are_cut_in_traces() {
     trace.fail(&long);
     assert!(trace.summary().to_string().len() + trace.detail().to_string().len() < 40_000);
 }
+
+#[test]
+fn a_full_queue_drops_the_oldest_requests_and_counts_them() {
+    let traces = Traces::new(0);
+    drop(traces.begin(facts("before"), false));
+    assert!(traces.queue().is_none());
+    traces.fill_queue();
+    for number in 0..10_003 {
+        traces.begin(facts(&number.to_string()), false).done();
+    }
+    let queue = traces.queue().unwrap();
+    assert_eq!((queue.waiting(), queue.dropped()), (10_000, 3));
+    let models =
+        |batch: &TraceBatch<'_>| batch.iter().map(|trace| trace.request.model.clone()).collect::<Vec<_>>();
+    let batch = queue.take(2);
+    assert_eq!((models(&batch), queue.waiting()), (["3", "4"].map(String::from).to_vec(), 9_998));
+    drop(batch);
+    let batch = queue.take(1);
+    assert_eq!(models(&batch), ["3"], "what was not stored comes back first");
+    batch.end();
+    assert_eq!((queue.waiting(), queue.dropped()), (9_999, 3));
+}
+
+#[test]
+fn contents_of_waiting_requests_are_limited() {
+    let traces = Traces::new(0);
+    traces.fill_queue();
+    let large = Json::from("x".repeat(3 << 20));
+    for _ in 0..30 {
+        let recording = traces.begin(facts("a"), true);
+        recording.trace().begins_with(&large);
+        recording.done();
+    }
+    let queue = traces.queue().unwrap();
+    assert!((20..=22).contains(&queue.waiting()), "{}", queue.waiting());
+    assert_eq!(queue.dropped() + queue.waiting() as u64, 30);
+}
+
+#[test]
+fn a_request_ends_with_one_of_five_outcomes() {
+    let traces = Traces::new(9);
+    let end = |status: u16, error: Option<&str>, word: Option<&'static str>, whole: bool| {
+        let mut recording = traces.begin(facts("a"), false);
+        let trace = recording.trace().clone();
+        assert_eq!(trace.outcome(), None);
+        if let Some(word) = word {
+            trace.begin(What::Hook(&Arc::from("redact"), "inlet"), &Json::Null).end(word, None, None);
+        }
+        if let Some(error) = error {
+            recording.failed(error);
+            assert_eq!(trace.outcome(), Some("failed"));
+        }
+        recording.answered(status);
+        if whole {
+            recording.done()
+        } else {
+            drop(recording)
+        }
+        trace.outcome().unwrap()
+    };
+    assert_eq!(end(200, None, Some("ignored"), true), "succeeded");
+    assert_eq!(end(403, Some("no"), Some("refused"), true), "refused");
+    assert_eq!(end(500, Some("no"), Some("breaker_open"), true), "breaker_open");
+    assert_eq!(end(502, Some("no"), None, true), "failed");
+    assert_eq!(end(200, None, None, false), "disconnected");
+}

@@ -2,6 +2,7 @@
 
 use super::record::StepRecord;
 use super::trace::Trace;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,25 @@ pub struct Totals {
 }
 
 impl Trace {
+    /// Returns the way in which the request ended: `succeeded`, `disconnected` or `failed`, or the way in which a plugin
+    /// ended it: `refused`, `failed` or `breaker_open`. `None` for a running request without an error.
+    pub fn outcome(&self) -> Option<&'static str> {
+        let Some(ended) = self.ended() else { return self.error().map(|_| "failed") };
+        Some(match self.totals().ended_by {
+            Some((_, word)) => word,
+            None if ended.error.is_some() || ended.status >= 400 => "failed",
+            None if ended.whole => "succeeded",
+            None => "disconnected",
+        })
+    }
+
+    /// Returns the plugins whose hooks and tools were called.
+    pub fn plugins(&self) -> BTreeSet<String> {
+        self.with_records(|records| {
+            records.iter().filter_map(StepRecord::plugin).map(str::to_owned).collect()
+        })
+    }
+
     /// Returns the sums of the request.
     pub fn totals(&self) -> Totals {
         let has_failed = self.ended().is_some_and(|ended| ended.error.is_some());

@@ -133,11 +133,6 @@ impl Trace {
         self.taken.lock().error.clone()
     }
 
-    /// Returns `true` if a hook or tool of a plugin was called.
-    pub fn has_called(&self, plugin: &str) -> bool {
-        self.with_records(|records| records.iter().any(|record| record.plugin() == Some(plugin)))
-    }
-
     /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
         let kind = short(&event.text_or_empty("type"));

@@ -1,8 +1,9 @@
 //! The traces of current and recent requests, and notifications about them.
 
-use super::facts::{Contents, MAX_LENGTH, RequestEnd, RequestFacts, short};
+use super::facts::{Contents, MAX_CONTENTS, MAX_LENGTH, RequestEnd, RequestFacts, short};
 use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
+use super::queue::TraceQueue;
 use super::request_scope::RequestScope;
 use super::trace::{News, Trace, publish};
 use crate::context::Afterwards;
@@ -19,8 +20,6 @@ use valvehouse_json::Json;
 
 /// The maximum number of notifications buffered for a slow receiver.
 const NEWS: usize = 1_024;
-/// The maximum number of bytes of contents stored for all finished requests; the oldest ones are removed first.
-const MAX_CONTENTS: usize = 64 << 20;
 
 /// The traces of current and recent requests.
 pub struct Traces {
@@ -30,6 +29,7 @@ pub struct Traces {
     next: AtomicU64,
     live: Mutex<BTreeMap<u64, Arc<Trace>>>,
     past: Mutex<VecDeque<Arc<Trace>>>,
+    queue: OnceLock<TraceQueue>,
     contents: Mutex<Arc<BTreeSet<String>>>,
     /// Set if the texts of all requests are recorded.
     everything: AtomicBool,
@@ -50,10 +50,11 @@ impl Traces {
         let host = uuid::Uuid::new_v4().simple().to_string();
         Arc::new(Self {
             kept,
-            host: host[..4].to_owned(),
+            host: host[..8].to_owned(),
             next: AtomicU64::new(1),
             live: Mutex::default(),
             past: Mutex::default(),
+            queue: OnceLock::new(),
             contents: Mutex::default(),
             everything: AtomicBool::new(false),
             news: broadcast::channel(NEWS).0,
@@ -139,6 +140,16 @@ impl Traces {
         live.or_else(|| self.past.lock().iter().find(is_it).cloned())
     }
 
+    /// Returns the queue of ended requests that wait to be stored, if there is one.
+    pub fn queue(&self) -> Option<&TraceQueue> {
+        self.queue.get()
+    }
+
+    /// Adds requests that end from now on to a queue, from which they can be stored.
+    pub fn fill_queue(&self) {
+        self.queue.get_or_init(TraceQueue::default);
+    }
+
     /// Returns the plugins whose values are recorded.
     pub fn contents(&self) -> Arc<BTreeSet<String>> {
         self.contents.lock().clone()
@@ -180,6 +191,9 @@ impl Traces {
     fn end(&self, number: u64, trace: &Arc<Trace>) {
         self.live.lock().remove(&number);
         self.coverage.add(trace);
+        if let Some(queue) = self.queue.get() {
+            queue.add(trace);
+        }
         if self.kept > 0 {
             let mut past = self.past.lock();
             past.push_back(trace.clone());

@@ -16,6 +16,7 @@ use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::subscriptions::ResourceSubscriptions;
+use crate::traces::TraceStore;
 use crate::usage::Usage;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -60,6 +61,8 @@ pub struct App {
     pub access_log: OnceLock<AccessLog>,
     /// The traces of requests in progress and of the last ones that ended.
     pub traces: Arc<Traces>,
+    /// Those in the store.
+    pub trace_store: Arc<TraceStore>,
     /// The time at which the host was opened.
     pub started: Instant,
     /// The keys and limits of clients.
@@ -183,6 +186,7 @@ impl App {
         host.reports_coverage_of(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
+        let trace_store = Arc::new(TraceStore::new(host.clone(), traces.clone(), &config.trace));
         let admin = Admin::new(host.clone());
         let questions = Questions::default();
         let shared_questions = Arc::new(SharedQuestions::new(host.clone(), questions.clone()));
@@ -219,6 +223,7 @@ impl App {
             runs,
             access_log: OnceLock::new(),
             traces,
+            trace_store,
             started: Instant::now(),
             access,
             usage: Arc::default(),
@@ -273,13 +278,14 @@ impl App {
     }
 
     /// Starts the background tasks: the host follows changes of files and valves, runs scheduled calls,
-    /// shares questions with the other hosts of the store, and exports traces.
+    /// shares questions with the other hosts of the store, and stores and exports traces.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
         self.tasks.lock().spawn(self.schedule.clone().follow());
         let questions = self.shared_questions.clone();
         self.tasks.lock().spawn(async move { questions.follow().await });
         self.tasks.lock().spawn(self.usage.clone().follow(self.host.store().clone()));
+        self.tasks.lock().spawn(self.trace_store.clone().follow());
         #[cfg(feature = "otlp")]
         self.export();
     }
@@ -385,6 +391,7 @@ impl App {
         }
         self.host.after_answers().close().await;
         self.usage.write(self.host.store()).await;
+        self.trace_store.write().await;
         self.host.close().await;
         self.host.store().close().await;
     }

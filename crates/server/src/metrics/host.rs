@@ -93,6 +93,14 @@ async fn store(app: &App, families: &mut Families) {
     for (kind, count) in app.host.store().error_counts() {
         failures.add(&[("error", kind.as_str())], count as f64);
     }
+    let queue = app.traces.queue().map_or(0, |queue| queue.waiting());
+    families.gauge("traces_pending", "Requests that ended and wait to be stored.").add(&[], queue as f64);
+    families
+        .counter(
+            "traces_dropped_total",
+            "Requests that were not stored: too many waited, or the store refused them.",
+        )
+        .add(&[], app.trace_store.dropped() as f64);
     let waiting = app.host.kv().waiting();
     families
         .gauge("kv_writes_pending", "Changes of kv entries that wait to be written.")

@@ -1,7 +1,6 @@
 //! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook or streams the answer.
 
 use super::shapes::Trace;
-use super::sums;
 use crate::actions::Press;
 use crate::api::{AnyObject, CheckedBody, JsonOf, Reply};
 use crate::openai::chat::Completion;
@@ -24,6 +23,7 @@ use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::SpelledJson;
 use valvehouse_host::app::App;
+use valvehouse_host::traces;
 use valvehouse_json::Json;
 
 /// A chat request with any fields of its protocol.
@@ -113,7 +113,12 @@ fn outcome(app: &App, mut watch: TraceGuard, answer: Result<Json, Error>) -> Dry
     let trace = watch.trace().clone();
     watch.answered(status);
     watch.done();
-    DryRun { status, answer: answer.into(), error: error.into(), trace: sums::detail(app, &trace).into() }
+    DryRun {
+        status,
+        answer: answer.into(),
+        error: error.into(),
+        trace: traces::detail(&app.host, &trace).into(),
+    }
 }
 
 async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Response, Error> {

@@ -1,6 +1,5 @@
 //! `GET /api/v1/events`: streams events until the client disconnects or this host stops.
 
-use super::sums;
 use crate::api::EventStream;
 use crate::page::PluginStats;
 use crate::turn::events::{as_events, named_event};
@@ -17,7 +16,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use valvehouse_core::trace::News;
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report};
+use valvehouse_host::{Change, Report, traces};
 use valvehouse_json::Json;
 
 /// The interval at which changed metrics are sent.
@@ -96,8 +95,8 @@ fn event_or_lag<T>(result: Result<T, RecvError>, event_of: impl FnOnce(T) -> Byt
 
 fn of_request(app: &App, news: News) -> Bytes {
     match news {
-        News::Begun(trace) => named_event("begun", &sums::summary(app, &trace)),
-        News::Ended(trace) => named_event("ended", &sums::summary(app, &trace)),
+        News::Begun(trace) => named_event("begun", &traces::summary(&app.host, &trace)),
+        News::Ended(trace) => named_event("ended", &traces::summary(&app.host, &trace)),
         News::Emitted { trace, plugin, kind, event } => {
             let data = Json::from([
                 ("trace", trace.into()),

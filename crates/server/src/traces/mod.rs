@@ -7,6 +7,5 @@ mod list;
 mod replay;
 mod routes;
 mod shapes;
-mod sums;
 
 pub(crate) use routes::routes;

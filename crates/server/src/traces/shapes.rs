@@ -25,6 +25,9 @@ pub(crate) struct TraceFacts {
     running: bool,
     /// The HTTP status; null while the request is in progress.
     status: Option<u16>,
+    /// `succeeded`, `disconnected`, `failed`, or the way in which a plugin ended the request: `refused`, `failed` or
+    /// `breaker_open`; null while it runs.
+    outcome: Option<String>,
     error: Option<String>,
     /// Set if the client received the whole answer.
     whole: bool,
@@ -33,6 +36,8 @@ pub(crate) struct TraceFacts {
     changed: u64,
     /// Set if values of any step are recorded.
     contents: bool,
+    /// The id of the host.
+    host: String,
     /// The name of the key that pays for the request; null if it is not one that operators handed out.
     key: Option<String>,
     /// The provider of the last model call.

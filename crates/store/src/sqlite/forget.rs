@@ -52,6 +52,7 @@ async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
         "DELETE FROM valves",
         "UPDATE versions SET valves = '{}'",
         "DELETE FROM secrets",
+        "DELETE FROM traces",
         "DELETE FROM vectors",
         "DELETE FROM vector_spaces",
         "DELETE FROM sealing",

@@ -23,6 +23,7 @@ pub(crate) mod secrets;
 mod sessions;
 mod settings;
 mod switches;
+pub(crate) mod traces;
 mod transfer;
 mod usage;
 mod users;

@@ -1,7 +1,7 @@
 //! The records of a user.
 
 use super::database::Store;
-use super::vectors;
+use super::{traces, vectors};
 use crate::error::StoreResult;
 use crate::kv::Kv;
 use crate::record::{UserRecords, scope_of, scope_of_chat, scopes_of_chats};
@@ -128,6 +128,7 @@ async fn count(session: &mut Session, user: &str, chats: &[UserChat]) -> sqlx::R
         valves: number(session, "SELECT count(*) FROM valves WHERE user_id = ?", user).await?,
         entries,
         responses: responses + talks,
+        requests: traces::count(session, user).await?,
     })
 }
 
@@ -158,5 +159,5 @@ async fn forget(session: &mut Session, user: &str, chats: &[UserChat]) -> sqlx::
     ] {
         query(text).bind(value).execute(session).await?;
     }
-    Ok(())
+    traces::forget(session, user).await
 }

@@ -12,6 +12,7 @@ mod runs;
 mod scripts;
 mod secrets;
 mod sessions;
+mod traces;
 mod vectors;
 
 #[cfg(all(unix, feature = "postgres"))]
@@ -75,6 +76,7 @@ async fn check<F: Future<Output = Store>>(fresh: impl Fn() -> F) {
     secrets::check(&fresh).await;
     scripts::check(&fresh).await;
     sessions::check(&fresh).await;
+    Box::pin(traces::check(&fresh)).await;
     vectors::check(&fresh).await;
 }
 

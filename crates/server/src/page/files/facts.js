@@ -1,7 +1,7 @@
 // The facts of a request: its outcome in words, its sums, and the request as a command.
 
 import { h } from "/page/dom.js";
-import { day, number, time } from "/page/words.js";
+import { computer, day, number, time } from "/page/words.js";
 
 // The recorded body of a request before the first filter, or null.
 export function recorded(trace) {
@@ -21,7 +21,7 @@ export function curl(trace) {
 export function facts(trace) {
   const rows = [["Model", trace.model], ["User", trace.user], ["Key", trace.key], ["Chat", trace.chat_id], ["Endpoint", trace.stream ? `${trace.endpoint}, streamed` : trace.endpoint],
     ["Provider", trace.provider], ["Status", stateOf(trace)], ["Ended by", trace.ended_by], ["Tokens in + out", tokens(trace)], ["Cost", trace.cost > 0 && cost(trace)],
-    ["First token", trace.first_ms !== null && time(trace.first_ms * 1000)], ["Duration", trace.running ? "" : time(trace.took_ms * 1000)], ["Started", day(trace.begun)], ["Generation", String(trace.generation)]];
+    ["First token", trace.first_ms !== null && time(trace.first_ms * 1000)], ["Duration", trace.running ? "" : time(trace.took_ms * 1000)], ["Started", day(trace.begun)], ["Generation", String(trace.generation)], ["Host", computer(trace.host)]];
   return h("dl", { class: "figures small" }, rows.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
 }
 

@@ -70,7 +70,8 @@ function queue(summary) {
 // Loads requests that started or ended before the feed was open.
 async function caughtUp() {
   try {
-    const { live, past } = await get("/api/v1/traces?limit=1000");
+    const { live, past, stored, next } = await get("/api/v1/traces?limit=1000");
+    Object.assign(state, { stored, next });
     const known = [...past].reverse().concat(live);
     const sorted = known.sort((a, b) => a.begun < b.begun ? -1 : 1);
     // A running request that is no longer listed has ended unnoticed.

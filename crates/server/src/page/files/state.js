@@ -11,6 +11,10 @@ export const state = {
   problem: null,
   // By id, in starting order.
   requests: new Map(),
+  // `true` if the host lists the requests in its store.
+  stored: false,
+  // The cursor of the requests that follow those in the list; undefined before it is known, null at the end.
+  next: undefined,
   running: 0,
   // The start of the host in seconds since 1970.
   begun: 0,

@@ -41,6 +41,11 @@ export function bytes(number) {
   return `${round(number / 1024 ** step)} ${units[step]}`;
 }
 
+// The name of a host's computer, without the random part of its id.
+export function computer(host) {
+  return host.replace(/-[0-9a-f-]{36}$/, "");
+}
+
 export function count(number, one) {
   return `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
 }
