@@ -216,15 +216,13 @@ impl ProviderCallGuard {
         let written = count("completion_tokens").or_else(|| count("output_tokens"));
         if read.or(written).is_some() {
             self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
-            let of = |details: [&str; 2], name: &str| {
-                let details = details.iter().find_map(|field| usage.get(field))?;
-                Some(details.get(name)?.as_i64()?.max(0).unsigned_abs())
-            };
-            let cached = of(["prompt_tokens_details", "input_tokens_details"], "cached_tokens")
-                .or_else(|| cached_tokens(usage).and_then(|count| u64::try_from(count).ok()));
-            let reasoned = of(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
-            self.token_kinds = [cached.unwrap_or(0), reasoned.unwrap_or(0)];
+            self.token_kinds = if usage.len() > PLAIN_FIELDS { token_kinds(usage) } else { [0, 0] };
         }
+    }
+
+    /// Records the prompt and completion tokens of a usage without further counts.
+    pub fn record_tokens(&mut self, tokens: [u64; 2]) {
+        (self.tokens, self.token_kinds) = (Some(tokens), [0, 0]);
     }
 
     /// Records a failure.
@@ -257,6 +255,21 @@ impl ProviderCallGuard {
             sum.fetch_add(tokens, Relaxed);
         }
     }
+}
+
+/// The number of fields of a usage that has no kinds of tokens.
+const PLAIN_FIELDS: usize = 3;
+
+/// Returns the prompt tokens from a cache and the completion tokens of reasoning.
+fn token_kinds(usage: &Json) -> [u64; 2] {
+    let of = |details: [&str; 2], name: &str| {
+        let details = details.iter().find_map(|field| usage.get(field))?;
+        details.get(name)?.as_i64()
+    };
+    let cached = of(["prompt_tokens_details", "input_tokens_details"], "cached_tokens");
+    let reasoned = of(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
+    [cached.or_else(|| cached_tokens(usage)), reasoned]
+        .map(|count| count.map_or(0, |count| count.max(0).unsigned_abs()))
 }
 
 impl Drop for ProviderCallGuard {

@@ -6,7 +6,7 @@ use super::extras::Extras;
 use super::retry::{self, Retries};
 use super::retrying::no_way;
 use super::stream::{self, begin, begin_forwarded, begin_relayed};
-use super::watch::{LastBytes, LastWords, usage_at_the_end, watched};
+use super::watch::{LastBytes, LastWords, record_usage_at_the_end, watched};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
@@ -311,9 +311,7 @@ impl Upstream {
                     }
                     PassthroughBody::Whole(body) => {
                         asking.receives();
-                        if let Some(usage) = usage_at_the_end(&body) {
-                            asking.record_usage(&usage);
-                        }
+                        record_usage_at_the_end(&body, &mut asking);
                         asking.ends(ProviderOutcome::Whole);
                         PassthroughBody::Whole(body)
                     }

@@ -4,6 +4,7 @@ use super::extras::Recorder;
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
 use memchr::memmem::Finder;
+use serde::Deserialize;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
@@ -59,28 +60,44 @@ impl Looks<Bytes> for LastBytes {
     }
 
     fn last(&mut self, asking: &mut ProviderCallGuard) {
-        if let Some(usage) = usage_in(&self.0) {
-            asking.record_usage(&usage);
+        record_usage_in(&self.0, asking);
+    }
+}
+
+/// The usage of most answers, which is read without a document.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    #[serde(rename = "total_tokens")]
+    _total: u64,
+}
+
+/// Records the usage at the end of an unparsed answer.
+pub(super) fn record_usage_at_the_end(body: &[u8], asking: &mut ProviderCallGuard) {
+    record_usage_in(&body[body.len().saturating_sub(TAIL)..], asking);
+}
+
+/// Records the last object with the key `usage`.
+fn record_usage_in(bytes: &[u8], asking: &mut ProviderCallGuard) {
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
+    let places: Vec<usize> = KEY.find_iter(bytes).collect();
+    let objects =
+        places.into_iter().rev().filter_map(|place| object_after(&bytes[place + KEY.needle().len()..]));
+    for object in objects {
+        if let Ok(usage) = serde_json::from_slice::<PlainUsage>(object) {
+            return asking.record_tokens([usage.prompt_tokens, usage.completion_tokens]);
+        }
+        if let Ok(usage) = Json::parse(object) {
+            return asking.record_usage(&usage);
         }
     }
 }
 
-/// Returns the usage at the end of an unparsed answer.
-pub(super) fn usage_at_the_end(body: &[u8]) -> Option<Json> {
-    usage_in(&body[body.len().saturating_sub(TAIL)..])
-}
-
-/// Returns the last object with the key `usage`.
-fn usage_in(bytes: &[u8]) -> Option<Json> {
-    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
-    let places: Vec<usize> = KEY.find_iter(bytes).collect();
-    places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.needle().len()..]))
-}
-
-/// Parses the object after a colon and ignores the rest.
-fn object_after(key: &[u8]) -> Option<Json> {
-    let value = raw_value(key.trim_ascii_start().strip_prefix(b":")?)?;
-    Json::parse(value).ok().filter(|usage| matches!(usage, Json::Object(_)))
+/// Returns the object after a colon.
+fn object_after(key: &[u8]) -> Option<&[u8]> {
+    raw_value(key.trim_ascii_start().strip_prefix(b":")?).filter(|value| value.starts_with(b"{"))
 }
 
 pub(super) fn watched<T: Send + 'static>(
@@ -147,6 +164,14 @@ data: [DONE]
             asking.ends(ProviderOutcome::Whole);
             assert_eq!(service.tokens(), [7, 5], "chunks of {size}");
         }
-        assert!(usage_in(b"{\"usage\": \"much\"}").is_none());
+        for nothing in
+            [&b"{\"usage\": \"much\"}"[..], b"{\"usage\": {}}", b"{\"usage\": {\"prompt_tokens\":1"]
+        {
+            let service = Arc::new(Service::default());
+            let mut asking = service.ask(None);
+            record_usage_at_the_end(nothing, &mut asking);
+            asking.ends(ProviderOutcome::Whole);
+            assert_eq!(service.tokens(), [0, 0]);
+        }
     }
 }
