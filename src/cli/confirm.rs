@@ -1,8 +1,9 @@
-//! `valvehouse confirm` and `adopt`: changes that an operator has to accept.
+//! `valvehouse confirm`, `audit` and `adopt`: changes that an operator accepts or makes.
 
 use super::args;
 use super::project::{self, Project};
 use valvehouse_config::Config;
+use valvehouse_host::admin::audit_switch;
 use valvehouse_host::{State, adoptable};
 use valvehouse_json::Json;
 use valvehouse_store::GuardChange;
@@ -27,6 +28,20 @@ pub(super) async fn run(args: &args::Confirm, config: &Config, out: &Console) ->
     }
     let generation = project.store.confirm(&args.id, &pending, &project::author()).await?;
     let what = if pending == GuardChange::Off { "may be off" } else { "may change" };
+    ended(project, &args.id, what, generation, out).await
+}
+
+/// Puts a filter in audit mode, or ends it.
+pub(super) async fn audit(args: &args::Audit, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let project = Project::look_to_change(config).await?;
+    let is_on = args.mode == args::OnOff::On;
+    let plugin = project.plugin(&args.id)?;
+    let switch = audit_switch(plugin, is_on).map_err(|error| CommandError::data(error.to_string()))?;
+    if is_on && plugin.security {
+        out.note(&format!("{} is a guard, which protects nothing in audit mode", args.id));
+    }
+    let generation = project.store.set_switch(&switch, &project::author()).await?;
+    let what = if is_on { "is in audit mode" } else { "applies its verdicts and changes" };
     ended(project, &args.id, what, generation, out).await
 }
 

@@ -105,6 +105,7 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Diff(args) => pull::diff(&args, &config()?, out).await,
         Command::Rollback(args) => rollback::run(&args, &config()?, out).await,
         Command::Confirm(args) => confirm::run(&args, &config()?, out).await,
+        Command::Audit(args) => confirm::audit(&args, &config()?, out).await,
         Command::Adopt(args) => confirm::adopt(&args, &config()?, out).await,
         Command::Nodes(_) => nodes::run(&config()?, out).await,
         Command::Migrate(args) => migrate::run(&args, &config()?, out).await,

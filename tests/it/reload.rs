@@ -455,7 +455,8 @@ fn outlet(body, valves, __user__) { body.messages[-1].text += ` ${valves.word}${
     host.update("word", &word.replace(". `", ".`").replace("` ${valves", "` v2 ${valves")).await;
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream v2 stored!");
 
-    let switch = |enabled| valvehouse::store::Switch { plugin: "word".into(), enabled, global: None };
+    let switch =
+        |enabled| valvehouse::store::Switch { plugin: "word".into(), enabled, global: None, audit: None };
     let stored = host.store().set_switch(&switch(Some(false)), "test").await.unwrap();
     host.obeys(stored).await;
     assert_eq!(host.chat(&ann).await.text(), "hello from upstream");

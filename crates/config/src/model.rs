@@ -93,7 +93,8 @@ pub struct PluginSettings {
     #[schemars(extend("default" = true, "examples" = [false]))]
     pub enabled: bool,
     /// For a filter: apply its verdicts and changes, or only count and trace them (`audit`), whatever its script
-    /// declares. A guard that was live before goes into audit mode once an operator confirms it.
+    /// declares, unless an operator has switched it. A guard that was live before goes into audit mode once an operator
+    /// confirms it.
     #[schemars(extend("x-default" = "*as its script declares*", "examples" = ["audit"]))]
     pub mode: Option<FilterMode>,
     /// Limits other than the usual ones.

@@ -55,6 +55,9 @@ pub(super) fn apply(root: &mut Table, log: &mut Log) {
     each(root, "models", log, |it| model(it, &providers));
     each(root, "mcp", log, mcp);
     each(root, "oauth", log, oauth);
+    for key in ["tools", "actions"] {
+        each(root, key, log, without_mode);
+    }
 }
 
 /// Checks a table, or each of a list. One that cannot be used is dropped.
@@ -89,6 +92,19 @@ fn store(it: &mut Section<'_>) -> bool {
                 key,
                 "has no effect on a SQLite file: set store.url to a postgres:// URL, or remove this setting",
             );
+        }
+    }
+    true
+}
+
+/// Tools and actions have no verdicts that a mode could apply or not.
+fn without_mode(it: &mut Section<'_>) -> bool {
+    for (id, plugin) in it.table.iter() {
+        if let Node::Table(plugin) = &plugin.node
+            && let Some(mode) = plugin.get("mode")
+        {
+            let what = "has no effect: only filters have a mode; remove it";
+            it.log.wrong(&format!("{}.{id}.mode", it.key), &mode.origin, what);
         }
     }
     true

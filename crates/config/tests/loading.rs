@@ -325,6 +325,8 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
+        ("[tools.weather]\nmode = 'audit'", "tools.weather.mode has no effect: only filters have a mode"),
+        ("[actions.save]\nmode = 'enforce'", "actions.save.mode has no effect: only filters have a mode"),
         (
             "[[providers]]\nname = 'openai'\napi_key = 'client'\napi_keys = ['k']",
             "providers.openai.api_keys has no effect with api_key = \"client\"",

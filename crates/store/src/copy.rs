@@ -54,7 +54,7 @@ pub(crate) const TABLES: [Table; 27] = [
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
         0,
     ),
-    table("switches", &[("plugin", Text), ("enabled", Bool), ("global", Bool)], 1),
+    table("switches", &[("plugin", Text), ("enabled", Bool), ("global", Bool), ("audit", Bool)], 1),
     table("grants", &[("id", Text), ("content", Text)], 1),
     table(
         "last_good",
@@ -135,6 +135,7 @@ pub(crate) const TABLES: [Table; 27] = [
             ("valves", Sealed(|row| version_of(name(row), integer(row, 1)))),
             ("enabled", Bool),
             ("global", Bool),
+            ("audit", Bool),
         ],
         2,
     ),

@@ -90,13 +90,15 @@ pub struct Version {
     pub enabled: Option<bool>,
     /// The switch that makes it global; `None` if it was not set.
     pub global: Option<bool>,
+    /// The switch that puts it in audit mode; `None` if it was not set.
+    pub audit: Option<bool>,
 }
 
 impl Version {
     /// Returns `true` if both are the same state, regardless of the author and the path.
     pub fn is_same_state(&self, other: &Self) -> bool {
-        (&self.kind, &self.hash, self.enabled, self.global)
-            == (&other.kind, &other.hash, other.enabled, other.global)
+        (&self.kind, &self.hash, self.enabled, self.global, self.audit)
+            == (&other.kind, &other.hash, other.enabled, other.global, other.audit)
             && self.valves == other.valves
     }
 }
@@ -174,6 +176,8 @@ pub struct SettingsEdit<'a> {
     pub enabled: Option<bool>,
     /// The switch that makes it global; `None` follows the script.
     pub global: Option<bool>,
+    /// The switch that puts it in audit mode; `None` follows the configuration and the script.
+    pub audit: Option<bool>,
 }
 
 /// The period that a plugin's history covers.

@@ -30,6 +30,9 @@ pub struct Switch {
     pub enabled: Option<bool>,
     /// The switch that makes it global; `None` if it was not set.
     pub global: Option<bool>,
+    /// The switch that puts a filter in audit mode; `None` if it was not set.
+    #[serde(default)]
+    pub audit: Option<bool>,
 }
 
 /// A key that operators handed out.
@@ -75,7 +78,7 @@ pub enum GuardChange {
     Gone,
     /// The settings disable it.
     Off,
-    /// The settings put it in audit mode.
+    /// The settings or a switch put it in audit mode.
     Audit,
     /// A switch removes it from the models that do not list it.
     Narrow,

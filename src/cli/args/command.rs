@@ -164,6 +164,14 @@ pub(in crate::cli) enum Command {
   valvehouse list                             pending changes, and how they would weaken the guard
   valvehouse confirm pii_guard")]
     Confirm(Confirm),
+    /// Put a filter in audit mode, in which nothing of it applies, or end it
+    #[command(after_help = "Examples:
+  valvehouse audit redact on                  count and trace what it would do
+  valvehouse audit redact off                 apply its verdicts and changes
+
+Takes effect on all hosts of the store, and overrides the script and valvehouse.toml. A guard protects
+nothing meanwhile.")]
+    Audit(Audit),
     /// Assign the stored data of a removed plugin to the plugin with the same id
     #[command(after_help = "Examples:
   valvehouse adopt weather                    its valves, grants and kv entries
@@ -588,6 +596,20 @@ pub(in crate::cli) struct Health {
 pub(in crate::cli) struct Confirm {
     /// The id of the guard
     pub(in crate::cli) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Audit {
+    /// The id of the filter
+    pub(in crate::cli) id: String,
+    /// Start or end the audit mode
+    pub(in crate::cli) mode: OnOff,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OnOff {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ mod tooling;
 mod trace;
 
 pub(super) use command::{
-    Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Line,
-    List, Migrate, Pull, Release, Rollback, Store, User, Valves, ValvesDo,
+    Adopt, Apply, Audit, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History,
+    Invoke, Line, List, Migrate, OnOff, Pull, Release, Rollback, Store, User, Valves, ValvesDo,
 };
 #[cfg(feature = "workbench")]
 pub(super) use command::{Format, Global};

@@ -2,7 +2,8 @@
 //! the model.
 
 use super::with;
-use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::cli::Project;
+use crate::host::{Answer, TestHost, chat_body, streaming, until};
 use crate::upstream::MODEL;
 use serde_json::{Value, json};
 
@@ -132,4 +133,75 @@ async fn a_guard_that_starts_in_audit_mode_needs_no_confirmation() {
     let listed = host.get("/api/v1/overview").await.json();
     let row = listed["plugins"].as_array().unwrap().iter().find(|row| row["id"] == "guard").cloned();
     assert_eq!(row.map(|row| row["mode"].clone()), Some(json!("audit")));
+}
+
+async fn switch(host: &TestHost, id: &str) -> Answer {
+    with(host.request("POST", &format!("/api/v1/functions/id/{id}/toggle/audit")), &[]).await
+}
+
+#[tokio::test]
+async fn operators_switch_the_audit_mode_on_all_hosts_of_the_store() {
+    let refuses = "fn inlet(body) { deny(\"refused\", 403); }";
+    let setup = TestHost::new().filter("refuses", refuses).tool("dice", "fn handler(args) { 4 }");
+    let mut host = setup.start().await;
+    let plain = host.settings();
+    let other = host.another().await;
+    host.ask("hi").await.refused(403, "refused");
+    assert_eq!(switch(&host, "refuses").await.status, 200);
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
+    until("the other host follows", || async { other.host.snapshot().plugins["refuses"].audited }).await;
+    other.close().await;
+    host.restart().await;
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
+    let history = host.get("/api/v1/functions/id/refuses/history").await.json();
+    assert_eq!((&history[0]["action"], &history[0]["audit"]), (&json!("toggle"), &json!(true)), "{history}");
+    assert_ne!(history[0]["by"], json!("file"), "an operator did it");
+    assert_eq!(switch(&host, "refuses").await.status, 200);
+    host.ask("hi").await.refused(403, "refused");
+    host.reconfigure(&format!("{plain}\n[filters.refuses]\nmode = \"audit\"\n")).await;
+    host.ask("hi").await.refused(403, "refused");
+    let rollback = host.request("POST", "/api/v1/functions/id/refuses/rollback");
+    let version = json!({"version": history[0]["version"]});
+    assert_eq!(Answer::of(rollback.body(version.to_string())).await.status, 200);
+    assert_eq!(host.ask("hi").await.text(), "hello from upstream");
+    let refused = switch(&host, "dice").await;
+    assert_eq!((refused.status, refused.body().contains("only filters have one")), (409, true));
+}
+
+#[tokio::test]
+async fn a_guard_is_audited_by_a_switch_of_an_operator_but_not_by_a_row_alone() {
+    const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { deny(\"guarded\", 403); }";
+    let mut host = TestHost::new().filter("guard", GUARD).start().await;
+    host.ask("x").await.refused(403, "guarded");
+    assert_eq!(switch(&host, "guard").await.status, 200);
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    host.restart().await;
+    assert_eq!(host.ask("x").await.text(), "hello from upstream");
+    assert_eq!(switch(&host, "guard").await.status, 200);
+    host.ask("x").await.refused(403, "guarded");
+    let file = host.folder().join(".valvehouse/state.db");
+    host.stop().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::query("UPDATE switches SET audit = TRUE").execute(&mut connection).await.unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+    host.restart().await;
+    host.ask("x").await.refused(403, "guarded");
+    let pending = host.problems("guard");
+    assert!(pending.iter().any(|problem| problem.message.contains("no operator has set")), "{pending:?}");
+}
+
+#[test]
+fn the_command_switches_the_audit_mode() {
+    let project = Project::new()
+        .filter("refuses", "fn inlet(body) { deny(\"refused\", 403); }")
+        .filter("guard", "/*\nsecurity: true\n*/\nfn inlet(body) { body }");
+    project.run("chat hello").ends(1).stderr_has("refused");
+    project.run("audit refuses on").ends(0).prints("refuses is in audit mode");
+    project.run("chat hello").ends(0);
+    project.run("list").ends(0).prints("audit");
+    project.run("audit refuses off").ends(0).prints("applies its verdicts");
+    project.run("audit guard on").ends(0).stderr_has("protects nothing");
+    project.run("audit refuse on").ends(2).stderr_has("did you mean `refuses`?");
+    project.run("audit refuses").ends(2);
 }

@@ -347,6 +347,8 @@ async fn an_operators_role_limits_what_it_changes() {
         ),
         ("POST", "/api/v1/functions/id/plain/toggle", Value::Null, &["tune", "write", "admin"]),
         ("POST", "/api/v1/functions/id/guard/toggle", Value::Null, &["admin"]),
+        ("POST", "/api/v1/functions/id/plain/toggle/audit", Value::Null, &["tune", "write", "admin"]),
+        ("POST", "/api/v1/functions/id/guard/toggle/audit", Value::Null, &["admin"]),
         // The id of a plugin is not a word of the route.
         ("DELETE", "/api/v1/functions/id/valves/delete", Value::Null, &["write", "admin"]),
         ("POST", "/api/v1/functions/id/toggle/update", Value::Null, &["write", "admin"]),

@@ -19,5 +19,5 @@ pub use plugins::{Admin, known};
 pub use rejection::AdminError;
 pub use rollback::rollback;
 pub use scripts::ExpectedVersion;
-pub use valves::{EffectiveValve, schema, shown};
+pub use valves::{EffectiveValve, audit_switch, schema, shown};
 pub use versions::{Against, Detail, Entry, ValveChange, detail, diff, entries};

@@ -45,8 +45,8 @@ pub async fn rollback(
     let file = file_of(writer, plugin, kind, id, Some(&version.place))?;
     let before = writer.aside(|| file.text())?;
     compile(writer, kind, &file, &text, Some(&version.valves), None)?;
-    let settings =
-        Some(SettingsEdit { valves: &version.valves, enabled: version.enabled, global: version.global });
+    let Version { valves, enabled, global, audit, .. } = version;
+    let settings = Some(SettingsEdit { valves, enabled: *enabled, global: *global, audit: *audit });
     FileChange { id, kind, file, text: &text, before, settings, action: Action::Rollback, by }
         .put(writer)
         .await

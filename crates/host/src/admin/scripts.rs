@@ -247,7 +247,7 @@ async fn delete(
     let since = now();
     writer.aside(|| file.remove())?;
     let nothing = Json::object();
-    let settings = Some(SettingsEdit { valves: &nothing, enabled: None, global: None });
+    let settings = Some(SettingsEdit { valves: &nothing, enabled: None, global: None, audit: None });
     let edit = Edit { plugin: id, by, action: Action::Delete, since, file: FileEdit::Goes, settings };
     written_down(writer, &edit, &file, before.as_deref()).await
 }

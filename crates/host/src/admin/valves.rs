@@ -12,6 +12,7 @@ use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::valve::{MASK, ValveError, ValveSchema, is_mark, was_secret};
 use valvehouse_json::{Json, Object};
+use valvehouse_script::Kind;
 use valvehouse_store::Switch;
 
 /// The maximum size of a user's valves of one plugin, in bytes of JSON. A user must not disable a plugin for others.
@@ -161,7 +162,7 @@ impl Admin {
         global: Option<bool>,
         by: &str,
     ) -> Result<Arc<Snapshot>, AdminError> {
-        self.switch_by(id, by, |_| (enabled, global)).await
+        self.switch_by(id, by, |_| Ok(Switch { enabled, global, ..Switch::default() })).await
     }
 
     /// Enables a disabled plugin, and disables an enabled one.
@@ -169,7 +170,8 @@ impl Admin {
     /// # Errors
     /// Returns the errors of [`Admin::switch`].
     pub async fn toggle(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
-        self.switch_by(id, by, |plugin| (Some(!plugin.enabled), None)).await
+        let switched = |plugin: &Plugin| Switch { enabled: Some(!plugin.enabled), ..Switch::default() };
+        self.switch_by(id, by, |plugin| Ok(switched(plugin))).await
     }
 
     /// Toggles whether a plugin applies to models that do not list it.
@@ -177,22 +179,42 @@ impl Admin {
     /// # Errors
     /// Returns the errors of [`Admin::switch`].
     pub async fn toggle_global(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
-        self.switch_by(id, by, |plugin| (None, Some(!plugin.global))).await
+        let switched = |plugin: &Plugin| Switch { global: Some(!plugin.global), ..Switch::default() };
+        self.switch_by(id, by, |plugin| Ok(switched(plugin))).await
+    }
+
+    /// Puts a filter in audit mode, or ends it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Admin::switch`], and a refusal for a plugin that is not a filter.
+    pub async fn toggle_audit(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
+        self.switch_by(id, by, |plugin| audit_switch(plugin, !plugin.audited)).await
     }
 
     async fn switch_by(
         &self,
         id: &str,
         by: &str,
-        switched: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
+        switched: impl FnOnce(&Plugin) -> Result<Switch, AdminError>,
     ) -> Result<Arc<Snapshot>, AdminError> {
         // Switches are serialized: each one sees the result of the one before.
         let _one_at_a_time = self.switching.lock().await;
-        let (enabled, global) = switched(&*self.plugin(id)?);
-        let switch = Switch { plugin: id.to_owned(), enabled, global };
+        let switch = Switch { plugin: id.to_owned(), ..switched(&*self.plugin(id)?)? };
         self.host.store().set_switch(&switch, by).await?;
         Ok(self.host.reload_with(id).await)
     }
+}
+
+/// Returns the switch that starts or ends the audit mode of a filter.
+///
+/// # Errors
+/// Returns a refusal for a plugin that is not a filter.
+pub fn audit_switch(plugin: &Plugin, audit: bool) -> Result<Switch, AdminError> {
+    if plugin.kind != Kind::Filter {
+        let message = format!("cannot switch the audit mode of `{}`: only filters have one", plugin.id);
+        return Err(AdminError::conflict(message, "not_a_filter"));
+    }
+    Ok(Switch { plugin: plugin.id.to_string(), audit: Some(audit), ..Switch::default() })
 }
 
 /// Returns a refusal for a key that the schema does not declare.

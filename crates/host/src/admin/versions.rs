@@ -38,6 +38,8 @@ pub struct Entry {
     pub enabled: Option<bool>,
     /// The switch that makes the plugin global; null if it was not set.
     pub global: Option<bool>,
+    /// The switch that puts the plugin in audit mode; null if it was not set.
+    pub audit: Option<bool>,
     /// The names of the changed valves.
     pub valves_changed: Vec<String>,
 }
@@ -174,6 +176,7 @@ impl Entry {
             after: version.hash.clone(),
             enabled: version.enabled,
             global: version.global,
+            audit: version.audit,
             valves_changed: changed_keys(old, &version.valves),
         }
     }

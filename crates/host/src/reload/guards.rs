@@ -171,7 +171,11 @@ impl Reload {
             return Some((format!("be switched off by {by}"), GuardChange::Off));
         }
         if self.is_held_enforced(id) {
-            return Some((format!("be put in audit mode by `[filters.{id}] mode`"), GuardChange::Audit));
+            let by = match self.stored.switches.get(id).and_then(|switch| switch.audit) {
+                Some(_) => "a switch in the store that no operator has set".to_owned(),
+                None => format!("`[filters.{id}] mode`"),
+            };
+            return Some((format!("be put in audit mode by {by}"), GuardChange::Audit));
         }
         if self.is_held_wide(id) && script.manifest.global {
             let what =
@@ -217,12 +221,18 @@ impl Reload {
             && !self.stored.is_confirmed(id, &GuardChange::Off)
     }
 
-    /// Returns `true` if the verdicts of a guard apply although the settings put it in audit mode: the change is not
-    /// confirmed.
+    /// Returns `true` if the verdicts of a guard apply although the settings or a stored switch put it in audit mode: the
+    /// change is not confirmed.
     pub(super) fn is_held_enforced(&self, id: &str) -> bool {
-        self.plan.audits(id) == Some(true)
+        self.audits(id) == Some(true)
             && self.stored.last_good.get(id).is_some_and(|row| row.security)
             && !self.stored.is_confirmed(id, &GuardChange::Audit)
+    }
+
+    /// Returns `true` if a stored switch or the settings put a filter in audit mode; `None` if its script decides.
+    pub(super) fn audits(&self, id: &str) -> Option<bool> {
+        let switched = self.stored.switches.get(id).and_then(|switch| switch.audit);
+        switched.or_else(|| self.plan.audits(id))
     }
 
     pub(super) fn is_off(&self, id: &str) -> bool {

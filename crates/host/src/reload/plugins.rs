@@ -251,7 +251,10 @@ impl Reload {
         let is_declared = plugin.script.as_ref().is_some_and(|script| script.manifest.audit);
         plugin.audited = plugin.kind == Kind::Filter
             && !self.is_held_enforced(&plugin.id)
-            && self.plan.audits(&plugin.id).unwrap_or(is_declared);
+            && switch
+                .and_then(|switch| switch.audit)
+                .or_else(|| self.plan.audits(&plugin.id))
+                .unwrap_or(is_declared);
         if let Some(script) = &plugin.script {
             plugin.global = switch.and_then(|switch| switch.global).unwrap_or(script.manifest.global)
                 || self.is_held_wide(&plugin.id) && script.manifest.global;

@@ -208,7 +208,7 @@ impl Reload {
     /// Records which new guards are weakened by the settings from the start, and which guards no longer are.
     async fn save_weakened_by_settings(&mut self, new: &[LastGood]) {
         self.save_weakened(new, GuardChange::Off, Self::is_off).await;
-        self.save_weakened(new, GuardChange::Audit, |reload, id| reload.plan.audits(id) == Some(true)).await;
+        self.save_weakened(new, GuardChange::Audit, |reload, id| reload.audits(id) == Some(true)).await;
     }
 
     async fn save_weakened(

@@ -198,7 +198,19 @@ mod tests {
         let (by, hash) = (by.to_owned(), hash.map(str::to_owned));
         let (kind, place, valves) = ("filter".into(), "a.rhai".into(), Json::object());
         let action = if hash.is_some() { Action::File } else { Action::Delete };
-        Version { number, at, by, action, kind, place, hash, valves, enabled: None, global: None }
+        Version {
+            number,
+            at,
+            by,
+            action,
+            kind,
+            place,
+            hash,
+            valves,
+            enabled: None,
+            global: None,
+            audit: None,
+        }
     }
 
     fn set_aside(number: u64, fate: Fate) -> Aside {

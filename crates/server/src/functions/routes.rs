@@ -76,6 +76,10 @@ fn plugins() -> Routes {
             post("Runs a filter for every model, or only for those that list it.", scripts::toggle_global)
                 .conflicts(),
         )
+        .route(
+            "/api/v1/functions/id/{id}/toggle/audit",
+            post("Puts a filter in audit mode, or ends it.", scripts::toggle_audit).conflicts(),
+        )
 }
 
 /// Returns the routes of the values that operators set.

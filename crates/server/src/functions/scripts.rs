@@ -156,6 +156,16 @@ pub(super) async fn toggle_global(
     answer(&app, switched(&app, &id, toggled).await)
 }
 
+/// Handles `POST /api/v1/functions/id/{id}/toggle/audit`.
+pub(super) async fn toggle_audit(
+    State(app): State<Arc<App>>,
+    Path(FunctionPath { id }): Path<FunctionPath>,
+    Extension(Operator(by)): Extension<Operator>,
+) -> FunctionAnswer<Function> {
+    let toggled = app.admin.toggle_audit(&id, &by).await;
+    answer(&app, switched(&app, &id, toggled).await)
+}
+
 async fn switched(
     app: &App,
     id: &str,

@@ -49,7 +49,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, Query(query): Query<TraceQu
         app.trace_store.write().await;
         match app.host.store().traces(&filter, limit + 1).await {
             Ok(rows) => past = Some(rows),
-            Err(error) => problem = Some(error.to_string()),
+            Err(error) => problem = Some(format!("cannot {error}")),
         }
     }
     let stored = past.is_some();

@@ -80,7 +80,12 @@ mod tests {
                     values: json(r#"{"big": 12345678901234567890123, "half": 1.50}"#),
                     is_plain: false,
                 }],
-                switches: vec![Switch { plugin: "a".into(), enabled: Some(false), global: None }],
+                switches: vec![Switch {
+                    plugin: "a".into(),
+                    enabled: Some(false),
+                    global: None,
+                    audit: None,
+                }],
                 grants: vec![("a".into(), json(r#"{"http": ["x"]}"#))],
                 confirmed: vec![
                     ("g".into(), GuardChange::Off),

@@ -159,15 +159,17 @@ pub(super) async fn confirm(
     Ok(())
 }
 
-/// Stores that an operator switched a guard off, or deletes that confirmation.
+/// Stores that an operator weakened a guard by a switch, or deletes that confirmation.
 pub(super) async fn confirm_switch(
     transaction: &mut Session,
     id: &str,
-    enabled: Option<bool>,
-    global: Option<bool>,
+    (enabled, global, audit): (Option<bool>, Option<bool>, Option<bool>),
     by: &str,
 ) -> sqlx::Result<()> {
-    for (is_on, what) in [(enabled, GuardChange::Off), (global, GuardChange::Narrow)] {
+    let enforces = audit.map(|audit| !audit);
+    for (is_on, what) in
+        [(enabled, GuardChange::Off), (global, GuardChange::Narrow), (enforces, GuardChange::Audit)]
+    {
         match is_on {
             Some(false) => confirm(transaction, id, &what, by).await?,
             Some(true) => forget_confirmed(transaction, id, &what).await?,

@@ -1,8 +1,9 @@
 //! The histories of plugins.
 
 use super::database::Store;
+use super::guards;
+use super::switches::{self, Switches};
 use super::valves::Change;
-use super::{guards, switches};
 use crate::clock::now;
 use crate::error::StoreResult;
 use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, SeenFile, Source, Span, Version};
@@ -80,8 +81,9 @@ impl Store {
             let mut transaction = self.begin(Lock::Settings).await?;
             if let Some(set) = edit.settings {
                 self.write_valves(&mut transaction, plugin, None, Change::Replace(set.valves)).await?;
-                switches::put(&mut transaction, plugin, set.enabled, set.global).await?;
-                guards::confirm_switch(&mut transaction, plugin, set.enabled, set.global, by).await?;
+                let switches = (set.enabled, set.global, set.audit);
+                switches::put(&mut transaction, plugin, switches).await?;
+                guards::confirm_switch(&mut transaction, plugin, switches, by).await?;
             }
             let source = match edit.file {
                 FileEdit::Becomes(source) => Some(source),
@@ -122,8 +124,8 @@ impl Store {
 
     async fn settings_of(&self, transaction: &mut Session, plugin: &str) -> sqlx::Result<Settings> {
         let valves = self.read_valves(transaction, plugin, None).await?;
-        let (enabled, global) = switches::of(transaction, plugin).await?;
-        Ok(Settings { valves, enabled, global })
+        let switches = switches::of(transaction, plugin).await?;
+        Ok(Settings { valves, switches })
     }
 
     /// Reads the latest versions and settings of plugins; those of many plugins are read at once.
@@ -155,7 +157,7 @@ impl Store {
         }
         for switch in switches::all(transaction).await? {
             let settings = settings.entry(switch.plugin).or_default();
-            (settings.enabled, settings.global) = (switch.enabled, switch.global);
+            settings.switches = (switch.enabled, switch.global, switch.audit);
         }
         Ok((newest, settings))
     }
@@ -205,14 +207,14 @@ impl Store {
             for (plugin, _, new) in new {
                 let about = sealed_value::version_of(plugin, signed(new.number));
                 let valves = sealed_value::seal(&self.key, &new.valves, &about)?;
-                let Version { number, at, by, kind, place, hash, enabled, global, .. } = new;
+                let Version { number, at, by, kind, place, hash, enabled, global, audit, .. } = new;
                 let action = new.action.as_str();
                 rows.push(values![
-                    *plugin, *number, *at, by, action, kind, place, hash, valves, *enabled, *global
+                    *plugin, *number, *at, by, action, kind, place, hash, valves, *enabled, *global, *audit
                 ]);
             }
             let head = "INSERT INTO versions
-                 (plugin, version, at, author, action, kind, place, source, valves, enabled, global)";
+                 (plugin, version, at, author, action, kind, place, source, valves, enabled, global, audit)";
             sql::insert(head, rows, "").execute(transaction).await?;
             for (plugin, _, version) in new {
                 prune(transaction, plugin, version.number).await?;
@@ -245,6 +247,7 @@ impl Store {
             valves: valves.ok().into(),
             enabled: row.try_get("enabled")?,
             global: row.try_get("global")?,
+            audit: row.try_get("audit")?,
         })
     }
 }
@@ -270,13 +273,12 @@ pub(super) async fn spans(session: &mut Session) -> sqlx::Result<Vec<Span>> {
 #[derive(Clone)]
 struct Settings {
     valves: Json,
-    enabled: Option<bool>,
-    global: Option<bool>,
+    switches: Switches,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { valves: Json::object(), enabled: None, global: None }
+        Self { valves: Json::object(), switches: Switches::default() }
     }
 }
 
@@ -308,10 +310,21 @@ impl New<'_> {
             (None, None) => return None,
         };
         let number = before.as_ref().map_or(1, |before| before.number + 1);
-        let Settings { valves, enabled, global } = settings;
+        let Settings { valves, switches: (enabled, global, audit) } = settings;
         let hash = source.map(|source| source.hash.clone());
-        let new =
-            Version { number, at: now(), by: by.into(), action, kind, place, hash, valves, enabled, global };
+        let new = Version {
+            number,
+            at: now(),
+            by: by.into(),
+            action,
+            kind,
+            place,
+            hash,
+            valves,
+            enabled,
+            global,
+            audit,
+        };
         let is_news = action == Action::Grant;
         match before.filter(|before| !is_news && before.is_same_state(&new)) {
             Some(before) if before.by == BY_FILE && before.at >= since => Some(Next::Named(before.number)),

@@ -104,10 +104,10 @@ impl Store {
             self.write_valves(transaction, to, user, Change::Replace(&values)).await?;
             self.write_valves(transaction, from, user, Change::Reset(&[])).await?;
         }
-        let (enabled, global) = switches::of(transaction, from).await?;
-        let (own_enabled, own_global) = switches::of(transaction, to).await?;
-        switches::put(transaction, to, own_enabled.or(enabled), own_global.or(global)).await?;
-        switches::put(transaction, from, None, None).await?;
+        let (enabled, global, audit) = switches::of(transaction, from).await?;
+        let own = switches::of(transaction, to).await?;
+        switches::put(transaction, to, (own.0.or(enabled), own.1.or(global), own.2.or(audit))).await?;
+        switches::put(transaction, from, (None, None, None)).await?;
         move_states(transaction, from, to).await?;
         for (update, delete) in MOVE {
             query(update).bind_all(values![to, from]).execute(transaction).await?;

@@ -78,7 +78,7 @@ async fn of_many_files_each_is_written_down_like_a_single_one(store: &Store) {
     let valves = json(r#"{"x": 1}"#);
     store.replace_valves("p7", None, &valves, "ann").await.unwrap();
     store.replace_valves("p8", Some("ann"), &valves, "ann").await.unwrap();
-    let off = Switch { plugin: "p9".into(), enabled: Some(false), global: None };
+    let off = Switch { plugin: "p9".into(), enabled: Some(false), global: None, audit: None };
     store.set_switch(&off, "ann").await.unwrap();
     let all = |changed: usize| -> Vec<SeenFile> {
         let text = |index| if index == changed { "other".to_owned() } else { format!("text {}", index / 2) };
@@ -112,7 +112,7 @@ async fn each_change_of_settings_is_a_version(store: &Store) {
     store.merge_valves("a", None, &json(r#"{"y": 2}"#), "ann").await.unwrap();
     store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "bob").await.unwrap();
     store.reset_valves("a", None, &["x".to_owned()], "cid").await.unwrap();
-    let off = Switch { plugin: "a".into(), enabled: Some(false), global: None };
+    let off = Switch { plugin: "a".into(), enabled: Some(false), global: None, audit: None };
     store.set_switch(&off, "dee").await.unwrap();
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "fay").await.unwrap();
     store.confirm_removal("a", "eve").await.unwrap();
@@ -146,7 +146,7 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &Store) {
     let (one, two) = (source("one"), source("two"));
     let first = store.edit(&edit(&one, None)).await.unwrap();
     let valves = json(r#"{"z": 3}"#);
-    let settings = SettingsEdit { valves: &valves, enabled: None, global: Some(false) };
+    let settings = SettingsEdit { valves: &valves, enabled: None, global: Some(false), audit: None };
     let second = store.edit(&edit(&two, Some(settings))).await.unwrap();
     assert_eq!(second, first + 1, "hosts are notified");
     assert_eq!(store.valves("a", None).await.unwrap(), valves);
@@ -155,7 +155,7 @@ async fn an_edit_is_one_version_with_all_that_it_sets(store: &Store) {
     assert_eq!(versions.len(), 2);
     assert_eq!((versions[0].valves.to_string(), versions[0].global), (r#"{"z":3}"#.to_owned(), Some(false)));
     assert_eq!((versions[1].valves.to_string(), versions[1].global), (r#"{"x":1}"#.to_owned(), None));
-    let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None };
+    let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None, audit: None };
     store.edit(&edit(&one, Some(nobody))).await.unwrap();
     assert_eq!(store.settings().await.unwrap().switches, [], "as if it had never been set");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
@@ -178,7 +178,7 @@ async fn what_is_gone_can_come_back(store: &Store) {
     let one = source("one");
     store.record(&[seen("a", Some("one"))]).await.unwrap();
     store.save_last_good(&[version("a", "1", true)]).await.unwrap();
-    let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None };
+    let nobody = SettingsEdit { valves: &Json::object(), enabled: None, global: None, audit: None };
     let goes = Edit { action: Action::Delete, file: FileEdit::Goes, ..edit(&one, Some(nobody)) };
     store.edit(&goes).await.unwrap();
     assert_eq!(store.last_good().await.unwrap(), [], "also a guard may go then");

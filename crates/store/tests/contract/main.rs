@@ -76,7 +76,7 @@ async fn check<F: Future<Output = Store>>(fresh: impl Fn() -> F) {
     secrets::check(&fresh).await;
     scripts::check(&fresh).await;
     sessions::check(&fresh).await;
-    Box::pin(traces::check(&fresh)).await;
+    traces::check(&fresh).await;
     vectors::check(&fresh).await;
 }
 
@@ -148,7 +148,7 @@ async fn a_refused_change_changes_nothing(store: &Store) {
 }
 
 async fn every_change_raises_the_generation(store: &Store) {
-    let switch = Switch { plugin: "a".into(), enabled: Some(true), global: None };
+    let switch = Switch { plugin: "a".into(), enabled: Some(true), global: None, audit: None };
     let answers = [
         store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap(),
         store.merge_valves("a", Some("ann"), &json(r#"{"x": 1}"#), "test").await.unwrap(),
@@ -165,7 +165,7 @@ async fn every_change_raises_the_generation(store: &Store) {
 }
 
 async fn half_a_switch_leaves_the_other_half(store: &Store) {
-    let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global };
+    let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global, audit: None };
     store.set_switch(&switch(None, Some(false)), "test").await.unwrap();
     assert_eq!(store.settings().await.unwrap().switches, [switch(None, Some(false))]);
     store.set_switch(&switch(Some(false), None), "test").await.unwrap();

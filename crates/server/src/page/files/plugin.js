@@ -92,14 +92,16 @@ function nothing(place) {
   return {};
 }
 
-// The switches of a plugin: on, for every model, contents in traces. Each takes effect at once.
+// The switches of a plugin: on, for every model, audit mode, contents in traces. Each takes effect at once.
 function switchRow(id) {
-  const on = toggle("On", false, (isOn) => flip("enabled", "/toggle", isOn, isOn ? `${id} is on.` : `${id} is off.`));
+  const on = toggle("On", false, (isOn) => flip((plugin) => plugin.enabled, "/toggle", isOn, isOn ? `${id} is on.` : `${id} is off.`));
   const global = toggle("For every model", false,
-    (isOn) => flip("global", "/toggle/global", isOn, isOn ? `${id} runs for every model.` : `${id} runs for models that list it.`));
+    (isOn) => flip((plugin) => plugin.global, "/toggle/global", isOn, isOn ? `${id} runs for every model.` : `${id} runs for models that list it.`));
+  const audit = toggle("Audit mode", false,
+    (isOn) => flip((plugin) => plugin.mode === "audit", "/toggle/audit", isOn, isOn ? `${id} is in audit mode: nothing of it applies.` : `The verdicts and changes of ${id} apply.`));
   const contents = toggle("Record contents in traces", false, keep);
   const wrong = h("p", { class: "wrong", role: "alert" });
-  const row = h("div", { class: "switches" }, on, global, contents, wrong);
+  const row = h("div", { class: "switches" }, on, global, audit, contents, wrong);
   let flipping = 0;
   row.update = (plugin) => {
     // A switch that is being saved shows the requested state.
@@ -107,18 +109,20 @@ function switchRow(id) {
     on.box.checked = plugin.enabled;
     global.box.checked = plugin.global;
     global.hidden = plugin.kind === "tool";
+    audit.box.checked = plugin.mode === "audit";
+    audit.hidden = plugin.kind !== "filter";
     contents.box.checked = plugin.contents;
   };
   return row;
 
-  async function flip(what, rest, isOn, message) {
+  async function flip(is, rest, isOn, message) {
     fill(wrong);
     flipping += 1;
     try {
       // The route inverts the state, so that the current state must be known.
       await reload();
-      if (known(id)?.[what] !== isOn) await post(path(id, rest));
-      notify(message, () => flip(what, rest, !isOn, `The change of ${id} is undone.`));
+      if (is(known(id)) !== isOn) await post(path(id, rest));
+      notify(message, () => flip(is, rest, !isOn, `The change of ${id} is undone.`));
     } catch (error) {
       fill(wrong, `Cannot change the setting: ${error.message}`);
     }
