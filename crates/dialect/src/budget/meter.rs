@@ -634,6 +634,13 @@ mod tests {
     }
 
     #[test]
+    fn work_that_does_not_fit_the_budget_is_refused_in_advance() {
+        let _guard = Guard::enter(Budget { operations: 1_000, ..Budget::UNLIMITED });
+        let work = |operations: u64| charge_work(Duration::from_nanos(operations * WORK_OF_AN_OPERATION));
+        assert_eq!([work(1_000), work(1)], [Ok(()), Err(ExceededLimit::Operations(1_000))]);
+    }
+
+    #[test]
     fn a_call_over_budget_within_a_native_function_ends_after_it() {
         let _guard = Guard::enter(BUDGET);
         let began = processor::processor_time();
