@@ -101,18 +101,6 @@ fn roles(messages: &Value) -> Vec<&str> {
     messages.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
 
-/// Returns the names and the data of server-sent events.
-fn named_events(text: &str) -> Vec<(String, Value)> {
-    let events = text.split("\n\n").filter(|event| event.contains("data: {"));
-    let part = |event: &str, name: &str| {
-        let line = event.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_default().trim().to_owned()
-    };
-    events
-        .map(|event| (part(event, "event:"), serde_json::from_str(&part(event, "data:")).unwrap()))
-        .collect()
-}
-
 #[tokio::test]
 async fn agents_are_the_models_with_memory() {
     let host = clerk().start().await;
@@ -227,13 +215,13 @@ async fn a_streamed_run_reports_its_outcome_at_the_end() {
     let body = json!({"input": "pay", "stream": true, "chat_id": "c1"});
     let answer = host.put("POST", "/api/v1/agents/clerk/runs", &body).await;
     assert_eq!(answer.header("x-valvehouse-chat-id"), Some("c1"));
-    let events = named_events(answer.body());
+    let events = answer.named_events();
     let (name, paused) = events.last().unwrap();
     assert_eq!((name.as_str(), &paused["status"]), ("run", &json!("paused")), "{}", answer.body());
     assert!(answer.body().ends_with("data: [DONE]\n\n"));
     let run = paused["run_id"].as_str().unwrap();
     let answer = host.resume(run, &json!({"decision": "approve", "stream": true})).await;
-    let events = named_events(answer.body());
+    let events = answer.named_events();
     let words = events.iter().filter_map(|(_, event)| event["choices"][0]["delta"]["content"].as_str());
     assert_eq!(words.collect::<String>(), "echo: paid 10");
     let (_, ended) = events.last().unwrap();
@@ -303,7 +291,7 @@ async fn a_run_is_followed_from_start_across_a_pause_to_its_end() {
     while let Some(bytes) = coming.next().await {
         text.push_str(std::str::from_utf8(&bytes.unwrap()).unwrap());
     }
-    let events = named_events(&text);
+    let events = crate::well_formed::named_events(&text);
     let steps: Vec<u64> = events
         .iter()
         .filter(|(name, _)| name == "step")
@@ -314,7 +302,7 @@ async fn a_run_is_followed_from_start_across_a_pause_to_its_end() {
     assert_eq!((name.as_str(), &end["status"], &end["agent"]), ("end", &json!("done"), &json!("clerk")));
     // The events of a run that has ended are sent completely.
     let again = host.get(&format!("/api/v1/agents/runs/{run}/events")).await;
-    assert_eq!(named_events(again.body()).last().unwrap().0, "end");
+    assert_eq!(again.named_events().last().unwrap().0, "end");
 }
 
 #[tokio::test]

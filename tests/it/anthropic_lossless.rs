@@ -37,11 +37,6 @@ fn ask(host: &TestHost, body: &Value) -> reqwest::RequestBuilder {
     host.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01").body(body.to_string())
 }
 
-fn events(answer: &Answer) -> Vec<Value> {
-    let data = answer.body().lines().filter_map(|line| line.strip_prefix("data: "));
-    data.map(|data| serde_json::from_str(data).unwrap()).collect()
-}
-
 fn of<'a>(events: &'a [Value], kind: &str) -> &'a Value {
     events.iter().find(|event| event["type"] == kind).unwrap()
 }
@@ -52,7 +47,7 @@ async fn anthropic_streams_keep_container_context_management_and_initial_usage()
         let setup = TestHost::new();
         let host = claude(if let Some(filter) = filter { setup.filter("same", filter) } else { setup }).await;
         let body = json!({"model": MODEL, "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
-        let events = events(&Answer::of(ask(&host, &body)).await);
+        let events = Answer::of(ask(&host, &body)).await.typed_events();
         let usage = &of(&events, "message_start")["message"]["usage"];
         assert_eq!(
             (&usage["input_tokens"], &usage["service_tier"]),
@@ -76,7 +71,7 @@ async fn streams_of_other_services_start_with_an_estimate_and_end_with_the_usage
     let host = TestHost::new().start().await;
     let body = json!({"model": MODEL, "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "one two three four five six"}]});
     host.upstream.script(|_| Reply::words(["hi"]));
-    let events = events(&Answer::of(ask(&host, &body)).await);
+    let events = Answer::of(ask(&host, &body)).await.typed_events();
     let estimated = of(&events, "message_start")["message"]["usage"]["input_tokens"].as_i64().unwrap();
     assert!((6..40).contains(&estimated), "{estimated}");
     let counted = Answer::of(

@@ -286,7 +286,7 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
             for event in answer.events() {
                 fold.push(&crate::kernel::json(&event.to_string()));
             }
-            serde_json::from_str(&fold.finish().at_path("choices.0.message").to_string()).unwrap()
+            crate::kernel::value(&fold.finish().at_path("choices.0.message"))
         } else {
             answer.json()["choices"][0]["message"].clone()
         };
@@ -335,6 +335,7 @@ fn blocks_of_round(round: usize) -> Vec<serde_json::Value> {
 
 /// Returns the requests to an Anthropic service over ten rounds of an agent that uses Anthropic's protocol.
 async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::Value> {
+    use crate::generator::services::named;
     use crate::lanes::{blocks, raw};
     let claude = crate::upstream::Upstream::start().await;
     let provider = format!(
@@ -346,11 +347,7 @@ async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::
     claude.script(move |request| {
         let blocks = blocks_of_round(rounds.fetch_add(1, Ordering::Relaxed));
         if request.json()["stream"] == json!(true) {
-            let blocks: Vec<_> = blocks.iter().map(|block| crate::kernel::json(&block.to_string())).collect();
-            let events = blocks::events(&blocks, 5).into_iter();
-            let lines = events.map(|event| format!("event: {}\ndata: {event}\n\n", event.text("type").unwrap()));
-            let end = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
-            return Reply::raw("text/event-stream", lines.collect::<String>() + end);
+            return Reply::raw("text/event-stream", named(&blocks::events(&blocks, 5)));
         }
         Reply::json(&json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1", "content": blocks,
             "stop_reason": "tool_use", "stop_sequence": null, "usage": {"input_tokens": 3, "output_tokens": 4}}))
@@ -497,9 +494,10 @@ async fn an_invalid_provider_response_is_a_502_at_each_endpoint() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_a_413_that_node_reads() {
-    let Some(mut node) = crate::javascript::node() else { return };
+    let Some(mut node) = crate::generator::clients::javascript("tests/javascript/too_large.cjs") else {
+        return;
+    };
     let host = TestHost::new().start().await;
-    node.arg(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/too_large.cjs"));
     node.arg(host.url("/v1/chat/completions"));
     crate::python::passes(node).await;
     assert_eq!(host.ask("hi").await.text(), "hello from upstream");

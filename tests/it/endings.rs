@@ -1,6 +1,7 @@
 //! The ends of answers: every word of a service for a failure is an error at every endpoint, every natural one is a
 //! complete answer, and tools run only after an ending that allows it. Every combination is generated.
 
+use crate::generator::endpoints::{ENDPOINTS, asking, post};
 use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::{MODEL, Reply, Upstream, chunk};
 use serde_json::{Value, json};
@@ -40,19 +41,8 @@ fn end_as_asked(upstream: &Upstream) {
     });
 }
 
-const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
-
 async fn ask(host: &TestHost, endpoint: &str, finish: &str, is_streamed: bool) -> Answer {
-    let mut body = match endpoint {
-        "/v1/responses" => json!({"model": MODEL, "input": finish}),
-        _ => chat_body(MODEL, finish),
-    };
-    body["stream"] = json!(is_streamed);
-    if endpoint == "/v1/messages" {
-        body["max_tokens"] = json!(64);
-    }
-    let request = host.request("POST", endpoint).header("content-type", "application/json");
-    Answer::of(request.header("anthropic-version", "2023-06-01").body(body.to_string())).await
+    post(host, endpoint, &asking(endpoint, MODEL, finish, is_streamed)).await
 }
 
 /// Returns `true` if the endpoint calls the answer complete.
@@ -231,8 +221,7 @@ async fn a_matched_stop_text_is_the_stop_sequence_of_a_message() {
                 let last = match is_streamed {
                     false => answer.json(),
                     true => {
-                        let data = answer.body().lines().filter_map(|line| line.strip_prefix("data: "));
-                        let mut events = data.map(|data| serde_json::from_str::<Value>(data).unwrap());
+                        let mut events = answer.typed_events().into_iter();
                         events.find(|event| event["type"] == "message_delta").unwrap()["delta"].clone()
                     }
                 };

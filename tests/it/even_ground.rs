@@ -2,6 +2,7 @@
 //! and on the command line.
 
 use crate::cli::Project;
+use crate::generator::endpoints::{asking, post};
 use crate::host::{Answer, TestHost, until};
 use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
@@ -9,17 +10,8 @@ use valvehouse::json::Json;
 
 /// Returns the chat endpoints: the path and the body of a request that says hi.
 fn endpoints(stream: bool) -> [(&'static str, Value); 3] {
-    let messages = json!([{"role": "user", "content": "hi"}]);
-    [
-        ("/v1/chat/completions", json!({"model": MODEL, "stream": stream, "messages": messages})),
-        ("/v1/messages", json!({"model": MODEL, "stream": stream, "messages": messages, "max_tokens": 9})),
-        ("/v1/responses", json!({"model": MODEL, "stream": stream, "input": "hi", "store": false})),
-    ]
-}
-
-async fn post(host: &TestHost, path: &str, body: &Value) -> Answer {
-    Answer::of(host.request("POST", path).header("content-type", "application/json").body(body.to_string()))
-        .await
+    ["/v1/chat/completions", "/v1/messages", "/v1/responses"]
+        .map(|path| (path, asking(path, MODEL, "hi", stream)))
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! OpenAI's official JavaScript client.
 
+use crate::generator::clients;
 use crate::python::{host, passes};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,9 +28,8 @@ pub(crate) fn node_with(package: &str) -> Option<Command> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_sdk_chats_streams_lists_models_and_reads_errors() {
-    let Some(mut node) = node() else { return };
+    let Some(mut client) = clients::javascript("tests/javascript/openai_client.cjs") else { return };
     let host = host().await;
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript/openai_client.cjs");
-    node.arg(client).arg(host.url("/v1"));
-    passes(node).await;
+    client.arg(host.url("/v1"));
+    passes(client).await;
 }

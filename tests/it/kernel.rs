@@ -16,6 +16,11 @@ pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+/// Returns a value as the JSON of serde.
+pub fn value(json: &Json) -> serde_json::Value {
+    serde_json::from_str(&json.to_string()).unwrap()
+}
+
 /// Returns a script as a filter with this name.
 pub fn script(id: &str, text: &str) -> FilterEntry {
     let file = SourceFile::new(Kind::Filter, id, format!("filters/{id}.rhai"), text);
@@ -218,8 +223,7 @@ impl StreamedTurn {
 
     /// Returns the text of the first choice. Checks that the whole stream is well formed.
     pub fn text(&self) -> String {
-        let parse = |piece: &StreamChunk| serde_json::from_str(&piece.event.to_string()).unwrap();
-        let events: Vec<serde_json::Value> = self.pieces.iter().map(parse).collect();
+        let events: Vec<_> = self.pieces.iter().map(|piece| value(&piece.event)).collect();
         if let Err(wrong) = crate::well_formed::check(&events) {
             panic!("{wrong}: {events:?} {:?}", self.answer.as_ref().err());
         }

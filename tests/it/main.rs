@@ -46,6 +46,7 @@ mod filter_chain;
 mod first_hour;
 mod forms;
 mod functions;
+mod generator;
 mod guard_coverage;
 mod guide;
 mod history;

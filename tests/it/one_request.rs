@@ -1,7 +1,8 @@
 //! One request to a service and back: its retries over all layers, the headers that are forwarded, and the
 //! credential that pays for it.
 
-use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::generator::endpoints::asking;
+use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 
@@ -17,14 +18,7 @@ fn busy(status: u16) -> Reply {
 
 /// Returns a request in the format of the endpoint.
 fn body(path: &str, stream: bool) -> Value {
-    match path {
-        "/v1/messages" => {
-            json!({"model": MODEL, "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": "hi"}]})
-        }
-        "/v1/responses" => json!({"model": MODEL, "stream": stream, "store": false, "input": "hi"}),
-        _ if stream => streaming(MODEL, "hi"),
-        _ => chat_body(MODEL, "hi"),
-    }
+    asking(path, MODEL, "hi", stream)
 }
 
 /// Sends a request as the SDKs do: they retry after a failure, unless the response tells them not to.

@@ -135,11 +135,6 @@ fn requests() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn events(answer: &Answer) -> Vec<Value> {
-    let events = answer.body().split_terminator("\n\n");
-    events.map(|event| serde_json::from_str(event.split_once("\ndata: ").unwrap().1).unwrap()).collect()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_over_http_pass_the_checks_of_open_responses() {
     let Some(python) = python() else { return };
@@ -154,7 +149,7 @@ async fn responses_over_http_pass_the_checks_of_open_responses() {
         received.0.push(("response", whole));
         // The suite streams only one of them; here each is streamed.
         body["stream"] = json!(true);
-        let streamed = events(&post(&host, "/v1/responses", &body).await);
+        let streamed = post(&host, "/v1/responses", &body).await.typed_events();
         assert_eq!(streamed.last().unwrap()["response"]["status"], "completed", "{name}: {streamed:?}");
         let kinds: Vec<&str> = streamed.iter().map(|event| event["type"].as_str().unwrap()).collect();
         let delta = match expected {

@@ -80,6 +80,18 @@ async fn a_form_is_streamed_and_routed_by_its_model_field() {
 }
 
 #[tokio::test]
+async fn a_streamed_form_is_sent_once_and_a_whole_body_again() {
+    let host = TestHost::new().provider("retry = { max_attempts = 3, initial_delay_ms = 1 }").start().await;
+    host.upstream.reply(Reply::json(&json!({})).status(503));
+    let body = [&field("model", MODEL), &field("file", &"RIFF".repeat(200_000)), "--x--\r\n"].concat();
+    assert_eq!(Answer::of(form(&host, "/v1/audio/transcriptions", body)).await.status, 503);
+    assert_eq!(host.upstream.requests().len(), 1);
+    let whole = json!({"model": MODEL, "input": "hi"}).to_string();
+    assert_eq!(Answer::of(post(&host, "/v1/embeddings", whole)).await.status, 503);
+    assert_eq!(host.upstream.requests().len(), 1 + 3);
+}
+
+#[tokio::test]
 async fn a_configured_model_name_is_translated_and_nothing_else_changes() {
     let alias = "[[models]]\nname = \"embed\"\nprovider = \"mock\"\nmodel = \"text-3\"\n";
     let host = TestHost::new().config(alias).start().await;

@@ -1,5 +1,6 @@
 //! OpenAI's official Python client.
 
+use crate::generator::clients;
 use crate::host::TestHost;
 use crate::upstream::Reply;
 use serde_json::json;
@@ -69,12 +70,10 @@ pub(crate) async fn passes(mut client: Command) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_sdk_chats_streams_lists_models_and_reads_errors() {
-    let Some(python) = python() else { return };
+    let Some(mut client) = clients::python("tests/python/openai_client.py") else { return };
     let host = host().await;
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/openai_client.py");
-    let mut command = Command::new(python);
-    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
-    passes(command).await;
+    client.arg(host.url("/v1"));
+    passes(client).await;
     let sent =
         host.upstream.requests().into_iter().find(|request| request.text().contains("own_field")).unwrap();
     assert!(sent.text().contains(r#""own_field":{"b":1,"a":2}"#), "{}", sent.text());

@@ -2,11 +2,14 @@
 //! complete with filters. The developers' recordings are next to the project; `tests/fixtures` contains an
 //! example of each of their peculiarities.
 
+use crate::generator::received::{ReceivedChoice, choices_of};
 use crate::host::{Answer, TestHost, chat_body, streaming};
+use crate::kernel::value;
 use crate::upstream::{MODEL, Reply};
 use crate::well_formed;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use valvehouse::chat::Fold;
 use valvehouse::json::Json;
@@ -123,66 +126,30 @@ fn folded(events: &[Value]) -> Value {
     for event in events {
         fold.push(&Json::parse(event.to_string().as_bytes()).unwrap());
     }
-    let mut whole: Value = serde_json::from_str(&fold.finish().to_string()).unwrap();
+    let mut whole = value(&fold.finish());
     whole.as_object_mut().unwrap().remove("touched");
     whole
 }
 
-/// Returns the response that a client assembles itself: for each choice the content, reasoning, refusal, call
-/// arguments and finish reason.
-fn content_of(events: &[Value]) -> Value {
-    let mut content = json!({});
-    for choice in events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten()) {
-        let place = &mut content[choice["index"].to_string()];
-        if choice.get("delta").is_none() {
-            // The text up to this event.
-            place["content"] = choice["message"]["content"].clone();
-        }
-        for key in ["content", "reasoning_content", "reasoning", "refusal"] {
-            let parts = choice["delta"][key].as_array().into_iter().flatten();
-            let parts = parts.filter_map(|part| part["text"].as_str()).collect::<String>();
-            let text = choice["delta"][key].as_str().unwrap_or(&parts);
-            if !text.is_empty() {
-                place[key] = format!("{}{text}", place[key].as_str().unwrap_or_default()).into();
-            }
-        }
-        for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
-            // Some services count from one.
-            let first = place.get("first call").unwrap_or(&call["index"]).as_u64().unwrap();
-            place["first call"] = first.into();
-            let call_place = &mut place[format!("call {}", call["index"].as_u64().unwrap() - first)];
-            for key in ["/id", "/function/name", "/function/arguments"] {
-                if let Some(text) = call.pointer(key).and_then(Value::as_str) {
-                    let before = call_place[key].as_str().unwrap_or_default().to_owned();
-                    call_place[key] = (before + text).into();
-                }
-            }
-        }
-        if choice["finish_reason"].is_string() {
-            place["finish_reason"] = choice["finish_reason"].clone();
-        }
+/// Checks that a client assembles the same content from events as from the original ones, which may have no end.
+fn check_content(original: &[Value], events: &[Value], what: &str) {
+    let (original, mut got) = (content_of(original), content_of(events));
+    if original.values().all(|choice| choice.ends.is_empty()) {
+        got.values_mut().for_each(|choice| choice.ends.clear());
     }
-    for choice in content.as_object_mut().unwrap().values_mut() {
-        choice.as_object_mut().unwrap().remove("first call");
-    }
-    content
+    assert_eq!(got, original, "{what}");
 }
 
-/// Removes the finish reason from a response if the original has none.
-fn as_far_as(original: &Value, mut got: Value) -> Value {
-    let silent = |choice: &Value| choice["finish_reason"].is_null();
-    if original.as_object().unwrap().values().all(silent) {
-        for choice in got.as_object_mut().unwrap().values_mut() {
-            choice.as_object_mut().unwrap().remove("finish_reason");
-        }
-    }
-    got
+/// Returns the content that a client assembles; services may repeat the end of a choice.
+fn content_of(events: &[Value]) -> BTreeMap<u64, ReceivedChoice> {
+    let mut content = choices_of(events);
+    content.values_mut().for_each(|choice| choice.ends.dedup());
+    content
 }
 
 fn same(recording: &Recording, events: &[Value], way: &str) {
     let original = recording.events();
-    let words = content_of(&original);
-    assert_eq!(as_far_as(&words, content_of(events)), words, "{} {way}", recording.name);
+    check_content(&original, events, &format!("{} {way}", recording.name));
     let (mut got, mut whole) = (folded(events), folded(&original));
     for choice in 0..whole["choices"].as_array().unwrap().len() {
         if whole["choices"][choice]["finish_reason"].is_null() {
@@ -248,8 +215,7 @@ async fn a_held_answer_is_well_formed_and_complete() {
             assert!((400..600).contains(&answer.status), "{}: {}", recording.name, answer.status);
             continue;
         }
-        let words = content_of(&recording.events());
-        assert_eq!(as_far_as(&words, content_of(&answer.events())), words, "{}", recording.name);
+        check_content(&recording.events(), &answer.events(), &recording.name);
     }
 }
 

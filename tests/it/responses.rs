@@ -1,28 +1,16 @@
 //! The Responses API for models of services that only have chat completions.
 
+use crate::generator::clients;
 use crate::host::{Answer, TestHost};
-use crate::python::{REFUSES, passes, python};
+use crate::python::{REFUSES, passes};
 use crate::upstream::{Reply, chunk};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
 
 /// Marks the response as seen, streamed or not.
 const LOUD: &str = r#"
 fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); event }
 fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "hello", "HELLO"); body }
 "#;
-
-fn events(answer: &Answer) -> Vec<Value> {
-    let events = answer.body().split_terminator("\n\n").map(|event| {
-        let (name, data) = event.split_once('\n').unwrap_or_else(|| panic!("{}", answer.body()));
-        let data = data.strip_prefix("data: ").unwrap_or_else(|| panic!("{}", answer.body()));
-        let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
-        data
-    });
-    events.collect()
-}
 
 fn usage() -> Value {
     json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}})
@@ -91,12 +79,10 @@ async fn host() -> TestHost {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_sdk_uses_the_responses_api() {
-    let Some(python) = python() else { return };
+    let Some(mut client) = clients::python("tests/python/responses_client.py") else { return };
     let host = host().await;
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/responses_client.py");
-    let mut command = Command::new(python);
-    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
-    passes(command).await;
+    client.arg(host.url("/v1"));
+    passes(client).await;
 }
 
 #[tokio::test]
@@ -109,7 +95,7 @@ async fn a_response_equals_its_stream_except_for_ids_and_times() {
         let whole = host.respond(&body).await.json();
         body["stream"] = json!(true);
         let streamed = host.respond(&body).await;
-        let last = events(&streamed).pop().unwrap();
+        let last = streamed.typed_events().pop().unwrap();
         assert_eq!(last["type"], "response.completed");
         let plain = |mut response: Value| {
             for key in ["id", "created_at", "completed_at"] {
@@ -276,7 +262,7 @@ async fn an_item_reference_is_resolved() {
 async fn an_interrupted_stream_ends_with_an_error_and_a_failed_response() {
     let host = host().await;
     let answer = host.respond(&json!({"model": "mock-1", "input": "cut", "stream": true})).await;
-    let events = events(&answer);
+    let events = answer.typed_events();
     let [.., done, error, failed] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(
         (&done["type"], &done["item"]["status"]),
@@ -298,7 +284,7 @@ async fn a_cached_answer_is_not_changed_by_later_filters() {
     for stream in [false, true, false, true] {
         let answer = host.respond(&json!({"model": "mock-1", "input": "hi", "stream": stream})).await;
         let response = match stream {
-            true => events(&answer).pop().unwrap()["response"].clone(),
+            true => answer.typed_events().pop().unwrap()["response"].clone(),
             false => answer.ok(),
         };
         assert_eq!(response["output"][0]["content"][0]["text"], "hello -- signed", "stream: {stream}");
@@ -319,7 +305,7 @@ async fn a_long_answer_is_complete() {
     let whole = host.respond(&body).await.ok();
     assert!(whole["output"][0]["content"][0]["text"] == long, "the whole one was cut or changed");
     body["stream"] = json!(true);
-    let events = events(&host.respond(&body).await);
+    let events = host.respond(&body).await.typed_events();
     let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
     let text: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
     let last = events.last().unwrap();
@@ -420,7 +406,7 @@ async fn functions_in_namespaces_are_called_by_name() {
             assert_eq!(answer.header("x-valvehouse-left-out"), None);
             assert_eq!(host.upstream.last().json()["tools"][0]["function"]["name"], name);
             let response = match stream {
-                true => events(&answer).pop().unwrap()["response"].clone(),
+                true => answer.typed_events().pop().unwrap()["response"].clone(),
                 false => answer.json(),
             };
             let call = &response["output"][1];
@@ -449,7 +435,7 @@ async fn reasoning_summaries_are_returned_on_request_and_sent_back_completely() 
     let summary = json!([{"type": "summary_text", "text": "hm, well"}]);
     assert_eq!((&whole["output"][0]["summary"], &whole["output"][0]["content"]), (&summary, &json!([])));
     body["stream"] = json!(true);
-    let streamed = events(&host.respond(&body).await);
+    let streamed = host.respond(&body).await.typed_events();
     let kinds: Vec<&str> = streamed
         .iter()
         .filter(|event| event["output_index"] == 0)
@@ -499,7 +485,7 @@ async fn a_call_is_completed_when_the_next_one_starts() {
     });
     let tools = json!([{"type": "function", "name": "weather"}]);
     let body = json!({"model": "mock-1", "input": "hi", "tools": tools, "stream": true});
-    let events = events(&host.respond(&body).await);
+    let events = host.respond(&body).await.typed_events();
     let order: Vec<String> = events
         .iter()
         .filter(|event| event["type"].as_str().unwrap().starts_with("response.output_item."))
@@ -586,7 +572,7 @@ async fn clients_receive_the_reason_and_retry_after_of_a_failed_stream() {
         ("stop", "rate_limit_exceeded", "enough; try again in 7s"),
     ] {
         let answer = host.respond(&json!({"model": "mock-1", "input": text, "stream": true})).await;
-        let error = events(&answer).pop().unwrap()["response"]["error"].clone();
+        let error = answer.typed_events().pop().unwrap()["response"]["error"].clone();
         assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)), "{}", answer.body());
     }
 }
@@ -631,7 +617,7 @@ async fn sources_and_probabilities_of_an_answer_are_in_its_response() {
         let answer = host.respond(&body).await;
         assert_eq!(host.upstream.last().json()["logprobs"], true);
         let response =
-            if stream { events(&answer).pop().unwrap()["response"].clone() } else { answer.json() };
+            if stream { answer.typed_events().pop().unwrap()["response"].clone() } else { answer.json() };
         let part = &response["output"][0]["content"][0];
         let flat = json!({"type": "url_citation", "start_index": 0, "end_index": 5, "url": "https://a.example", "title": "A"});
         assert_eq!(part["text"], "HELLO é");
@@ -639,7 +625,7 @@ async fn sources_and_probabilities_of_an_answer_are_in_its_response() {
         let second = json!({"token": " é", "logprob": -0.25, "bytes": [32, 195, 169], "top_logprobs": []});
         assert_eq!(part["logprobs"], json!([tokens[0], second]), "stream: {stream}");
         if stream {
-            let events = events(&answer);
+            let events = answer.typed_events();
             let added = events.iter().find(|event| event["type"] == "response.output_text.annotation.added");
             let added = added.unwrap();
             assert_eq!((&added["annotation"], &added["annotation_index"]), (&flat, &json!(0)));

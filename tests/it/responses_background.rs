@@ -1,11 +1,10 @@
 //! Responses that are created in the background, and the conversations that they continue.
 
+use crate::generator::clients;
 use crate::host::{Answer, TestHost, until};
-use crate::python::{passes, python};
+use crate::python::passes;
 use crate::upstream::{Gate, Reply};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use valvehouse::store::StoredResponse;
 
@@ -64,11 +63,6 @@ fn id(response: &Value) -> &str {
     response["id"].as_str().unwrap()
 }
 
-fn events(answer: &Answer) -> Vec<Value> {
-    let data = answer.body().lines().filter_map(|line| line.strip_prefix("data: "));
-    data.map(|data| serde_json::from_str(data).unwrap()).collect()
-}
-
 fn text(response: &Value) -> &Value {
     &response["output"][0]["content"][0]["text"]
 }
@@ -91,7 +85,7 @@ async fn a_background_response_finishes_without_its_client_and_can_be_read_from_
     gate.open();
     let whole = over(&host, id).await;
     assert_eq!((&whole["status"], text(&whole)), (&json!("completed"), &json!("half an answer")));
-    let all = events(&reading.await.unwrap());
+    let all = reading.await.unwrap().typed_events();
     let kinds: Vec<&str> = all.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds[..3], ["response.created", "response.queued", "response.in_progress"]);
     assert_eq!(kinds.last(), Some(&"response.completed"));
@@ -102,9 +96,12 @@ async fn a_background_response_finishes_without_its_client_and_can_be_read_from_
     for after in [0, 3, all.len() - 2] {
         let rest = host.get(&format!("{path}&starting_after={after}")).await;
         assert!(rest.is_stream());
-        assert_eq!(events(&rest), all[after + 1..]);
+        assert_eq!(rest.typed_events(), all[after + 1..]);
     }
-    assert_eq!(events(&host.get(&format!("{path}&starting_after={}", all.len())).await), [] as [Value; 0]);
+    assert_eq!(
+        host.get(&format!("{path}&starting_after={}", all.len())).await.typed_events(),
+        [] as [Value; 0]
+    );
     host.get(&format!("{path}&starting_after=x")).await.refused(400, "starting_after");
     let plain = send(&host, "POST", "/v1/responses", &json!({"model": "mock-1", "input": "hi"})).await.json();
     let plain = plain["id"].as_str().unwrap();
@@ -130,7 +127,7 @@ async fn a_client_can_resume_a_background_stream() {
     drop(response);
     gate.open();
     assert_eq!(text(&over(&host, id).await), "half an answer");
-    let rest = events(&host.get(&format!("/v1/responses/{id}?stream=true&starting_after=0")).await);
+    let rest = host.get(&format!("/v1/responses/{id}?stream=true&starting_after=0")).await.typed_events();
     assert_eq!(rest[0]["sequence_number"], 1);
     assert_eq!(rest.last().unwrap()["type"], "response.completed");
 }
@@ -150,7 +147,7 @@ async fn a_background_response_can_be_canceled() {
     assert_eq!((&canceled["id"], &canceled["status"]), (&json!(id), &json!("cancelled")));
     assert_eq!(send(&host, "POST", &path, &json!({})).await.json(), canceled);
     host.upstream.was_deserted(1).await;
-    let all = events(&host.get(&format!("/v1/responses/{id}?stream=true")).await);
+    let all = host.get(&format!("/v1/responses/{id}?stream=true")).await.typed_events();
     assert_ne!(all.last().unwrap()["type"], "response.completed");
     let done = begin(&host, "hi").await;
     let done = over(&host, self::id(&done)).await;
@@ -167,7 +164,7 @@ async fn failed_and_incomplete_responses_are_fetched_like_completed_ones() {
     let host = host(&Arc::new(Gate::closed())).await;
     for (input, status) in [("cut", "failed"), ("long", "incomplete")] {
         let streamed = json!({"model": "mock-1", "input": input, "stream": true});
-        let all = events(&send(&host, "POST", "/v1/responses", &streamed).await);
+        let all = send(&host, "POST", "/v1/responses", &streamed).await.typed_events();
         let last = &all.last().unwrap()["response"];
         assert_eq!(last["status"], status, "{last}");
         assert_eq!(fetched(&host, id(last)).await, *last);
@@ -178,7 +175,7 @@ async fn failed_and_incomplete_responses_are_fetched_like_completed_ones() {
     }
     let refused = over(&host, id(&begin(&host, "fail").await)).await;
     assert_eq!((&refused["status"], &refused["error"]["message"]), (&json!("failed"), &json!("no")));
-    let all = events(&host.get(&format!("/v1/responses/{}?stream=true", id(&refused))).await);
+    let all = host.get(&format!("/v1/responses/{}?stream=true", id(&refused))).await.typed_events();
     let kinds: Vec<&str> = all.iter().map(|event| event["type"].as_str().unwrap()).collect();
     let expected =
         ["response.created", "response.queued", "response.in_progress", "error", "response.failed"];
@@ -369,10 +366,8 @@ async fn a_conversation_belongs_to_its_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_sdk_uses_background_responses_and_conversations() {
-    let Some(python) = python() else { return };
+    let Some(mut client) = clients::python("tests/python/background_client.py") else { return };
     let host = host(&Arc::new(Gate::closed())).await;
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/background_client.py");
-    let mut command = Command::new(python);
-    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
-    passes(command).await;
+    client.arg(host.url("/v1"));
+    passes(client).await;
 }

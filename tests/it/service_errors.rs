@@ -1,5 +1,6 @@
 //! Errors of services at every endpoint: in the words on which its clients act, whatever the service and its words.
 
+use crate::generator::endpoints::{ENDPOINTS, asking, post};
 use crate::host::{Answer, TestHost, chat_body};
 use crate::upstream::{MODEL, Reply, Upstream};
 use serde_json::{Value, json};
@@ -11,8 +12,6 @@ const SERVICES: [&str; 4] = [
     "kind = \"openai\"\napi = \"responses\"",
     "kind = \"ollama\"",
 ];
-
-const ENDPOINTS: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
 
 /// Errors about the length of a conversation, each in the form of its service.
 fn too_long() -> [Value; 5] {
@@ -30,16 +29,7 @@ fn too_long() -> [Value; 5] {
 }
 
 async fn ask(host: &TestHost, endpoint: &str, is_streamed: bool) -> Answer {
-    let mut body = match endpoint {
-        "/v1/responses" => json!({"model": MODEL, "input": "hi"}),
-        _ => chat_body(MODEL, "hi"),
-    };
-    body["stream"] = json!(is_streamed);
-    if endpoint == "/v1/messages" {
-        body["max_tokens"] = json!(64);
-    }
-    let request = host.request("POST", endpoint).header("content-type", "application/json");
-    Answer::of(request.header("anthropic-version", "2023-06-01").body(body.to_string())).await
+    post(host, endpoint, &asking(endpoint, MODEL, "hi", is_streamed)).await
 }
 
 /// Checks an answer for the words on which the clients of an endpoint act.

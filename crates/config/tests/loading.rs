@@ -404,6 +404,7 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
             "mcp.m.url cannot be combined with `command`",
         ),
         ("[[mcp]]\nname = 'm'\nurl = ''", "mcp.m.url must be an http or https URL"),
+        ("[[providers]]\nname='a'\nkind='anthropic'\napi='responses'", "providers.a.api must be `chat`"),
         ("[grants.a]\nfiles = true", "grants.a.files must be a list in brackets"),
         ("[server\n", "in valvehouse.toml:1:8: invalid TOML"),
         ("[server]\nlisten = \n", "in valvehouse.toml:2:"),

@@ -488,6 +488,15 @@ mod tests {
     }
 
     #[test]
+    fn the_success_of_a_client_keeps_the_breaker_open_for_another() {
+        let breaker = breaker(1, LONG);
+        assert!([1, 2].iter().all(|client| breaker.opens("a bug", None, Some(*client))));
+        breaker.close(Some(1));
+        assert_eq!(breaker.admit(|| Some(1)), BreakerState::Closed);
+        assert!(matches!(breaker.admit(|| Some(2)), BreakerState::Open(_)));
+    }
+
+    #[test]
     fn failures_of_several_clients_open_the_breaker_for_all() {
         let breaker = breaker(4, LONG);
         for (client, opens) in [(1, false), (1, false), (2, false), (3, true)] {

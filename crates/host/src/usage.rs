@@ -308,6 +308,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn usage_that_the_store_does_not_take_is_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state.db");
+        let (usage, store) = (Usage::default(), Store::sqlite(&file).await.unwrap());
+        let mut one = Counts::default();
+        one[UsageCount::Requests] = 1;
+        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        store.close().await;
+        usage.write(&store).await;
+        let store = Store::sqlite(&file).await.unwrap();
+        usage.write(&store).await;
+        let rows = store.usage(&UsageQuery { from: 0, to: 1_000, step: 60, by: Vec::new() }).await.unwrap();
+        assert_eq!(rows.iter().map(|row| row.counts[UsageCount::Requests]).sum::<i64>(), 1);
+    }
+
+    #[tokio::test]
     async fn hosts_add_to_the_same_sums_and_a_full_table_keeps_the_total() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::sqlite(&folder.path().join("state.db")).await.unwrap();

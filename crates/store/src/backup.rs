@@ -377,6 +377,21 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn a_restored_store_has_no_hosts_of_the_backup() {
+        let (folder, file) = stored().await;
+        let store = open(&settings(&file)).await.unwrap();
+        store.announce("host", 1, 1, None).await.unwrap();
+        let to = folder.path().join("backup.db");
+        backup(&settings(&file), &to).await.unwrap();
+        store.close().await;
+        let other = settings(&folder.path().join("other/state.db"));
+        restore(&other, &to).await.unwrap();
+        let store = open(&other).await.unwrap();
+        assert_eq!(store.hosts().await.unwrap().len(), 0);
+        store.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_backup_that_cannot_be_used_changes_nothing() {
         let (folder, file) = stored().await;
         let (_folder, foreign) = stored().await;

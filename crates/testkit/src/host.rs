@@ -525,6 +525,23 @@ impl Answer {
         well_formed::events_of(self.body())
     }
 
+    /// Returns the name and the data of each server-sent event, without `[DONE]`. The name is empty if there is none.
+    pub fn named_events(&self) -> Vec<(String, Value)> {
+        well_formed::named_events(self.body())
+    }
+
+    /// Returns the events of a stream in which each is named after its type.
+    #[track_caller]
+    pub fn typed_events(&self) -> Vec<Value> {
+        assert!(self.is_stream(), "no stream: {} {}", self.status, self.body());
+        let events = self.named_events().into_iter();
+        let event = |(name, event): (String, Value)| {
+            assert_eq!(event["type"], name, "{}", self.body());
+            event
+        };
+        events.map(event).collect()
+    }
+
     /// The error of an answer that is one, or that ends in one.
     pub fn error(&self) -> Value {
         let body = if self.is_stream() { self.events().pop().unwrap_or_default() } else { self.json() };

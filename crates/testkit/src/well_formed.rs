@@ -44,6 +44,19 @@ pub fn data_of(body: &str) -> Vec<String> {
     all
 }
 
+/// The name and the data of each event, `[DONE]` left out. The name is empty if there is none.
+pub fn named_events(body: &str) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for event in body.split_terminator("\n\n") {
+        let part = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        if let Some(data) = part("data:").filter(|data| *data != "[DONE]") {
+            let data = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
+            all.push((part("event:").unwrap_or_default().to_owned(), data));
+        }
+    }
+    all
+}
+
 /// Returns the error in the events of a stream, if there is one.
 pub fn check(events: &[Value]) -> Result<(), String> {
     let mut seen = StreamState::default();

@@ -1,7 +1,7 @@
 //! Responses with several choices for clients whose protocol has only one: they receive choice 0 completely,
 //! and filters receive all choices.
 
-use super::{content, events, question, streamed};
+use super::{content, question, streamed};
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
@@ -168,7 +168,7 @@ async fn messages_and_responses_contain_only_the_first_choice() {
             let answer = host.message(&if stream { streamed(body) } else { body }).await;
             assert_eq!(answer.status, 200, "{what}: {}", answer.body());
             let (blocks, stop, spent) = if stream {
-                let events = events(&answer);
+                let events = answer.typed_events();
                 let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap().clone();
                 (content(&answer), delta["delta"]["stop_reason"].clone(), delta["usage"].clone())
             } else {
@@ -219,7 +219,7 @@ async fn an_answer_without_the_first_choice_is_a_provider_error() {
         assert!(answer.status == 502 && answer.body().contains(words), "{filter}: {}", answer.body());
         respond(&host, &model, prompt, false).await.refused(502, words);
         let answer = host.message(&streamed(question(&model, prompt))).await;
-        let last = events(&answer).pop().unwrap();
+        let last = answer.typed_events().pop().unwrap();
         assert_eq!(last["type"], "error", "{filter}: {}", answer.body());
         assert!(last["error"]["message"].as_str().unwrap().contains(words), "{filter}: {last}");
         let answer = respond(&host, &model, prompt, true).await;

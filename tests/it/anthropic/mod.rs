@@ -4,6 +4,7 @@ mod choices;
 mod claude;
 mod client;
 
+use crate::generator::received::ReceivedMessage;
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use claude::SIGNATURE;
@@ -37,57 +38,13 @@ fn streamed(mut body: Value) -> Value {
     body
 }
 
-/// Returns the events of a stream in Anthropic's format.
-fn events(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"), "{}", answer.body());
-    let events = answer.body().split_terminator("\n\n").map(|event| {
-        let (name, data) = event.split_once('\n').unwrap();
-        let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
-        assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
-        data
-    });
-    events.collect()
-}
-
 /// Returns the content of a stream's events. Each block must end before the next one begins.
 fn content(answer: &Answer) -> Value {
-    let (mut blocks, mut open) = (Vec::<(Value, String)>::new(), false);
-    for event in events(answer) {
-        match event["type"].as_str().unwrap() {
-            "content_block_start" => {
-                assert!(!std::mem::replace(&mut open, true) && event["index"] == blocks.len());
-                blocks.push((event["content_block"].clone(), String::new()));
-            }
-            "content_block_delta" => {
-                let (block, input) = blocks.last_mut().unwrap();
-                let delta = &event["delta"];
-                let mut add = |key: &str| {
-                    block[key] =
-                        json!([block[key].as_str(), delta[key].as_str()].map(Option::unwrap).concat())
-                };
-                match delta["type"].as_str().unwrap() {
-                    "text_delta" => add("text"),
-                    "thinking_delta" => add("thinking"),
-                    "signature_delta" => add("signature"),
-                    "citations_delta" => block["citations"] = json!([delta["citation"]]),
-                    _ => input.push_str(delta["partial_json"].as_str().unwrap()),
-                }
-            }
-            "content_block_stop" => {
-                assert!(std::mem::replace(&mut open, false));
-                let (block, input) = blocks.last_mut().unwrap();
-                if !input.is_empty() {
-                    block["input"] = serde_json::from_str(input).unwrap();
-                }
-            }
-            _ => {}
-        }
-    }
-    blocks.into_iter().map(|(block, _)| block).collect()
+    ReceivedMessage::of(&answer.typed_events()).blocks.into()
 }
 
 fn names(answer: &Answer) -> Vec<String> {
-    events(answer).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+    answer.typed_events().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -266,7 +223,7 @@ async fn an_interrupted_stream_ends_with_one_error() {
     let host = TestHost::new().start().await;
     host.upstream.reply(Reply::begun(["half an "]).then_cut());
     let answer = host.message(&streamed(question(MODEL, "hi"))).await;
-    let last = events(&answer).pop().unwrap();
+    let last = answer.typed_events().pop().unwrap();
     assert_eq!((&last["type"], &last["error"]["type"]), (&json!("error"), &json!("api_error")), "{last}");
     assert!(!names(&answer).contains(&"message_stop".to_owned()));
 }
@@ -291,7 +248,7 @@ async fn emitted_events_reach_clients_that_request_them() {
     let host = TestHost::new().filter("emit", emit).start().await;
     let request = host.request("POST", "/v1/messages").header("x-valvehouse-events", "1");
     let answer = Answer::of(request.body(streamed(question(MODEL, "hi")).to_string())).await;
-    let emitted = events(&answer).into_iter().find(|event| event["type"] == "valvehouse").unwrap();
+    let emitted = answer.typed_events().into_iter().find(|event| event["type"] == "valvehouse").unwrap();
     assert_eq!(emitted["event"]["data"], "working");
     let answer = host.message(&question(MODEL, "hi")).await;
     assert!(answer.header("x-valvehouse-events").unwrap().contains("working"));

@@ -2,13 +2,12 @@
 //! several choices.
 
 use super::events::{Call, Speech, cut_everywhere};
+use super::raw::{Stream, hosts};
 use super::{Shape, folded};
-use crate::host::TestHost;
-use crate::upstream::Reply;
+use crate::generator::clients as official;
+use crate::kernel::value;
 use serde_json::{Value, json};
-use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use valvehouse::json::Json;
 
 /// Returns the streams, each cut at every place.
@@ -26,58 +25,20 @@ fn streams() -> Vec<Vec<Json>> {
     all.iter().flat_map(|speech| cut_everywhere(speech)).step_by(3).collect()
 }
 
-fn wire(events: &[Json]) -> String {
-    let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    lines + "data: [DONE]\n\n"
-}
-
-async fn host(streams: Arc<Vec<Vec<Json>>>) -> TestHost {
-    let mut setup = TestHost::new();
-    for shape in Shape::ALL {
-        let mut names = Vec::new();
-        for (n, text) in shape.scripts().into_iter().enumerate() {
-            let name = format!("{}_{n}", format!("{shape:?}").to_lowercase());
-            let text = match text.strip_prefix("/*\n") {
-                Some(rest) => format!("/*\nglobal: false\n{rest}"),
-                None => format!("/*\nglobal: false\n*/\n{text}"),
-            };
-            setup = setup.filter(&name, text);
-            names.push(name);
-        }
-        setup = setup.config(&format!(
-            "[[models]]\nname = \"{shape:?}\"\nprovider = \"mock\"\nmodel = \"m\"\nfilters = {}",
-            json!(names)
-        ));
-    }
-    let host = setup.start().await;
-    host.upstream.script(move |request| {
-        let number: usize = request.last_text().parse().unwrap();
-        Reply::raw("text/event-stream", wire(&streams[number]))
-    });
-    host
-}
-
-async fn check(mut client: Command) {
-    let streams = Arc::new(streams());
-    let host = host(streams.clone()).await;
-    let list = tempfile::NamedTempFile::new().unwrap();
-    let lines: String = Shape::ALL
-        .iter()
-        .flat_map(|shape| (0..streams.len()).map(move |number| (shape, number)))
-        .map(|(shape, number)| format!("{}\n", json!({"model": format!("{shape:?}"), "number": number})))
-        .collect();
-    std::fs::write(list.path(), lines).unwrap();
-    client.env("NO_PROXY", "127.0.0.1").arg(host.url("/v1")).arg(list.path());
-    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
-    let seen: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(seen.len(), streams.len() * Shape::ALL.len());
+async fn check(client: Command) {
+    let streams = streams();
+    let of_service = |events: &Vec<Json>| Stream::chat("", &events.iter().map(value).collect::<Vec<_>>());
+    let hosts = hosts(streams.iter().map(of_service).collect()).await;
+    let numbers = |shape: Shape| (0..streams.len()).map(move |number| (shape, number));
+    let requests = Shape::ALL.into_iter().flat_map(numbers);
+    let requests: Vec<Value> =
+        requests.map(|(shape, number)| json!({"model": format!("{shape:?}"), "number": number})).collect();
+    let seen = official::read(client, hosts.host.url("/v1"), &requests).await;
+    assert_eq!(seen.len(), requests.len());
     for seen in seen {
         let number = usize::try_from(seen["number"].as_u64().unwrap()).unwrap();
         let shape = Shape::ALL.into_iter().find(|shape| seen["model"] == format!("{shape:?}")).unwrap();
-        let expected: Value =
-            serde_json::from_str(&shape.expected(&folded(&streams[number])).to_string()).unwrap();
+        let expected = value(&shape.expected(&folded(&streams[number])));
         let expected_message = &expected["choices"][0]["message"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let calls = |value: &Value| -> Vec<String> {
@@ -111,21 +72,14 @@ async fn check(mut client: Command) {
     }
 }
 
-fn script(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_python_sdk_assembles_filtered_streams() {
-    let Some(python) = crate::python::python() else { return };
-    let mut client = Command::new(python);
-    client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/lanes.py"));
+    let Some(client) = official::python("tests/python/lanes.py") else { return };
     check(client).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_javascript_sdk_assembles_filtered_streams() {
-    let Some(mut client) = crate::javascript::node() else { return };
-    client.arg(script("tests/javascript/lanes.cjs"));
+    let Some(client) = official::javascript("tests/javascript/lanes.cjs") else { return };
     check(client).await;
 }

@@ -5,10 +5,14 @@
 use super::blocks::{answers, events as blocks_of};
 use super::events::events_of;
 use super::{MARK, SECRET, Shape, all_kinds, folded, texts_of};
-use crate::host::{Answer, TestHost};
+use crate::generator::clients as official;
+use crate::generator::endpoints::{self, asking};
+use crate::generator::received::{ReceivedMessage, ReceivedResponse};
+use crate::generator::services::named;
+use crate::host::{Answer, Setup, TestHost};
+use crate::kernel::value;
 use crate::upstream::{Reply, Upstream};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use valvehouse::chat::Fold;
@@ -18,7 +22,7 @@ use valvehouse::json::Json;
 const WHOLE: usize = 1 << 30;
 
 /// A stream of a service.
-struct Stream {
+pub(super) struct Stream {
     name: String,
     body: String,
     /// `true` if the service uses Anthropic's protocol.
@@ -27,18 +31,15 @@ struct Stream {
 }
 
 impl Stream {
-    fn chat(name: &str, events: &[Value]) -> Self {
+    pub(super) fn chat(name: &str, events: &[Value]) -> Self {
         let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         let indexes = events.iter().filter_map(|event| event["choices"][0]["index"].as_u64());
         let choices = indexes.max().map_or(1, |most| most as usize + 1);
         Self { name: name.into(), body: lines + "data: [DONE]\n\n", is_messages: false, choices }
     }
 
-    fn messages(name: &str, events: &[Json]) -> Self {
-        let lines =
-            events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event.text("type").unwrap()));
-        let end = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
-        Self { name: name.into(), body: lines.collect::<String>() + end, is_messages: true, choices: 1 }
+    fn messages(name: &str, events: &[Value]) -> Self {
+        Self { name: name.into(), body: named(events), is_messages: true, choices: 1 }
     }
 }
 
@@ -46,10 +47,6 @@ impl Stream {
 fn event(index: usize, delta: Value, finish: Option<&str>) -> Value {
     json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": [{"index": index, "delta": delta, "finish_reason": finish}]})
-}
-
-fn values(events: &[Json]) -> Vec<Value> {
-    events.iter().map(|event| serde_json::from_str(&event.to_string()).unwrap()).collect()
 }
 
 /// Returns streams with everything that a service can send, in short pieces.
@@ -79,7 +76,7 @@ fn made() -> Vec<Stream> {
         event
     };
     vec![
-        Stream::chat("everything", &values(&events_of(&everything, 3, true))),
+        Stream::chat("everything", &events_of(&everything, 3, true).iter().map(value).collect::<Vec<_>>()),
         Stream::chat("interleaved calls", &[
             role(0), text(0, "Both: "), begins(0, "f0"), begins(1, "f1"), goes_on(1, "{\"b\":\"sec"), goes_on(0, "{\"a\":"),
             goes_on(1, "ret-42"), goes_on(0, "\"one, two\"}"), goes_on(1, ", x\"}"), event(0, json!({}), Some("tool_calls")),
@@ -130,8 +127,8 @@ fn made() -> Vec<Stream> {
 }
 
 /// Returns blocks, some of which a filter changes.
-fn secrets() -> Vec<Json> {
-    [
+fn secrets() -> Vec<Value> {
+    vec![
         json!({"type": "thinking", "thinking": "nothing of note here", "signature": "b25l"}),
         json!({"type": "thinking", "thinking": "it is secret-42, hm", "signature": "dHdv"}),
         json!({"type": "text", "text": "It is secret-42, I think."}),
@@ -139,9 +136,6 @@ fn secrets() -> Vec<Json> {
         json!({"type": "tool_use", "id": "t1", "name": "f", "input": {"place": "secret-42, WA"}}),
         json!({"type": "tool_use", "id": "t2", "name": "f", "input": {"place": "Bonn"}}),
     ]
-    .iter()
-    .map(|block| crate::kernel::json(&block.to_string()))
-    .collect()
 }
 
 /// Returns recorded streams of services.
@@ -183,15 +177,15 @@ const TEARING: [(&str, &str); 6] = [
     ("last", "fn stream(event) { if event.finish_reason != () { throw \"at the last\" } }"),
 ];
 
-struct Hosts {
-    host: TestHost,
+pub(super) struct Hosts {
+    pub(super) host: TestHost,
     streams: Arc<Vec<Stream>>,
     _claude: Upstream,
 }
 
 /// Starts a host with a model for each filter and each of two services: `NAME` and `claude_NAME`. The message
 /// gives the stream and the byte at which it is cut: `3 120`.
-async fn hosts(streams: Vec<Stream>) -> Hosts {
+pub(super) async fn hosts(streams: Vec<Stream>) -> Hosts {
     let streams = Arc::new(streams);
     let claude = Upstream::start().await;
     let mut setup = TestHost::new().config(&format!(
@@ -202,25 +196,7 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
     let tearing = TEARING.map(|(name, text)| (name.to_owned(), vec![text.to_owned()]));
     let held = ("held".to_owned(), [Shape::Hold, Shape::Window].map(Shape::scripts).concat());
     for (model, scripts) in shapes.into_iter().chain(tearing).chain([held]) {
-        let mut names = Vec::new();
-        for (n, text) in scripts.into_iter().enumerate() {
-            let name = format!("{}_{n}", model.to_lowercase());
-            let text = match text.strip_prefix("/*\n") {
-                Some(rest) => format!("/*\nglobal: false\n{rest}"),
-                None => format!("/*\nglobal: false\n*/\n{text}"),
-            };
-            // The budget is large so that a busy machine does not end a filter.
-            setup = setup.filter(&name, text).config(&format!("[filters.{name}]\nbudget = {{ ms = 5_000 }}"));
-            names.push(name);
-        }
-        for (name, provider, wanted) in
-            [(model.clone(), "mock", "m"), (format!("claude_{model}"), "claude", "claude-1")]
-        {
-            setup = setup.config(&format!(
-                "[[models]]\nname = \"{name}\"\nprovider = \"{provider}\"\nmodel = \"{wanted}\"\nfilters = {}",
-                json!(names)
-            ));
-        }
+        setup = with_models(setup, &model, scripts);
     }
     let host = setup.start().await;
     for upstream in [&host.upstream, &claude] {
@@ -228,7 +204,7 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
         upstream.script(move |request| {
             let text = request.last_text();
             let text = if text.is_empty() { words_of(&request.json()) } else { text };
-            let (number, cut) = text.split_once(' ').unwrap();
+            let (number, cut) = text.split_once(' ').unwrap_or((&text, "1000000000"));
             let body = streams[number.parse::<usize>().unwrap()].body.as_bytes();
             let (first, rest) = body.split_at(cut.parse::<usize>().unwrap().min(body.len()));
             let reply = Reply::bytes("text/event-stream", first.to_vec());
@@ -236,6 +212,26 @@ async fn hosts(streams: Vec<Stream>) -> Hosts {
         });
     }
     Hosts { host, streams, _claude: claude }
+}
+
+/// Adds a model of each service with these filters.
+fn with_models(mut setup: Setup, model: &str, scripts: Vec<String>) -> Setup {
+    let mut names = Vec::new();
+    for (n, text) in scripts.into_iter().enumerate() {
+        let name = format!("{}_{n}", model.to_lowercase());
+        let text = match text.strip_prefix("/*\n") {
+            Some(rest) => format!("/*\nglobal: false\n{rest}"),
+            None => format!("/*\nglobal: false\n*/\n{text}"),
+        };
+        // The budget is large so that a busy machine does not end a filter.
+        setup = setup.filter(&name, text).config(&format!("[filters.{name}]\nbudget = {{ ms = 5_000 }}"));
+        names.push(name);
+    }
+    let filters = json!(names);
+    setup.config(&format!(
+        "[[models]]\nname = \"{model}\"\nprovider = \"mock\"\nmodel = \"m\"\nfilters = {filters}\n\
+         [[models]]\nname = \"claude_{model}\"\nprovider = \"claude\"\nmodel = \"claude-1\"\nfilters = {filters}"
+    ))
 }
 
 /// Returns the text of the last message in Anthropic's format.
@@ -257,74 +253,29 @@ impl Hosts {
     }
 
     async fn messages(&self, model: &str, number: usize, cut: usize) -> Answer {
-        let messages = json!([{"role": "user", "content": format!("{number} {cut}")}]);
-        let body = json!({"model": self.model(model, number), "max_tokens": 100, "messages": messages, "stream": true});
-        let request = self.host.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
-        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+        self.post("/v1/messages", model, number, cut).await
     }
-}
 
-impl Hosts {
     async fn responses(&self, model: &str, number: usize, cut: usize) -> Answer {
-        let body = json!({"model": self.model(model, number), "input": format!("{number} {cut}"), "stream": true,
-            "store": false});
-        let request = self.host.request("POST", "/v1/responses").header("content-type", "application/json");
-        Answer::of(request.body(body.to_string())).await
+        self.post("/v1/responses", model, number, cut).await
+    }
+
+    async fn post(&self, endpoint: &str, model: &str, number: usize, cut: usize) -> Answer {
+        let mut body = asking(endpoint, &self.model(model, number), &format!("{number} {cut}"), true);
+        if endpoint == "/v1/responses" {
+            body["store"] = json!(false);
+        }
+        endpoints::post(&self.host, endpoint, &body).await
     }
 }
 
-/// Returns the response that a client of the Responses API assembles: texts, refusals, thinking and calls,
-/// each in order. Checks that the complete response at the end is the same.
+/// Returns the response that a client of the Responses API assembles: texts, refusals, thinking and calls, each in order.
 fn response_read(answer: &Answer) -> Value {
-    assert_eq!(answer.status, 200, "{}", answer.body());
-    let mut items: Vec<(Value, Vec<(String, String)>)> = Vec::new();
-    let mut last = Value::Null;
-    for event in answer.body().split_terminator("\n\n") {
-        let Some(data) = event.lines().find_map(|line| line.strip_prefix("data: ")) else { continue };
-        let event: Value = serde_json::from_str(data).unwrap();
-        let kind = event["type"].as_str().unwrap();
-        assert!(last.is_null(), "behind the end: {}", answer.body());
-        match kind {
-            "response.output_item.added" => {
-                assert_eq!(event["output_index"], items.len(), "{}", answer.body());
-                items.push((event["item"].clone(), Vec::new()));
-            }
-            "response.completed" | "response.incomplete" => last = event["response"].clone(),
-            "error" | "response.failed" => panic!("{}", answer.body()),
-            _ => {}
-        }
-        let Some(key) = kind.strip_prefix("response.").and_then(|kind| kind.strip_suffix(".delta")) else {
-            continue;
-        };
-        let at = event["output_index"].as_u64().unwrap() as usize;
-        let (item, pieces) = &mut items[at];
-        assert_eq!(event["item_id"], item["id"], "{}", answer.body());
-        let delta = event["delta"].as_str().unwrap();
-        assert!(!delta.is_empty(), "{}", answer.body());
-        match pieces.last_mut() {
-            Some((last, text)) if last == key => text.push_str(delta),
-            _ => pieces.push((key.to_owned(), delta.to_owned())),
-        }
-    }
+    let received = ReceivedResponse::of(&answer.named_events());
+    assert_eq!(received.error, None, "{}", answer.body());
     let mut parts = json!({"text": [], "refusal": [], "thought": [], "calls": []});
-    for (item, pieces) in &items {
-        let mut add = |key: &str, value: Value| parts[key].as_array_mut().unwrap().push(value);
-        let is_call = item["name"].is_string();
-        if is_call && pieces.is_empty() {
-            add("calls", json!([item["name"], ""]));
-        }
-        for (key, text) in pieces {
-            match key.as_str() {
-                "output_text" => add("text", json!(text)),
-                "refusal" => add("refusal", json!(text)),
-                "reasoning_text" => add("thought", json!(text)),
-                _ => add("calls", json!([item["name"], text])),
-            }
-        }
-    }
-    let mut whole = json!({"text": [], "refusal": [], "thought": [], "calls": []});
-    for item in last["output"].as_array().unwrap_or_else(|| panic!("{}", answer.body())) {
-        let mut add = |key: &str, value: &Value| whole[key].as_array_mut().unwrap().push(value.clone());
+    for item in received.response["output"].as_array().unwrap() {
+        let mut add = |key: &str, value: &Value| parts[key].as_array_mut().unwrap().push(value.clone());
         for part in item["content"].as_array().into_iter().flatten() {
             match part["type"].as_str().unwrap() {
                 "output_text" => add("text", &part["text"]),
@@ -337,7 +288,6 @@ fn response_read(answer: &Answer) -> Value {
             add("calls", &json!([item["name"], given]));
         }
     }
-    assert_eq!(parts, whole, "{}", answer.body());
     parts
 }
 
@@ -359,56 +309,15 @@ fn chat_of(answer: &Answer, is_looked_at: bool) -> Json {
     answer
 }
 
-/// Returns the blocks that an Anthropic client assembles, and the stop reason.
+/// Returns the blocks that an Anthropic client assembles.
 pub(crate) fn blocks_read(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.status, 200, "{}", answer.body());
-    let (mut blocks, mut open, mut ends) = (Vec::<(Value, String)>::new(), None, 0);
-    for event in answer.body().split_terminator("\n\n") {
-        let Some(data) = event.lines().find_map(|line| line.strip_prefix("data: ")) else { continue };
-        let event: Value = serde_json::from_str(data).unwrap();
-        match event["type"].as_str().unwrap() {
-            "content_block_start" => {
-                assert!(open.is_none() && event["index"] == blocks.len(), "{}", answer.body());
-                open = Some(blocks.len());
-                blocks.push((event["content_block"].clone(), String::new()));
-            }
-            "content_block_delta" => {
-                assert_eq!(Some(event["index"].as_u64().unwrap() as usize), open, "{}", answer.body());
-                let (block, input) = blocks.last_mut().unwrap();
-                let delta = &event["delta"];
-                match delta["type"].as_str().unwrap() {
-                    "input_json_delta" => input.push_str(delta["partial_json"].as_str().unwrap()),
-                    "citations_delta" => {
-                        let citations = block["citations"].as_array().cloned().unwrap_or_default();
-                        block["citations"] = [citations, vec![delta["citation"].clone()]].concat().into();
-                    }
-                    kind => {
-                        let key = kind.strip_suffix("_delta").unwrap();
-                        let text =
-                            [block[key].as_str().unwrap_or_default(), delta[key].as_str().unwrap()].concat();
-                        block[key] = text.into();
-                    }
-                }
-            }
-            "content_block_stop" => {
-                assert!(open.take().is_some(), "{}", answer.body());
-                let (block, input) = blocks.last_mut().unwrap();
-                if !input.is_empty() {
-                    // A service may end inside a call.
-                    block["input"] = serde_json::from_str(input).unwrap_or_else(|_| json!(input));
-                }
-            }
-            "message_stop" => ends += 1,
-            "error" => panic!("{}", answer.body()),
-            _ => {}
-        }
-    }
-    assert_eq!(ends, 1, "{}", answer.body());
-    blocks.into_iter().map(|(block, _)| block).collect()
+    let received = ReceivedMessage::of(&answer.typed_events());
+    assert_eq!(received.error, None, "{}", answer.body());
+    received.blocks
 }
 
 /// Returns blocks after redaction: a changed block has neither a signature nor citations.
-fn redacted(blocks: &[Value]) -> Vec<Value> {
+pub(super) fn redacted(blocks: &[Value]) -> Vec<Value> {
     let redact = |block: &Value| {
         if !block.to_string().contains(SECRET) {
             return block.clone();
@@ -579,7 +488,7 @@ async fn hostile_filters_cannot_break_a_stream() {
 
 /// Checks the responses that official clients assemble: each generated stream at every endpoint, through
 /// every shape, cut at some place.
-async fn clients(mut client: Command) {
+async fn clients(client: Command) {
     let hosts = hosts(made()).await;
     let mut case_lines = Vec::new();
     for (number, stream) in hosts.streams.iter().enumerate() {
@@ -597,16 +506,8 @@ async fn clients(mut client: Command) {
             }
         }
     }
-    let list = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(list.path(), case_lines.iter().map(|line| format!("{line}\n")).collect::<String>())
-        .unwrap();
-    client.env("NO_PROXY", "127.0.0.1").arg(hosts.host.url("")).arg(list.path());
-    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
-    let seen: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let endpoints: Vec<&str> = seen.iter().filter_map(|line| line["endpoint"].as_str()).collect();
-    assert!(endpoints.contains(&"chat"), "{err}");
+    let seen = official::read(client, hosts.host.url(""), &case_lines).await;
+    assert!(seen.iter().any(|line| line["endpoint"] == "chat"), "{seen:?}");
     let find = |endpoint: &Value, number: &Value, shape: &str| {
         let is_it = |line: &&Value| {
             line["endpoint"] == *endpoint
@@ -633,23 +534,16 @@ async fn clients(mut client: Command) {
     }
 }
 
-fn script(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_openai_python_sdk_assembles_filtered_streams"]
 async fn python_sdks_read_the_same_wherever_a_stream_is_cut() {
-    let Some(python) = crate::python::python() else { return };
-    let mut client = Command::new(python);
-    client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/raw.py"));
+    let Some(client) = official::python("tests/python/raw.py") else { return };
     clients(client).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_openai_javascript_sdk_assembles_filtered_streams"]
 async fn javascript_sdks_read_the_same_wherever_a_stream_is_cut() {
-    let Some(mut client) = crate::javascript::node() else { return };
-    client.arg(script("tests/javascript/raw.cjs"));
+    let Some(client) = official::javascript("tests/javascript/raw.cjs") else { return };
     clients(client).await;
 }

@@ -239,6 +239,21 @@ async fn an_interceptor_call_has_the_budget_grants_and_trace_of_the_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interceptor_calls_no_tool_on_behalf_of_its_caller() {
+    let calls = "/*\nrequirements: tools\n*/\nfn inlet(body) { tools::call(\"look\", #{}); body }";
+    let tool = "fn handler(args) { \"seen\" }";
+    let host = TestHost::new()
+        .filter("calls", calls)
+        .tool("look", tool)
+        .config("[interceptors.calls]")
+        .start()
+        .await;
+    let payload = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    let failed = invoke(&host, "calls", "llm/completion", "request", payload).await;
+    assert_eq!(failed["error"]["code"], -32_603, "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_interceptor_payload_reaches_no_filter_and_opens_no_breaker() {
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) {\n\
         if body.messages[-1].content == \"break\" { let x = 1 / 0; }\n\

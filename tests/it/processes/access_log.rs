@@ -160,6 +160,9 @@ async fn probes_are_logged_only_for_debugging() {
     let line = host.server.wait_for_line("GET /");
     let (time, rest) = line.split_once(' ').unwrap();
     assert!(time.len() == 24 && rest.starts_with("INFO  GET /v1/models 200 (ms="), "{line}");
+    client().get(format!("{}/v1/{}", host.server.url(), "x".repeat(5_000))).send().await.unwrap();
+    let line = host.server.wait_for_line("GET /v1/xxx");
+    assert!(line.len() < 500, "{line}");
     let debugged = LoggedHost::start("-v", "").await;
     client().get(format!("{}/livez", debugged.server.url())).send().await.unwrap();
     assert!(debugged.server.wait_for_line("GET /livez 200").contains(" DEBUG "));

@@ -1,7 +1,8 @@
 //! Texts that guards judge one by one: no endpoint and no service receives them as one text, and no value is left out
 //! because of its key or its form.
 
-use super::service_errors::{ENDPOINTS, ask};
+use super::service_errors::ask;
+use crate::generator::endpoints::ENDPOINTS;
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply, chunk};
 use serde_json::{Value, json};

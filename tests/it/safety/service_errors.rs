@@ -1,6 +1,7 @@
 //! Errors of services, and fields of their choices: the text filters of answers see their texts, and clients still get
 //! the codes they act on.
 
+use crate::generator::endpoints::{ENDPOINTS, asking, post};
 use crate::host::{Answer, TestHost};
 use crate::upstream::{MODEL, Reply, chunk};
 use serde_json::{Value, json};
@@ -14,19 +15,9 @@ const REFUSES: &str = "/*\nsecurity: true\n*/\nfn stream(event) {
     if event.text.contains(\"SECRET\") { deny(\"not this answer\", 403); }
     event
 }";
-pub(super) const ENDPOINTS: [&str; 4] =
-    ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"];
 
 pub(super) async fn ask(host: &TestHost, path: &str, stream: bool) -> Answer {
-    let body = json!({
-        "model": MODEL, "stream": stream, "max_tokens": 50,
-        "messages": [{"role": "user", "content": "hi"}], "input": "hi",
-    });
-    let mut body = body;
-    let other = if path == "/v1/responses" { "messages" } else { "input" };
-    body.as_object_mut().unwrap().remove(other);
-    let request = host.request("POST", path).header("content-type", "application/json");
-    Answer::of(request.header("anthropic-version", "2023-06-01").body(body.to_string())).await
+    post(host, path, &asking(path, MODEL, "hi", stream)).await
 }
 
 /// Returns errors of services in their usual shapes, each with the word.

@@ -3,15 +3,15 @@
 
 mod filters;
 
-use crate::kernel::{StreamedTurn, json, request, run};
-use crate::sdk::upstream::{self, Round, completion, whole, wire};
-use crate::sdk::{DOOR, LOOK};
+use crate::generator::answer::{ModelTurn, completion, count_answers, whole, wire};
+use crate::generator::received::{ReceivedChoice, choices_of};
+use crate::generator::{DOOR, LOOK};
+use crate::kernel::{StreamedTurn, json, request, run, value};
 use fastrand::Rng;
 use filters::May;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse::context::Turn;
 use valvehouse::error::Error;
@@ -38,7 +38,7 @@ async fn streamed_and_unstreamed_turns_have_equal_answers_and_effects() {
 }
 
 struct Case {
-    rounds: Arc<Vec<Round>>,
+    turn: Arc<ModelTurn>,
     filters: Vec<String>,
     hold: bool,
     kernel: Kernel,
@@ -48,26 +48,23 @@ impl Case {
     fn new(number: usize) -> Self {
         let rng = &mut Rng::with_seed(number as u64);
         let (hold, tools) = (rng.u8(0..4) == 0, rng.bool());
-        let mut rounds = Vec::new();
-        if tools {
-            rounds.extend((0..rng.usize(0..3)).map(|_| upstream::draw(rng, 1, Some(LOOK), false)));
-        }
         let choices = if tools { 1 } else { rng.usize(1..=2) };
-        let calls = (rng.u8(0..4) == 0).then_some(DOOR);
         let usage = rng.bool();
-        rounds.push(upstream::draw(rng, choices, calls, usage));
+        let turn = ModelTurn::draw(rng, number, (tools, usage), |rng| {
+            (choices, (rng.u8(0..4) == 0).then_some(DOOR))
+        });
         let drawn = filters::draw(rng, May { rewrite: hold, second_choice: choices > 1 });
         let (filters, texts): (Vec<_>, Vec<_>) = drawn.into_iter().unzip();
         let texts = filters.iter().zip(&texts).map(|(filter, text)| format!("{filter:?}:\n{text}")).collect();
-        let rounds = Arc::new(rounds);
+        let turn = Arc::new(turn);
         let mut builder = Kernel::builder()
-            .provider(Arc::new(DrawnModel { number, rounds: rounds.clone() }))
+            .provider(Arc::new(DrawnModel(turn.clone())))
             .filters(filters)
             .settings(ModelDefaults { hold, ..ModelDefaults::default() });
         if tools {
             builder = builder.tool(look());
         }
-        Self { rounds, filters: texts, hold, kernel: builder.build() }
+        Self { turn, filters: texts, hold, kernel: builder.build() }
     }
 
     async fn check(&self) -> Result<(), String> {
@@ -123,7 +120,7 @@ impl Case {
     }
 
     fn shown(&self) -> String {
-        format!("hold: {}\n{}\n{:?}", self.hold, self.filters.join("\n"), self.rounds)
+        format!("hold: {}\n{}\n{:?}", self.hold, self.filters.join("\n"), self.turn)
     }
 }
 
@@ -146,10 +143,7 @@ fn look() -> Tool {
 }
 
 /// Responds with the drawn rounds, streamed or not as requested.
-struct DrawnModel {
-    number: usize,
-    rounds: Arc<Vec<Round>>,
-}
+struct DrawnModel(Arc<ModelTurn>);
 
 impl Provider for DrawnModel {
     fn name(&self) -> &str {
@@ -161,23 +155,17 @@ impl Provider for DrawnModel {
     }
 
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
-        let messages = request.body.get("messages").unwrap_or_default().items();
-        let answers_before =
-            messages.iter().filter(|message| message.text("role").is_some_and(|role| role == "assistant"));
-        let round = &self.rounds[answers_before.count().min(self.rounds.len() - 1)];
+        let number = self.0.number;
+        let (round, _) = self.0.answer(count_answers(&value(&request.body.field("messages"))));
         let answer = if request.stream {
             let events =
-                round.iter().map(|event| Ok(StreamChunk::new(json(&wire(self.number, event).to_string()))));
+                round.iter().map(|event| Ok(StreamChunk::new(json(&wire(number, event).to_string()))));
             Answer::Stream(futures::stream::iter(events.collect::<Vec<_>>()).boxed())
         } else {
-            Answer::Whole(json(&completion(self.number, &whole(round)).to_string()))
+            Answer::Whole(json(&completion(number, &whole(round)).to_string()))
         };
         Box::pin(async { Ok(answer) })
     }
-}
-
-fn value(json: &Json) -> Value {
-    serde_json::from_str(&json.to_string()).unwrap()
 }
 
 /// Removes values without a meaning: empty texts and lists, nulls.
@@ -211,45 +199,20 @@ fn choices(answer: &Value) -> Value {
     plain(Value::Object(all))
 }
 
-/// A choice that is assembled from deltas.
-#[derive(Default)]
-struct ReceivedChoice {
-    content: String,
-    reasoning: String,
-    calls: BTreeMap<u64, [String; 3]>,
-    ends: Vec<Value>,
-}
-
-/// Returns the choices that a client assembles from the events, without the host's own code.
+/// Returns the choices that a client assembles from the events.
 fn received(pieces: &[Value]) -> Value {
-    let mut all: BTreeMap<String, ReceivedChoice> = BTreeMap::new();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    for choice in pieces.iter().flat_map(|piece| piece["choices"].as_array().cloned().unwrap_or_default()) {
-        let own = all.entry(choice["index"].to_string()).or_default();
-        let delta = &choice["delta"];
-        own.content += &text(&delta["content"]);
-        own.reasoning += &text(&delta["reasoning_content"]);
-        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
-            let call = own.calls.entry(piece["index"].as_u64().unwrap()).or_default();
-            let function = &piece["function"];
-            for (part, more) in call.iter_mut().zip([&piece["id"], &function["name"], &function["arguments"]])
-            {
-                *part += &text(more);
-            }
-        }
-        own.ends.extend(Some(choice["finish_reason"].clone()).filter(|why| !why.is_null()));
-    }
-    let all = all.into_iter().map(|(index, own)| {
-        let end = match own.ends.as_slice() {
+    let choice_view = |choice: ReceivedChoice| {
+        let end = match choice.ends.as_slice() {
             [] => Value::Null,
-            [one] => one.clone(),
+            [one] => json!(one),
             several => json!(several),
         };
-        let choice_view = json!({
-            "content": own.content, "reasoning_content": own.reasoning,
-            "calls": own.calls.into_values().collect::<Vec<_>>(), "finish_reason": end,
-        });
-        (index, choice_view)
-    });
-    plain(Value::Object(all.collect()))
+        let calls = choice.calls.into_values().map(|call| json!([call.id, call.name, call.input]));
+        json!({
+            "content": choice.content, "reasoning_content": choice.reasoning_content,
+            "calls": calls.collect::<Vec<_>>(), "finish_reason": end,
+        })
+    };
+    let all = choices_of(pieces).into_iter();
+    plain(Value::Object(all.map(|(index, choice)| (index.to_string(), choice_view(choice))).collect()))
 }

@@ -2,22 +2,13 @@
 
 use super::filters::{self, RandomFilter};
 use super::rows::Way;
-use super::services::{SERVICES, Service};
-use crate::sdk::upstream::{self, Chunk, Round, Source};
-use crate::sdk::{DOOR, LOOK};
+use crate::generator::answer::{Chunk, Failure, ModelTurn, Round, Source};
+use crate::generator::services::{SERVICES, Service};
+use crate::generator::{DOOR, LOOK};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 const WORDS: &[&str] = &["one", "two", "drei", "süß", "日本", "{\"a\": 1}"];
-
-/// The response of a service that fails.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) status: u16,
-    pub(super) body: Value,
-    /// The number of events after which a streamed response fails.
-    pub(super) after: Option<usize>,
-}
 
 /// A response with more than text, thinking and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +37,9 @@ pub(super) struct Case {
     pub(super) has_door: bool,
     /// The host has a tool.
     pub(super) has_look: bool,
-    pub(super) rounds: Vec<Round>,
+    pub(super) turn: ModelTurn,
     /// The special form of the last round.
     pub(super) special: Option<Special>,
-    /// The service fails in its last round.
-    pub(super) failure: Option<Failure>,
 }
 
 impl Case {
@@ -58,20 +47,16 @@ impl Case {
         let rng = &mut Rng::with_seed(number as u64);
         let has_look = rng.bool();
         let has_door = rng.u8(0..3) == 0;
-        let mut rounds = Vec::new();
-        if has_look {
-            rounds.extend((0..rng.usize(0..3)).map(|_| upstream::draw(rng, 1, Some(LOOK), true)));
-        }
-        let calls = (has_door && rng.bool()).then_some(DOOR);
-        rounds.push(upstream::draw(rng, 1, calls, true));
+        let last = |rng: &mut Rng| (1, (has_door && rng.bool()).then_some(DOOR));
+        let mut turn = ModelTurn::draw(rng, number, (has_look, true), last);
         let failure = (rng.u8(0..12) == 0).then(|| failure(rng));
         let is_plain = rng.bool();
         let before = if is_plain { 0 } else { rng.usize(0..2) };
         let filters = filters::draw(rng, &format!("c{number}"));
         let other = &mut Rng::with_seed(!(number as u64));
-        let last = rounds.last_mut().expect("a round was just added");
+        let last = turn.rounds.last_mut().expect("a turn has a round");
         let special = special(other, last, &filters);
-        let failure = failure.map(|failure| {
+        turn.failure = failure.map(|failure| {
             // The filter that ends the turn first would depend on whether the response is streamed.
             let may_begin = other.bool() && !filters.iter().any(RandomFilter::ends_at_an_event);
             Failure { after: may_begin.then(|| other.usize(1..=last.len())), ..failure }
@@ -87,8 +72,7 @@ impl Case {
             max_tokens: rng.u64(100..200),
             has_door,
             has_look,
-            rounds,
-            failure,
+            turn,
         }
     }
 
@@ -136,18 +120,13 @@ impl Case {
 
     /// Returns `true` if the last model call has no text after one that had.
     pub(super) fn ends_silently(&self) -> bool {
-        let last = self.rounds.last().unwrap();
-        self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
+        let last = self.turn.rounds.last().unwrap();
+        self.turn.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
     }
 
-    /// Returns the service's response to a conversation, and the error with which it ends.
-    pub(super) fn answer(&self, messages: &Value) -> (&Round, Option<&Failure>) {
-        let messages = messages.as_array().cloned().unwrap_or_default();
-        // The earlier messages are not responses of this turn.
-        let answer_count = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let round = answer_count.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
-        let is_last = round == self.rounds.len() - 1;
-        (&self.rounds[round], self.failure.as_ref().filter(|_| is_last))
+    /// Returns `true` if a service can give the responses: Anthropic's API has no field for the reason of a refusal.
+    pub(super) fn fits(&self, service: Service) -> bool {
+        service != Service::Messages || self.special != Some(Special::Refuses)
     }
 
     pub(super) fn shown(&self) -> String {

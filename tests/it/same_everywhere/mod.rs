@@ -4,17 +4,16 @@
 mod case;
 mod filters;
 mod rows;
-mod outcome;
-mod services;
 
+use crate::generator::LOOK;
+use crate::generator::answer::count_answers;
+use crate::generator::outcome::{TurnView, plain_message};
+use crate::generator::services::{SERVICES, Service};
 use crate::host::TestHost;
-use crate::sdk::LOOK;
 use crate::upstream::{Upstream, UpstreamRequest};
 use case::Case;
-use outcome::{TurnView, plain_message};
 use rows::{ROWS, Way};
 use serde_json::Value;
-use services::{SERVICES, Service};
 use std::sync::{Arc, Mutex};
 use valvehouse_testkit::{cases, is_long};
 
@@ -119,7 +118,10 @@ impl Group {
         let answer = Arc::new(move |upstream_request: &UpstreamRequest| {
             let (service, request) = Service::read(upstream_request);
             let case = known.iter().find(|case| request.model == format!("up{}", case.number));
-            let reply = service.answer(case.expect("a model of a case"), &request);
+            let case = case.expect("a model of a case");
+            // The earlier messages are not responses of this turn.
+            let before = count_answers(&request.plain["messages"]).saturating_sub(case.before.len() / 2);
+            let reply = service.reply(&case.turn, before, request.stream);
             keeps.lock().unwrap().push(request.plain);
             reply
         });
@@ -143,7 +145,7 @@ impl Group {
         let mut remembered: Option<(String, Value)> = None;
         let other = SERVICES[1 + case.number / REMEMBERED % (SERVICES.len() - 1)];
         let other = case.number.is_multiple_of(TRANSLATED).then_some(other);
-        let services = [Service::Chat].into_iter().chain(other.filter(|service| service.supports(case)));
+        let services = [Service::Chat].into_iter().chain(other.filter(|service| case.fits(*service)));
         let mut ways = 0;
         for (service, row) in services.flat_map(|it| ROWS.map(|row| (it, row))) {
             for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {

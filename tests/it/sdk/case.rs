@@ -1,6 +1,7 @@
 //! The upstream's responses in a case and the changes of a filter to them, derived from the case's number.
 
-use super::upstream::{Chunk, Round, answer, draw};
+use crate::generator::DOOR;
+use crate::generator::answer::{Chunk, ModelTurn};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -45,10 +46,6 @@ const GENTLE: usize = 14;
 const ENDS: &[&str] =
     &["nothing", "nothing", "text", "text for each", "skip", "throw", "return a number", "bug"];
 
-/// The client's tool and the host's tool.
-pub(crate) const DOOR: &str = "open_door";
-pub(crate) const LOOK: &str = "look";
-
 /// The filters and tools of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
@@ -88,7 +85,7 @@ impl Model {
 pub(super) struct Case {
     pub(super) number: usize,
     pub(super) model: Model,
-    pub(super) rounds: Vec<Round>,
+    pub(super) turn: ModelTurn,
     /// The acts by place, counted through all rounds.
     pub(super) plan: BTreeMap<usize, &'static str>,
     pub(super) end: &'static str,
@@ -104,19 +101,14 @@ impl Case {
         let rng = &mut Rng::with_seed(number as u64);
         let model = Model::all().nth(rng.usize(0..16)).unwrap();
         let usage = rng.bool();
-        let mut rounds = Vec::new();
-        if model.tools {
-            for _ in 0..rng.usize(0..3) {
-                rounds.push(draw(rng, 1, Some(LOOK), usage));
-            }
-        }
-        let choices = if model.tools { 1 } else { rng.usize(1..=2) };
-        let calls = (rng.u8(0..4) == 0).then_some(DOOR);
-        rounds.push(draw(rng, choices, calls, usage));
+        let turn = ModelTurn::draw(rng, number, (model.tools, usage), |rng| {
+            let choices = if model.tools { 1 } else { rng.usize(1..=2) };
+            (choices, (rng.u8(0..4) == 0).then_some(DOOR))
+        });
         let mut case = Self {
             number,
             model,
-            rounds,
+            turn,
             plan: BTreeMap::new(),
             end: "nothing",
             usage,
@@ -153,8 +145,8 @@ impl Case {
     /// events or incomplete calls, expects the first choice first, and treats a truncated response as a
     /// failure.
     pub(super) fn is_plain(&self) -> bool {
-        let first = self.rounds[0][0][0].choice;
-        let mut chunks = self.rounds.iter().flatten().flatten();
+        let first = self.turn.rounds[0][0][0].choice;
+        let mut chunks = self.turn.rounds.iter().flatten().flatten();
         let acts_plainly = |act: &str| !LOSING.contains(&act) && !act.starts_with("end");
         first == 0
             && !self.events
@@ -164,7 +156,7 @@ impl Case {
 
     /// Returns the events that the filter receives, in order.
     fn events_seen(&self) -> Vec<Chunk> {
-        self.rounds.iter().flatten().flatten().cloned().collect()
+        self.turn.rounds.iter().flatten().flatten().cloned().collect()
     }
 
     /// Returns the request of a client.
@@ -182,12 +174,6 @@ impl Case {
         }
         let headers = if self.events { json!({"x-valvehouse-events": "1"}) } else { json!({}) };
         json!({"number": self.number, "body": body, "headers": headers, "helper": self.helper})
-    }
-
-    /// Returns the upstream's response to a request with this number of tool results.
-    pub(super) fn answer(&self, results: usize, stream: bool) -> String {
-        let round = &self.rounds[results.min(self.rounds.len() - 1)];
-        answer(self.number, round, stream)
     }
 }
 

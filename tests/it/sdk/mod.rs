@@ -2,17 +2,15 @@
 
 mod case;
 mod oracle;
-pub(crate) mod upstream;
 
+use crate::generator::answer::count_answers;
+use crate::generator::services::Service;
+use crate::generator::{LOOK, clients};
 use crate::host::TestHost;
-use crate::upstream::Reply;
-pub(crate) use case::{DOOR, LOOK};
-
 use case::{Case, Model};
 use oracle::{ExpectedView, expect};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -27,38 +25,22 @@ const LOOKS: &str = "/*\ndescription: Looks.\n*/\nconst parameters = #{};\nfn ha
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_python_sdk_sees_one_end_despite_any_filter() {
-    let Some(python) = crate::python::python() else { return };
-    let mut client = Command::new(python);
-    client.env("PYTHONDONTWRITEBYTECODE", "1").arg(script("tests/python/many_streams.py"));
+    let Some(client) = clients::python("tests/python/many_streams.py") else { return };
     check(client).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_openai_javascript_sdk_sees_one_end_despite_any_filter() {
-    let Some(mut client) = crate::javascript::node() else { return };
-    client.arg(script("tests/javascript/many_streams.cjs"));
+    let Some(client) = clients::javascript("tests/javascript/many_streams.cjs") else { return };
     check(client).await;
 }
 
-fn script(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-async fn check(mut client: Command) {
+async fn check(client: Command) {
     let cases: Arc<Vec<(Case, ExpectedView)>> =
         Arc::new((0..valvehouse_testkit::cases(CASES)).map(case).collect());
     let host = host(cases.clone()).await;
-    let list = tempfile::NamedTempFile::new().unwrap();
-    let lines: String = cases.iter().map(|(case, _)| format!("{}\n", case.request())).collect();
-    std::fs::write(list.path(), lines).unwrap();
-    client.env("NO_PROXY", "127.0.0.1").arg(host.url("/v1")).arg(list.path());
-    let output = tokio::task::spawn_blocking(move || client.output()).await.unwrap().expect("a client runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let seen: Vec<Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect();
+    let requests: Vec<Value> = cases.iter().map(|(case, _)| case.request()).collect();
+    let seen = clients::read(client, host.url("/v1"), &requests).await;
     let numbers: BTreeSet<u64> = seen.iter().filter_map(|seen| seen["number"].as_u64()).collect();
     assert_eq!((seen.len(), numbers.len()), (cases.len(), cases.len()), "each case ends once");
     let wrong: Vec<String> = seen
@@ -119,13 +101,9 @@ async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
     }
     host.upstream.script(move |request| {
         let body = request.json();
-        let messages = body["messages"].as_array().unwrap();
+        let messages = &body["messages"];
         let number: usize = messages[0]["content"].as_str().unwrap().parse().unwrap();
-        // Each message of the assistant completes a round, however many calls it has.
-        let rounds = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let stream = body["stream"] == json!(true);
-        let kind = if stream { "text/event-stream" } else { "application/json" };
-        Reply::raw(kind, cases[number].0.answer(rounds, stream))
+        Service::Chat.reply(&cases[number].0.turn, count_answers(messages), body["stream"] == true)
     });
     host
 }

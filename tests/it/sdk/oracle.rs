@@ -1,8 +1,9 @@
 //! The response that a client must receive in a case, computed from the filter's acts without the host's
 //! code.
 
-use super::case::{Case, DOOR};
-use super::upstream::Chunk;
+use super::case::Case;
+use crate::generator::DOOR;
+use crate::generator::answer::Chunk;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The response that a client must receive.
@@ -45,8 +46,8 @@ type Events = Vec<(Chunk, bool)>;
 pub(super) fn expect(case: &Case) -> ExpectedView {
     let mut acting = Acting { case, at: 0, kept: Default::default(), emitted: 0 };
     let mut out = ExpectedView { sent: Some(false), ..ExpectedView::default() };
-    for (number, round) in case.rounds.iter().enumerate() {
-        let is_last = number + 1 == case.rounds.len();
+    for (number, round) in case.turn.rounds.iter().enumerate() {
+        let is_last = number + 1 == case.turn.rounds.len();
         let goes_on = run(&mut acting, case, round, &mut out);
         match goes_on {
             Err(failure) => {

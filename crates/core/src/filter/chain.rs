@@ -513,3 +513,35 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> PluginError {
         .unwrap_or_default();
     PluginError::new(format!("panicked: {text}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::breaker::{Breaker, BreakerSettings};
+
+    struct Fails;
+
+    impl HookRunner for Fails {
+        fn run(&self, _: Hook, _: &mut FilterContext) -> Result<Verdict, PluginError> {
+            Err(PluginError::new("it was interrupted"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_canceled_with_its_turn_does_not_open_the_breaker() {
+        let settings = BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() };
+        let breaker = Arc::new(Breaker::new("fails", settings));
+        let hooks = [Hook::Inlet].into_iter().collect();
+        let filter = FilterEntry::new("fails", hooks, Arc::new(Fails)).breaker(breaker.clone());
+        let chain = Chain::new(vec![filter]);
+        for is_over in [true, false] {
+            let turn = Turn::default();
+            let end = turn.until_dropped();
+            if is_over {
+                drop(end);
+            }
+            assert!(chain.run(Hook::Inlet, Json::object(), &turn).await.is_err());
+            assert_eq!(breaker.open().is_none(), is_over);
+        }
+    }
+}

@@ -621,6 +621,26 @@ mod tests {
     }
 
     #[test]
+    fn a_doomed_call_ends_at_each_further_operation_and_the_next_call_does_not() {
+        let budget = Budget { operations: 1_000, ..Budget::UNLIMITED };
+        let guard = Guard::enter(budget);
+        assert_eq!(charge(1), Ok(()));
+        doom(ExceededLimit::Replay);
+        // The interpreter may discard the first error.
+        assert_eq!([charge(1), charge(1)], [Err(ExceededLimit::Replay); 2]);
+        drop(guard);
+        let _next = Guard::enter(budget);
+        assert_eq!(charge(1), Ok(()));
+    }
+
+    #[test]
+    fn work_that_does_not_fit_the_budget_is_refused_in_advance() {
+        let _guard = Guard::enter(Budget { operations: 1_000, ..Budget::UNLIMITED });
+        let work = |operations: u64| charge_work(Duration::from_nanos(operations * WORK_OF_AN_OPERATION));
+        assert_eq!([work(1_000), work(1)], [Ok(()), Err(ExceededLimit::Operations(1_000))]);
+    }
+
+    #[test]
     fn a_call_over_budget_within_a_native_function_ends_after_it() {
         let _guard = Guard::enter(BUDGET);
         let began = processor::processor_time();

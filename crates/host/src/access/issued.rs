@@ -363,3 +363,40 @@ impl IssuedKey {
         (is_due && self.used_at.compare_exchange(last, now, Relaxed, Relaxed).is_ok()).then_some(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(keys: &IssuedKeys, rights: &str) -> Arc<IssuedKey> {
+        let record =
+            format!(r#"{{"rights":{rights},"created_at":"2027-01-31T12:00:00Z","created_by":"ann"}}"#);
+        let rights = Json::parse(record.as_bytes()).unwrap();
+        keys.apply(&[StoredKey { name: "ci".into(), digest: "vh-1".into(), rights, used_at: None }]);
+        keys.find(&Digest::of("vh-1")).unwrap()
+    }
+
+    #[test]
+    fn each_budget_of_a_key_ends_its_use() {
+        let prices = Json::parse(br#"{"input":1,"output":1}"#).unwrap();
+        for (right, limit) in [
+            ("tokens_per_day", "3 tokens per day"),
+            ("tokens_per_month", "3 tokens per month"),
+            ("cost_per_day", "a cost of 3 per day"),
+            ("cost_per_month", "a cost of 3 per month"),
+        ] {
+            let (kv, key) = (Kv::default(), key(&IssuedKeys::default(), &format!(r#"{{"{right}":3}}"#)));
+            assert_eq!(key.admit(&kv), Ok(()), "{right}");
+            key.charge([1_000_000, 2_000_000], &prices, &kv);
+            assert_eq!(key.admit(&kv).map_err(|reached| reached.limit), Err(limit.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_key_is_refused_from_its_end_on() {
+        let refusal =
+            |end: &str| key(&IssuedKeys::default(), &format!(r#"{{"expires_at":"{end}"}}"#)).refusal();
+        assert_eq!(refusal("2000-01-01T00:00:00Z").as_deref(), Some("the key `ci` expired on 2000-01-01"));
+        assert_eq!(refusal("9000-01-01T00:00:00Z"), None);
+    }
+}

@@ -346,3 +346,36 @@ impl Reload {
 fn is_unreadable(problem: &Diagnostic) -> bool {
     problem.severity == Severity::Error && problem.code != Code::UnclearGuard
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_script::{Settings, SourceFile};
+
+    fn guard(head: &str, code: &str) -> Script {
+        let text = format!("/*\nsecurity: true\n{head}\n*/\n{code}");
+        let file = SourceFile::new(Kind::Filter, "guard", "filters/guard.rhai", text);
+        Script::compile(&file, &Settings::default()).unwrap()
+    }
+
+    #[test]
+    fn each_loss_of_a_guard_is_named() {
+        const CODE: &str = "fn inlet(body) { body }\nfn post_invocation(ctx) { ctx }";
+        let plain = || guard("title: x", CODE);
+        let with = |line: &str| guard("title: x", &format!("{line}\n{CODE}"));
+        for (before, next, loss) in [
+            (guard("hold: true", CODE), plain(), "`hold: true`"),
+            (plain(), guard("mode: audit", CODE), "`mode: audit`"),
+            (plain(), guard("global: false", CODE), "`global: false`"),
+            (plain(), with("const toggle = true;"), "`toggle`"),
+            (with("const on_tool_error = true;"), plain(), "`on_tool_error`"),
+            (with("const endpoints = [\"chat\", \"embeddings\"];"), plain(), "the endpoint `embeddings`"),
+            (plain(), guard("title: x", "fn inlet(body) { body }"), "the hook `post_invocation`"),
+            (guard("title: x", &format!("{CODE}\nfn more() {{ 1 }}")), plain(), "its end"),
+        ] {
+            let lost = losses(&before, &next);
+            assert!(lost.iter().any(|lost| lost.contains(loss)), "{loss}: {lost:?}");
+            assert!(!losses(&next, &before).iter().any(|lost| lost.contains(loss)), "{loss}");
+        }
+    }
+}

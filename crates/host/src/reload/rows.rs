@@ -85,3 +85,30 @@ fn unlike<T: PartialEq>(one: &HashMap<String, T>, other: &HashMap<String, T>) ->
     let new = one.iter().filter(|(key, value)| other.get(*key) != Some(value)).map(|(key, _)| key);
     new.chain(other.keys().filter(|key| !one.contains_key(*key))).cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_that_the_store_has_lost_stays_until_its_removal_is_confirmed() {
+        let mut before = StoreRows::default();
+        for (id, security) in [("guard", true), ("gone", true), ("plain", false)] {
+            let (path, hash, source) = (String::new(), String::new(), "fn inlet(body) { body }".to_owned());
+            let row = LastGood {
+                id: id.into(),
+                path,
+                hash,
+                source,
+                imports: Json::object(),
+                security,
+                saved_at: 0,
+            };
+            before.last_good.insert(id.into(), row);
+        }
+        let mut now = StoreRows::default();
+        now.confirmed.insert("gone".into(), [GuardChange::Gone].into());
+        now.keep_guards_of(&before);
+        assert_eq!(now.last_good.keys().collect::<Vec<_>>(), ["guard"]);
+    }
+}

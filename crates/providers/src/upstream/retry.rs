@@ -224,6 +224,15 @@ mod tests {
     }
 
     #[test]
+    fn a_key_rests_unless_the_service_refused_the_content() {
+        let refused = |code: &str| {
+            let body = Json::parse(format!(r#"{{"error":{{"code":"{code}"}}}}"#).as_bytes()).unwrap();
+            rest_of_key(&Error::Answered { provider: "lab".into(), status: 403, body, retry_after: None })
+        };
+        assert_eq!([refused("content_policy_violation"), refused("no")], [None, Some(30 * SECOND)]);
+    }
+
+    #[test]
     fn client_errors_and_rate_limits_are_not_provider_failures() {
         assert!([400, 401, 404, 429].iter().all(|status| !is_failure(&answered(*status, None))));
         assert!([500, 503, 529].iter().all(|status| is_failure(&answered(*status, None))));

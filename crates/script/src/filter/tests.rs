@@ -1,7 +1,7 @@
 //! Tests of hooks: the parameters they receive and the verdicts of their results.
 
 use super::runner::{AFTER_SLOW, FIRST, GROWTH, MEASURED, SLOW, SMALL, SURELY_SLOW, ScriptFilter};
-use crate::{Kind, Script, Settings, SourceFile};
+use crate::{Kind, Script, Settings, SourceFile, UserValves};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -27,6 +27,19 @@ async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Error> {
     match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
         ChainOutcome::Done(value) | ChainOutcome::Skipped(value) => Ok(value),
     }
+}
+
+#[tokio::test]
+async fn a_secret_of_the_user_is_redacted_in_an_error() {
+    let text = "const UserValves = #{ own: #{ value: \"\", secret: true } };\n\
+        fn inlet(body, __user__) { throw `no ${__user__.valves.own}` }";
+    let own = Json::parse(br#"{"own":"sk-of-ann-0001"}"#).unwrap();
+    let users = UserValves { by_user: [("ann".to_owned(), own)].into(), ..UserValves::default() };
+    let filter = Arc::new(script(text)).into_filter(Arc::new(users));
+    let facts = TurnFacts { user: Json::parse(br#"{"id":"ann"}"#).unwrap(), ..TurnFacts::default() };
+    let turn = Turn::new(facts, Context::default(), Events::default());
+    let error = Chain::new(vec![filter]).run(Hook::Inlet, Json::object(), &turn).await.unwrap_err();
+    assert!(error.to_string().ends_with("no ***"), "{error}");
 }
 
 /// Returns the filter of a source text, and a function that returns the workload of its next `inlet`.

@@ -294,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn changes_that_the_database_refuses_stay_in_a_file_that_is_not_read() {
+        let (folder, key) = (tempfile::tempdir().unwrap(), SealKey::of(&random_word()).unwrap());
+        let snapshot = folder.path().join("snapshot");
+        let mut journal = Journal::adopt(&snapshot, &origin("db"), &key).unwrap();
+        journal.append(&[set("x", 1)]).unwrap();
+        journal.set_aside();
+        assert!(journal.pending().is_empty() && files(&snapshot).is_empty());
+        let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        assert_eq!(left.filter(|path| path.extension().is_some_and(|kind| kind == "refused")).count(), 1);
+    }
+
+    #[test]
     fn a_frequently_written_counter_keeps_the_journal_small() {
         let (folder, key) = (tempfile::tempdir().unwrap(), SealKey::of(&random_word()).unwrap());
         let snapshot = folder.path().join("snapshot");

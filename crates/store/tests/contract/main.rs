@@ -61,6 +61,7 @@ async fn check<F: Future<Output = Store>>(fresh: impl Fn() -> F) {
     half_a_switch_leaves_the_other_half(&fresh().await).await;
     grants_are_changed_only_by_who_knows_them(&fresh().await).await;
     the_last_good_version_is_the_last_one(&fresh().await).await;
+    a_new_version_of_a_guard_needs_its_own_confirmation(&fresh().await).await;
     scripts_find_what_they_kept(&fresh().await).await;
     counts_are_added_to_what_is_stored(&fresh().await).await;
     a_value_is_replaced_only_as_it_was_seen(&fresh().await).await;
@@ -209,6 +210,15 @@ fn version(id: &str, hash: &str, security: bool) -> LastGood {
         security,
         saved_at: 1_700_000_000_000,
     }
+}
+
+/// Checks that a confirmation of one version does not apply to the next, and that one of all versions does.
+async fn a_new_version_of_a_guard_needs_its_own_confirmation(store: &Store) {
+    for change in [GuardChange::Off, GuardChange::Change("of version 1".into())] {
+        store.confirm("g", &change, "test").await.unwrap();
+    }
+    store.save_last_good(&[version("g", "2", true)]).await.unwrap();
+    assert_eq!(store.settings().await.unwrap().confirmed, [("g".to_owned(), GuardChange::Off)]);
 }
 
 async fn the_last_good_version_is_the_last_one(store: &Store) {

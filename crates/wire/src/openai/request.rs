@@ -146,6 +146,16 @@ mod tests {
     }
 
     #[test]
+    fn only_streams_have_options_of_streams() {
+        let request = Json::parse(br#"{"model":"m","stream_options":{"include_usage":true}}"#).unwrap();
+        let has_options = |stream: bool| {
+            let service = KnownService::of("api.openai.com", "openai");
+            write(&request, stream, service).unwrap().body.get("stream_options").is_some()
+        };
+        assert_eq!([true, false].map(has_options), [true, false]);
+    }
+
+    #[test]
     fn only_the_lost_signatures_of_the_current_turn_are_marked() {
         let call = r#"{"role":"assistant","tool_calls":[{"id":"a"},{"id":"b"}]}"#;
         let signed = r#"{"role":"assistant","tool_calls":[{"id":"c","extra_content":{"google":{"thought_signature":"s"}}}]}"#;

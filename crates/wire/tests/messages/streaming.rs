@@ -45,6 +45,20 @@ fn usage_adds_up_and_the_last_report_counts() {
 }
 
 #[test]
+fn an_estimate_stands_until_the_service_counts() {
+    let head = Head::new("m");
+    let counted = head.usage_chunk(json(r#"{"prompt_tokens":9,"completion_tokens":2}"#));
+    for (last, expected) in [(None, 7), (Some(counted), 9)] {
+        let mut writer = MessagesWriter::default().with_estimate(7);
+        let text = head.chunk(json(r#"{"content":"a"}"#), Some("stop"));
+        let mut events: Vec<Json> =
+            [text].iter().chain(&last).flat_map(|chunk| writer.write(chunk)).collect();
+        events.extend(writer.end());
+        assert_eq!(assembled(&events).at_path("usage.input_tokens").as_i64(), Some(expected));
+    }
+}
+
+#[test]
 fn a_repeated_start_event_within_a_call_is_ignored() {
     let call = begin(0, r#"{"type":"tool_use","id":"c","name":"t","input":{}}"#);
     let first = delta(0, r#"{"type":"input_json_delta","partial_json":"{\"n\":"}"#);

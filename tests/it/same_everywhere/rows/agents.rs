@@ -1,9 +1,9 @@
 //! Runs of agents: `/api/v1/agents/{id}/runs`.
 
-use super::{Row, Way, emitted, named_events, openai, post};
+use super::{Row, Way, emitted, openai, post};
+use crate::generator::outcome::TurnView;
 use crate::host::TestHost;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::outcome::TurnView;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -35,9 +35,12 @@ impl Row for Agents {
                 let response = if answer.status == 200 { &body["response"] } else { &body };
                 return TurnView { events, ..openai::of_body(answer.status, response) };
             }
-            let events = named_events(answer.body());
-            let of_chat: Vec<Value> =
-                events.into_iter().filter(|(name, _)| name != "run").map(|(_, event)| event).collect();
+            let of_chat: Vec<Value> = answer
+                .named_events()
+                .into_iter()
+                .filter(|(name, _)| name != "run")
+                .map(|(_, event)| event)
+                .collect();
             openai::of_stream(&of_chat)
         })
     }

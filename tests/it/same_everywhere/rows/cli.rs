@@ -1,10 +1,10 @@
 //! `valvehouse chat`.
 
 use super::{Row, Way, openai};
+use crate::generator::outcome::{Class, Refusal, TurnView};
 use crate::host::TestHost;
 use crate::same_everywhere::broken;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::outcome::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
 //! A program that has a kernel and no server.
 
 use super::{Row, Way, openai};
+use crate::generator::LOOK;
+use crate::generator::outcome::{Class, Refusal, TurnView, text_of};
 use crate::host::TestHost;
-use crate::kernel::{StreamedTurn, json, request, run};
+use crate::kernel::{StreamedTurn, json, request, run, value};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::outcome::{Class, Refusal, TurnView, text_of};
-use crate::sdk::LOOK;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use valvehouse::context::{Events, Turn as CoreTurn, TurnFacts};
@@ -122,8 +122,4 @@ fn refused(error: &Error) -> TurnView {
         other => (Class::Server, other.to_string()),
     };
     TurnView { refusal: Some(Refusal::new(class, &message)), ..TurnView::default() }
-}
-
-fn value(json: &Json) -> Value {
-    serde_json::from_str(&json.to_string()).unwrap()
 }

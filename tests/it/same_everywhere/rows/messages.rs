@@ -1,12 +1,12 @@
 //! Anthropic's Messages API: `/v1/messages`.
 
-use super::{Row, Way, emitted, named_events, post};
+use super::{Row, Way, emitted, post};
+use crate::generator::outcome::{self, Class, Refusal, TurnView};
+use crate::generator::received::ReceivedMessage;
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 pub(super) struct Messages;
 
@@ -41,7 +41,7 @@ fn body(case: &Case, way: &Way) -> Value {
         body["temperature"] = json!(temperature);
     }
     if case.has_door {
-        body["tools"] = json!([{"name": crate::sdk::DOOR, "input_schema": {"type": "object"}}]);
+        body["tools"] = json!([{"name": crate::generator::DOOR, "input_schema": {"type": "object"}}]);
     }
     body
 }
@@ -87,48 +87,12 @@ fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> outcome::Answer
 }
 
 fn of_stream(answer: &Answer) -> TurnView {
-    let mut seen = TurnView { events: Some(Vec::new()), ..TurnView::default() };
-    let mut blocks: BTreeMap<u64, Value> = BTreeMap::new();
-    let (mut ending, mut usage) = (Value::Null, json!({}));
-    for (name, event) in named_events(answer.body()) {
-        let index = event["index"].as_u64().unwrap_or_default();
-        match &*name {
-            "content_block_start" => drop(blocks.insert(index, event["content_block"].clone())),
-            "content_block_delta" => {
-                let block = blocks.get_mut(&index).expect("a block begins before it grows");
-                if let Some(citation) = event["delta"].get("citation") {
-                    let mut citations = block["citations"].as_array().cloned().unwrap_or_default();
-                    citations.push(citation.clone());
-                    block["citations"] = json!(citations);
-                }
-                for (from, key) in [("text", "text"), ("thinking", "thinking"), ("partial_json", "given")] {
-                    if let Some(more) = event["delta"][from].as_str() {
-                        block[key] = json!(block[key].as_str().unwrap_or_default().to_owned() + more);
-                    }
-                }
-            }
-            "content_block_stop" => {
-                let block = blocks.get_mut(&index).expect("a block begins before it ends");
-                if let Some(given) = block["given"].as_str().filter(|given| !given.is_empty()) {
-                    block["input"] = serde_json::from_str(given).unwrap_or(json!(given));
-                }
-            }
-            "message_start" => usage = event["message"]["usage"].clone(),
-            "message_delta" => {
-                ending = event["delta"].clone();
-                let counts = event["usage"].as_object().cloned().unwrap_or_default();
-                counts.into_iter().for_each(|(key, count)| usage[key] = count);
-            }
-            "valvehouse" => seen.events.as_mut().unwrap().push(event["event"].clone()),
-            "error" => {
-                let error = &event["error"];
-                let class = Class::of_word(error["type"].as_str().unwrap_or_default());
-                seen.refusal = Some(Refusal::new(class, error["message"].as_str().unwrap_or_default()));
-            }
-            _ => {}
-        }
-    }
-    let blocks: Vec<Value> = blocks.into_values().collect();
-    seen.answer = seen.refusal.is_none().then(|| of_blocks(&blocks, &ending, &usage));
-    seen
+    let events: Vec<Value> = answer.named_events().into_iter().map(|(_, event)| event).collect();
+    let message = ReceivedMessage::of(&events);
+    let refusal = message.error.map(|error| {
+        let class = Class::of_word(error["type"].as_str().unwrap_or_default());
+        Refusal::new(class, error["message"].as_str().unwrap_or_default())
+    });
+    let answer = refusal.is_none().then(|| of_blocks(&message.blocks, &message.ending, &message.usage));
+    TurnView { answer, refusal, events: Some(message.emitted), ..TurnView::default() }
 }

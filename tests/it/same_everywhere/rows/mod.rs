@@ -10,8 +10,8 @@ mod pipelines;
 mod responses;
 
 use super::case::{Case, Special};
-use super::outcome::TurnView;
-use super::services::Service;
+use crate::generator::outcome::TurnView;
+use crate::generator::services::Service;
 use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -75,24 +75,11 @@ fn emitted(answer: &Answer) -> Vec<Value> {
     events.unwrap_or_default()
 }
 
-/// Returns the name and the data of each event of a stream.
-fn named_events(body: &str) -> Vec<(String, Value)> {
-    let mut events = Vec::new();
-    for event in body.split("\n\n") {
-        let part = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        if let Some(data) = part("data:").filter(|data| *data != "[DONE]") {
-            let data = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
-            events.push((part("event:").unwrap_or_default().to_owned(), data));
-        }
-    }
-    events
-}
-
 /// Returns a tool of the client in the format of OpenAI's chats.
 fn door(case: &Case) -> Value {
     if case.special == Some(Special::Custom) {
-        return json!({"type": "custom", "custom": {"name": crate::sdk::DOOR, "description": "Opens."}});
+        return json!({"type": "custom", "custom": {"name": crate::generator::DOOR, "description": "Opens."}});
     }
-    let function = json!({"name": crate::sdk::DOOR, "parameters": {"type": "object"}});
+    let function = json!({"name": crate::generator::DOOR, "parameters": {"type": "object"}});
     json!({"type": "function", "function": function})
 }

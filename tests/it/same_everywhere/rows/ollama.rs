@@ -1,9 +1,9 @@
 //! Ollama's chats: `/api/chat`.
 
 use super::{Row, Way, door, emitted, post};
+use crate::generator::outcome::{self, Class, Refusal, TurnView};
 use crate::host::TestHost;
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 

@@ -1,13 +1,13 @@
 //! OpenAI's chats: `/v1/chat/completions`, and Azure's path for them.
 
 use super::{Row, Way, door, emitted, post};
+use crate::generator::outcome::{self, Class, Refusal, TurnView};
+use crate::generator::received::choices_of;
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use crate::well_formed;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 pub(super) struct OpenAi;
 
@@ -102,51 +102,33 @@ fn usage(usage: &Value) -> (u64, u64) {
 
 /// Reads the events of a stream.
 pub(super) fn of_stream(events: &[Value]) -> TurnView {
-    let mut seen = TurnView::default();
-    let mut emitted = Vec::new();
-    let mut answer = outcome::Answer::default();
-    let mut thoughts = String::new();
-    let mut refusal = String::new();
-    let mut calls: BTreeMap<u64, (String, String, bool)> = BTreeMap::new();
-    for event in events {
-        if let Some(event) = event.get("event") {
-            emitted.push(event.clone());
-        }
-        if let Some(error) = event.get("error") {
-            let word = error["type"].as_str().unwrap_or_default();
-            let message = error["message"].as_str().unwrap_or_default();
-            seen.refusal = Some(Refusal::new(Class::of_word(word), message));
-        }
-        if let Some(given) = event.get("usage").filter(|usage| !usage.is_null()) {
-            answer.usage = Some(usage(given));
-        }
-        let choice = &event["choices"][0];
-        let delta = &choice["delta"];
-        answer.text += delta["content"].as_str().unwrap_or_default();
-        thoughts += delta["reasoning_content"].as_str().unwrap_or_default();
-        refusal += delta["refusal"].as_str().unwrap_or_default();
-        answer.cite(delta["annotations"].as_array().into_iter().flatten());
-        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
-            let call = calls.entry(piece["index"].as_u64().unwrap()).or_default();
-            for (kind, key) in [("function", "arguments"), ("custom", "input")] {
-                call.0 += piece[kind]["name"].as_str().unwrap_or_default();
-                call.1 += piece[kind][key].as_str().unwrap_or_default();
-            }
-            call.2 |= piece.get("custom").is_some();
-        }
-        if let Some(finish) = choice["finish_reason"].as_str() {
-            answer.finish = Some(finish.to_owned());
-        }
-    }
-    seen.events = Some(emitted);
-    let call = |(name, given, is_custom): (String, String, bool)| match is_custom {
-        true => outcome::custom_call(&json!(name), &json!(given)),
-        false => outcome::call_of(&json!(name), &json!(given)),
+    let of =
+        |key: &str| events.iter().filter_map(|event| event.get(key).filter(|it| !it.is_null())).collect();
+    let (errors, usages, emitted): (Vec<&Value>, Vec<&Value>, Vec<&Value>) =
+        (of("error"), of("usage"), of("event"));
+    let refusal = errors.first().map(|error| {
+        let text = |key: &str| error[key].as_str().unwrap_or_default();
+        Refusal::new(Class::of_word(text("type")), text("message"))
+    });
+    let choice = choices_of(events).remove(&0).unwrap_or_default();
+    let calls = choice.calls.into_values().map(|call| match call.is_custom {
+        true => outcome::custom_call(&json!(call.name), &json!(call.input)),
+        false => outcome::call_of(&json!(call.name), &json!(call.input)),
+    });
+    let mut answer = outcome::Answer {
+        text: choice.content,
+        refusal: Some(choice.refusal),
+        thoughts: Some(choice.reasoning_content),
+        calls: calls.collect(),
+        finish: choice.ends.last().cloned(),
+        usage: Some(usages.last().map(|given| usage(given)).unwrap_or_default()),
+        ..outcome::Answer::default()
     };
-    answer.calls = calls.into_values().map(call).collect();
-    answer.refusal = Some(refusal);
-    answer.thoughts = Some(thoughts);
-    answer.usage.get_or_insert_default();
-    seen.answer = seen.refusal.is_none().then_some(answer);
-    seen
+    answer.cite(choice.annotations.iter());
+    TurnView {
+        answer: refusal.is_none().then_some(answer),
+        refusal,
+        events: Some(emitted.into_iter().cloned().collect()),
+        ..TurnView::default()
+    }
 }

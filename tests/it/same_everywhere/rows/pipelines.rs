@@ -1,10 +1,10 @@
 //! Open WebUI around a chat: the inlet of each filter, the chat, the outlet of each filter.
 
 use super::{Row, Way, emitted, openai};
+use crate::generator::outcome::{Class, Refusal, TurnView};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
 use crate::same_everywhere::filters::RandomFilter;
-use crate::same_everywhere::outcome::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use valvehouse::filter::Hook;

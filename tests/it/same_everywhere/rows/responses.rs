@@ -1,9 +1,10 @@
 //! OpenAI's Responses API: `/v1/responses`.
 
-use super::{Row, Way, emitted, named_events, post};
+use super::{Row, Way, emitted, post};
+use crate::generator::outcome::{self, Class, Refusal, TurnView};
+use crate::generator::received::ReceivedResponse;
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::outcome::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -49,8 +50,10 @@ fn body(case: &Case, way: &Way) -> Value {
     }
     if case.has_door {
         body["tools"] = match case.special {
-            Some(Special::Custom) => json!([{"type": "custom", "name": crate::sdk::DOOR}]),
-            _ => json!([{"type": "function", "name": crate::sdk::DOOR, "parameters": {"type": "object"}}]),
+            Some(Special::Custom) => json!([{"type": "custom", "name": crate::generator::DOOR}]),
+            _ => {
+                json!([{"type": "function", "name": crate::generator::DOOR, "parameters": {"type": "object"}}])
+            }
         };
     }
     body
@@ -93,71 +96,13 @@ fn of_response(response: &Value) -> outcome::Answer {
 }
 
 fn of_stream(answer: &Answer) -> TurnView {
-    let mut seen = TurnView { events: Some(Vec::new()), ..TurnView::default() };
-    let mut text = String::new();
-    let events = named_events(answer.body());
-    check_lifecycle(&events);
-    for (name, event) in events {
-        match &*name {
-            "response.output_text.delta" => text += event["delta"].as_str().unwrap(),
-            "valvehouse:event" => seen.events.as_mut().unwrap().push(event["event"].clone()),
-            "error" => {
-                let class = Class::of_word(event["code"].as_str().unwrap_or_default());
-                // In a stream, the message of a limit contains the waiting time, because the headers have
-                // been sent already.
-                let message = event["message"].as_str().unwrap_or_default();
-                let message = message.split("; try again in ").next().unwrap_or_default();
-                seen.refusal = Some(Refusal::new(class, message));
-            }
-            "response.completed" | "response.incomplete" => {
-                let whole = of_response(&event["response"]);
-                assert_eq!(whole.text, text, "the deltas are the text");
-                seen.answer = Some(whole);
-            }
-            _ => {}
-        }
-    }
-    assert!(seen.answer.is_some() != seen.refusal.is_some(), "{}", answer.body());
-    seen
-}
-
-/// Checks the fields with which clients assemble a response: the events are numbered without gaps, all have
-/// the same response id, each item has its own place and id, starts before its deltas and ends once, and the
-/// last event contains all items.
-fn check_lifecycle(events: &[(String, Value)]) {
-    let kinds: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(kinds[..2], ["response.created", "response.in_progress"], "{kinds:?}");
-    let id = &events[0].1["response"]["id"];
-    let mut items: Vec<(Value, Option<Value>)> = Vec::new();
-    for (number, (name, event)) in events.iter().enumerate() {
-        assert_eq!((&event["type"], &event["sequence_number"]), (&json!(name), &json!(number)));
-        if let Some(response) = event.get("response") {
-            assert_eq!(&response["id"], id, "{name}");
-        }
-        let Some(place) = event["output_index"].as_u64().map(|place| usize::try_from(place).unwrap()) else {
-            continue;
-        };
-        if name == "response.output_item.added" {
-            assert_eq!(place, items.len(), "items have places of their own");
-            // Items that only their service can read keep its ids, which are the same in each round here.
-            let is_foreign = event["item"]["id"].as_str().is_some_and(|id| matches!(&id[..3], "ws_" | "rs_"));
-            let is_new = items.iter().all(|(item, _)| item["id"] != event["item"]["id"]);
-            assert!(is_new || is_foreign, "items have ids of their own: {}", event["item"]);
-            items.push((event["item"].clone(), None));
-            continue;
-        }
-        let (begun, done) = items.get_mut(place).expect("an item begins before it grows");
-        assert_eq!(*done, None, "{name} follows the end of its item");
-        let own = event.get("item_id").unwrap_or(&event["item"]["id"]);
-        assert_eq!(*own, begun["id"], "{name}");
-        if name == "response.output_item.done" {
-            assert_eq!(event["item"]["call_id"], begun["call_id"]);
-            *done = Some(event["item"].clone());
-        }
-    }
-    let Some((name, last)) = events.last() else { return };
-    let ends = ["response.completed", "response.incomplete", "response.failed"];
-    assert!(ends.contains(&name.as_str()), "a response has an end: {kinds:?}");
-    let items: Vec<Value> = items.into_iter().map(|(_, done)| done.expect("each item ends")).collect();
-    assert_eq!(last["response"]["output"], json!(items), "{name}");
+    let received = ReceivedResponse::of(&answer.named_events());
+    let refusal = received.error.map(|error| {
+        let class = Class::of_word(error["code"].as_str().unwrap_or_default());
+        // In a stream, the message of a limit contains the waiting time, because the headers have been sent already.
+        let message = error["message"].as_str().unwrap_or_default();
+        Refusal::new(class, message.split("; try again in ").next().unwrap_or_default())
+    });
+    let answer = refusal.is_none().then(|| of_response(&received.response));
+    TurnView { answer, refusal, events: Some(received.emitted), ..TurnView::default() }
 }

@@ -85,6 +85,14 @@ fn tool_calls_fold_from_every_shape() {
 }
 
 #[test]
+fn the_usage_of_groq_is_the_usage_unless_there_is_another() {
+    let own = json(r#"{"choices":[],"x_groq":{"usage":{"total_tokens":3}}}"#);
+    let usual = json(r#"{"choices":[],"usage":{"total_tokens":4}}"#);
+    let total = |chunks: &[Json]| fold(chunks).at_path("usage.total_tokens").as_i64();
+    assert_eq!([total(std::slice::from_ref(&own)), total(&[own, usual])], [Some(3), Some(4)]);
+}
+
+#[test]
 fn unknown_fields_are_kept_with_their_last_value() {
     let answer = fold(&[
         json(r#"{"id":"","created":0,"model":"","object":"","choices":[],"prompt_filter_results":[1]}"#),

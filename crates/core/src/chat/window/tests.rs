@@ -104,13 +104,30 @@ fn a_match_is_found_across_chunks_in_every_text_field() {
     }
 }
 
+fn call(index: i64, text: &str) -> Json {
+    let call = Json::from([("index", index.into()), ("function", Json::from([("arguments", text.into())]))]);
+    delta_of(0, Json::from([("tool_calls", vec![call].into())]), None)
+}
+
+#[test]
+fn a_call_waits_for_the_withheld_end_of_an_earlier_one() {
+    let events = [call(0, "{\"a\":\"secret"), call(1, "{}"), call(0, "-42\"}")];
+    let calls =
+        through(&events).into_iter().flat_map(|event| event.at_path("choices.0.delta").list("tool_calls"));
+    let mut order: Vec<i64> = calls.filter_map(|call| call.integer("index")).collect();
+    order.dedup();
+    assert_eq!(order, [0, 1]);
+}
+
+#[test]
+fn an_escape_that_a_service_cuts_off_is_not_lost() {
+    let events = [call(0, "{\"a\":\"x\\u00"), delta_of(0, Json::object(), Some("length"))];
+    let arguments = folded(&through(&events)).at_path("choices.0.message.tool_calls.0.function.arguments");
+    assert_eq!(arguments, "{\"a\":\"x\\u00".into());
+}
+
 #[test]
 fn each_choice_and_each_call_is_matched_separately() {
-    let call = |index: i64, text: &str| {
-        let call =
-            Json::from([("index", index.into()), ("function", Json::from([("arguments", text.into())]))]);
-        delta_of(0, Json::from([("tool_calls", vec![call].into())]), None)
-    };
     let content = |index: i64, text: &str| delta_of(index, Json::from([("content", text.into())]), None);
     let events = [
         content(0, "sec"),

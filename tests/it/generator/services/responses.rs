@@ -2,12 +2,12 @@
 //! encrypted reasoning, and a built-in search.
 
 use super::{Part, Step, finish, parts, steps};
-use crate::same_everywhere::outcome::{call_of, text_of};
-use crate::sdk::upstream::{Round, Source};
+use crate::generator::answer::{Round, Source};
+use crate::generator::outcome::{call_of, text_of};
 use serde_json::{Map, Value, json};
 
 /// Returns the conversation of a request: consecutive items of the model are one message.
-pub(super) fn conversation(body: &Value) -> Vec<Value> {
+pub(crate) fn conversation(body: &Value) -> Vec<Value> {
     let mut messages: Vec<Map<String, Value>> = Vec::new();
     let model = |messages: &mut Vec<Map<String, Value>>| {
         if messages.last().is_none_or(|last| last["role"] != "assistant") {
@@ -91,7 +91,7 @@ fn items(number: usize, round: &Round) -> Vec<Value> {
 }
 
 /// Returns a whole response.
-pub(super) fn whole(number: usize, round: &Round) -> Value {
+pub(crate) fn whole(number: usize, round: &Round) -> Value {
     let (status, details) = match finish(round) {
         "length" => ("incomplete", json!({"reason": "max_output_tokens"})),
         "content_filter" => ("incomplete", json!({"reason": "content_filter"})),
@@ -106,7 +106,7 @@ pub(super) fn whole(number: usize, round: &Round) -> Value {
 }
 
 /// Returns the events of a streamed response.
-pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
+pub(crate) fn events(number: usize, round: &Round) -> Vec<Value> {
     let (whole, items) = (whole(number, round), items(number, round));
     let mut begun = whole.clone();
     (begun["status"], begun["output"], begun["usage"]) = (json!("in_progress"), json!([]), Value::Null);
@@ -168,7 +168,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
 }
 
 /// Returns the last event of a response that failed in the middle.
-pub(super) fn failed(number: usize, body: &Value) -> Value {
+pub(crate) fn failed(number: usize, body: &Value) -> Value {
     let code = match body["error"]["type"].as_str() {
         Some("rate_limit_error") => "rate_limit_exceeded",
         Some("invalid_request_error") => "invalid_prompt",

@@ -5,47 +5,47 @@ use serde_json::{Map, Value, json};
 /// The data that the client, the service and the store received in a turn. A field is absent if the endpoint does not
 /// show it.
 #[derive(Debug, Default, Clone)]
-pub(super) struct TurnView {
-    pub(super) answer: Option<Answer>,
-    pub(super) refusal: Option<Refusal>,
+pub(crate) struct TurnView {
+    pub(crate) answer: Option<Answer>,
+    pub(crate) refusal: Option<Refusal>,
     /// The events that plugins emitted.
-    pub(super) events: Option<Vec<Value>>,
+    pub(crate) events: Option<Vec<Value>>,
     /// The conversations that the service received, call by call.
-    pub(super) sent: Vec<Value>,
+    pub(crate) sent: Vec<Value>,
     /// The stored conversation.
-    pub(super) stored: Option<Value>,
+    pub(crate) stored: Option<Value>,
 }
 
 /// A response, with the fields that the endpoint shows.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Answer {
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) text: String,
     /// The reason of a refusal; absent if the endpoint makes it a part of the text.
-    pub(super) refusal: Option<String>,
+    pub(crate) refusal: Option<String>,
     /// The URLs and titles of the pages that the text cites.
-    pub(super) sources: Option<Vec<(String, String)>>,
+    pub(crate) sources: Option<Vec<(String, String)>>,
     /// The range of the text for each citation, in characters.
-    pub(super) places: Option<Vec<(u64, u64)>>,
+    pub(crate) places: Option<Vec<(u64, u64)>>,
     /// The thinking of the last model call.
-    pub(super) thoughts: Option<String>,
+    pub(crate) thoughts: Option<String>,
     /// The names and arguments.
-    pub(super) calls: Vec<(String, Value)>,
+    pub(crate) calls: Vec<(String, Value)>,
     /// `stop`, `length`, `tool_calls` or `content_filter`.
-    pub(super) finish: Option<String>,
+    pub(crate) finish: Option<String>,
     /// The input and output tokens.
-    pub(super) usage: Option<(u64, u64)>,
+    pub(crate) usage: Option<(u64, u64)>,
 }
 
 /// The error of a turn that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) class: Class,
+pub(crate) struct Refusal {
+    pub(crate) class: Class,
     /// The error message, if it is the same at all endpoints.
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// The request is wrong.
     Client,
     /// The request came too early.
@@ -57,7 +57,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub(super) fn of_status(status: u16) -> Self {
+    pub(crate) fn of_status(status: u16) -> Self {
         match status {
             429 => Self::Rate,
             400..=499 => Self::Client,
@@ -66,7 +66,7 @@ impl Class {
     }
 
     /// Returns the class of an error type or code, for errors after the status was sent.
-    pub(super) fn of_word(word: &str) -> Self {
+    pub(crate) fn of_word(word: &str) -> Self {
         match word {
             "rate_limit_error" | "rate_limit_exceeded" => Self::Rate,
             "policy_violation" | "invalid_request_error" | "permission_error" | "invalid_prompt" => {
@@ -78,14 +78,14 @@ impl Class {
 }
 
 impl Refusal {
-    pub(super) fn new(class: Class, message: &str) -> Self {
+    pub(crate) fn new(class: Class, message: &str) -> Self {
         Self { class, message: message.to_owned() }
     }
 }
 
 impl TurnView {
     /// Returns a description of the first difference.
-    pub(super) fn differs_from(&self, other: &Self) -> Option<String> {
+    pub(crate) fn differs_from(&self, other: &Self) -> Option<String> {
         let differs =
             |what: &str, one: &Value, two: &Value| (one != two).then(|| format!("{what}:\n  {one}\n  {two}"));
         let is_known = |seen: &Self| seen.refusal.as_ref().is_none_or(|it| it.class != Class::Unknown);
@@ -141,7 +141,7 @@ impl Answer {
     }
 
     /// Adds the sources in a text of a chat or Responses service.
-    pub(super) fn cite<'a>(&mut self, sources: impl Iterator<Item = &'a Value>) {
+    pub(crate) fn cite<'a>(&mut self, sources: impl Iterator<Item = &'a Value>) {
         for source in sources {
             let source = source.get("url_citation").unwrap_or(source);
             let text = |key: &str| source[key].as_str().expect("a text").to_owned();
@@ -161,7 +161,7 @@ fn both<T: PartialEq + std::fmt::Debug>(what: &str, one: &Option<T>, two: &Optio
 }
 
 /// Returns a message in the common form: role, text and calls.
-pub(super) fn plain_message(message: &Value) -> Value {
+pub(crate) fn plain_message(message: &Value) -> Value {
     let mut plain = Map::new();
     plain.insert("role".into(), message["role"].clone());
     plain.insert("text".into(), json!(text_of(&message["content"])));
@@ -176,7 +176,7 @@ pub(super) fn plain_message(message: &Value) -> Value {
     plain.into()
 }
 
-pub(super) fn text_of(content: &Value) -> String {
+pub(crate) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
@@ -185,7 +185,7 @@ pub(super) fn text_of(content: &Value) -> String {
 }
 
 /// Returns the calls of a message in OpenAI's format.
-pub(super) fn calls_of(message: &Value) -> Vec<(String, Value)> {
+pub(crate) fn calls_of(message: &Value) -> Vec<(String, Value)> {
     let calls = message["tool_calls"].as_array().into_iter().flatten();
     let call = |call: &Value| match call.get("custom") {
         Some(custom) => custom_call(&custom["name"], &custom["input"]),
@@ -195,12 +195,12 @@ pub(super) fn calls_of(message: &Value) -> Vec<(String, Value)> {
 }
 
 /// Returns a call of a free-text tool.
-pub(super) fn custom_call(name: &Value, input: &Value) -> (String, Value) {
+pub(crate) fn custom_call(name: &Value, input: &Value) -> (String, Value) {
     (format!("{} (custom)", name.as_str().unwrap_or_default()), input.clone())
 }
 
 /// Returns a call; its arguments are compared as JSON values.
-pub(super) fn call_of(name: &Value, arguments: &Value) -> (String, Value) {
+pub(crate) fn call_of(name: &Value, arguments: &Value) -> (String, Value) {
     let arguments = match arguments {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         other => other.clone(),

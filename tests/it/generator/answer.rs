@@ -1,5 +1,6 @@
-//! The upstream's events in a case: as drawn, and in the wire format.
+//! The answers of a model in a turn: as drawn, and in the format of OpenAI's chats.
 
+use super::LOOK;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -51,6 +52,54 @@ impl Source {
 /// One response of the upstream as a list of events; an event may contain several choices.
 pub(crate) type Round = Vec<Vec<Chunk>>;
 
+/// The answers of a model in a turn, one for each call.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelTurn {
+    /// The number of the case, which is in the ids.
+    pub(crate) number: usize,
+    pub(crate) rounds: Vec<Round>,
+    /// The error with which the last call ends.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// The answer of a service that fails.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    /// The number of events after which a streamed answer fails.
+    pub(crate) after: Option<usize>,
+}
+
+impl ModelTurn {
+    /// Draws up to two answers that call the host's tool, if there is one, and a last answer, whose number of choices
+    /// and called tool `last` draws.
+    pub(crate) fn draw(
+        rng: &mut Rng,
+        number: usize,
+        (has_look, usage): (bool, bool),
+        last: impl FnOnce(&mut Rng) -> (usize, Option<&'static str>),
+    ) -> Self {
+        let looks = if has_look { rng.usize(0..3) } else { 0 };
+        let mut rounds: Vec<Round> = (0..looks).map(|_| draw(rng, 1, Some(LOOK), usage)).collect();
+        let (choices, calls) = last(rng);
+        rounds.push(draw(rng, choices, calls, usage));
+        Self { number, rounds, failure: None }
+    }
+
+    /// Returns the answer after so many others of the turn, and the error with which it ends.
+    pub(crate) fn answer(&self, before: usize) -> (&Round, Option<&Failure>) {
+        let last = self.rounds.len() - 1;
+        (&self.rounds[before.min(last)], self.failure.as_ref().filter(|_| before >= last))
+    }
+}
+
+/// Returns the number of answers in a conversation.
+pub(crate) fn count_answers(messages: &Value) -> usize {
+    let messages = messages.as_array().into_iter().flatten();
+    messages.filter(|message| message["role"] == "assistant").count()
+}
+
 impl Chunk {
     pub(crate) fn is_usage_alone(&self) -> bool {
         self.usage && self.finish.is_none()
@@ -58,7 +107,7 @@ impl Chunk {
 }
 
 /// Returns a random response with `choices` choices, which may call a tool.
-pub(crate) fn draw(rng: &mut Rng, choices: usize, calls: Option<&'static str>, usage: bool) -> Round {
+fn draw(rng: &mut Rng, choices: usize, calls: Option<&'static str>, usage: bool) -> Round {
     let mut left: Vec<_> =
         (0..choices).map(|choice| choice_of(rng, choice, calls).into_iter().peekable()).collect();
     let mut round: Round = Vec::new();
@@ -147,7 +196,7 @@ pub(crate) fn whole(round: &Round) -> Vec<Chunk> {
 }
 
 /// Returns a response as text, streamed or whole.
-pub(crate) fn answer(number: usize, round: &Round, stream: bool) -> String {
+pub(crate) fn text(number: usize, round: &Round, stream: bool) -> String {
     if !stream {
         return completion(number, &whole(round)).to_string();
     }

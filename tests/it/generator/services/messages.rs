@@ -1,12 +1,12 @@
 //! The service with Anthropic's Messages API.
 
 use super::{Part, Step, finish, parts, steps};
-use crate::same_everywhere::outcome::{call_of, text_of};
-use crate::sdk::upstream::{Round, Source};
+use crate::generator::answer::{Round, Source};
+use crate::generator::outcome::{call_of, text_of};
 use serde_json::{Value, json};
 
 /// Returns the conversation of a request: each text of a user and each tool result is a separate message.
-pub(super) fn conversation(body: &Value) -> Vec<Value> {
+pub(crate) fn conversation(body: &Value) -> Vec<Value> {
     let mut messages = Vec::new();
     let system = text_of(&body["system"]);
     if !system.is_empty() {
@@ -60,7 +60,7 @@ fn citation(source: &Source) -> Value {
 }
 
 /// Returns a whole response.
-pub(super) fn whole(number: usize, round: &Round) -> Value {
+pub(crate) fn whole(number: usize, round: &Round) -> Value {
     let blocks: Vec<Value> = parts(round).iter().map(block).collect();
     json!({
         "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "m", "content": blocks,
@@ -78,7 +78,7 @@ fn reason(round: &Round) -> &'static str {
 }
 
 /// Returns the events of a streamed response.
-pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
+pub(crate) fn events(number: usize, round: &Round) -> Vec<Value> {
     let mut message = whole(number, round);
     (message["content"], message["stop_reason"]) = (json!([]), Value::Null);
     let mut events = vec![json!({"type": "message_start", "message": message})];
@@ -134,7 +134,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
 }
 
 /// Converts an error from OpenAI's format to Anthropic's.
-pub(super) fn error(body: &Value) -> Value {
+pub(crate) fn error(body: &Value) -> Value {
     let kind = match &body["error"]["type"] {
         kind if kind == "server_error" => "api_error".into(),
         kind => kind.clone(),

@@ -3,33 +3,32 @@
 mod messages;
 mod responses;
 
-use super::case::{Case, Failure, Special};
+use super::answer::{self, Chunk, Failure, ModelTurn, Round, Source};
 use super::outcome::plain_message;
-use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 
 /// The API of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(crate) enum Service {
     Chat,
     Messages,
     Responses,
 }
 
 /// All APIs; the first is compared with the others.
-pub(super) const SERVICES: [Service; 3] = [Service::Chat, Service::Messages, Service::Responses];
+pub(crate) const SERVICES: [Service; 3] = [Service::Chat, Service::Messages, Service::Responses];
 
 /// A request to a service, in a common form.
-pub(super) struct Request {
-    pub(super) model: String,
-    stream: bool,
-    pub(super) plain: Value,
+pub(crate) struct Request {
+    pub(crate) model: String,
+    pub(crate) stream: bool,
+    pub(crate) plain: Value,
 }
 
 impl Service {
     /// Returns the provider of the service.
-    pub(super) fn provider(self) -> &'static str {
+    pub(crate) fn provider(self) -> &'static str {
         match self {
             Self::Chat => "mock",
             Self::Messages => "messages",
@@ -38,7 +37,7 @@ impl Service {
     }
 
     /// Returns the configuration of the provider; the one for chats exists already.
-    pub(super) fn config(self, url: &str) -> String {
+    pub(crate) fn config(self, url: &str) -> String {
         let kind = match self {
             Self::Chat => return String::new(),
             Self::Messages => "kind = \"anthropic\"",
@@ -52,14 +51,8 @@ impl Service {
         )
     }
 
-    /// Returns `true` if the service can give the responses of a case: Anthropic's API has no field for the
-    /// reason of a refusal.
-    pub(super) fn supports(self, case: &Case) -> bool {
-        self != Self::Messages || case.special != Some(Special::Refuses)
-    }
-
     /// Reads a request to one of the services.
-    pub(super) fn read(request: &UpstreamRequest) -> (Self, Request) {
+    pub(crate) fn read(request: &UpstreamRequest) -> (Self, Request) {
         let body = request.json();
         let (service, messages, limit, tools) = match request.path.rsplit('/').next().unwrap_or_default() {
             "messages" => {
@@ -85,13 +78,12 @@ impl Service {
         (service, Request { model, stream: body["stream"] == true, plain })
     }
 
-    /// Returns the response to a request of a case.
-    pub(super) fn answer(self, case: &Case, request: &Request) -> Reply {
-        let stream = request.stream;
-        let text = match case.answer(&request.plain["messages"]) {
-            (round, None) => self.text(case.number, round, stream),
+    /// Returns the model's answer after so many others of its turn.
+    pub(crate) fn reply(self, model: &ModelTurn, before: usize, stream: bool) -> Reply {
+        let text = match model.answer(before) {
+            (round, None) => self.text(model.number, round, stream),
             (round, Some(Failure { after: Some(after), body, .. })) if stream => {
-                self.broken_off(case.number, round, *after, body)
+                self.broken_off(model.number, round, *after, body)
             }
             (_, Some(failure)) => return self.refusal(failure),
         };
@@ -100,14 +92,13 @@ impl Service {
 
     fn text(self, number: usize, round: &Round, stream: bool) -> String {
         let events = match (self, stream) {
-            (Self::Chat, stream) => return upstream::answer(number, round, stream),
+            (Self::Chat, stream) => return answer::text(number, round, stream),
             (Self::Messages, false) => return messages::whole(number, round).to_string(),
             (Self::Responses, false) => return responses::whole(number, round).to_string(),
             (Self::Messages, true) => messages::events(number, round),
             (Self::Responses, true) => responses::events(number, round),
         };
-        let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
-        events.iter().map(event).collect()
+        named(&events)
     }
 
     /// Returns a streamed response that ends with an error after `after` events.
@@ -119,7 +110,7 @@ impl Service {
             Self::Messages => messages::error(body),
             Self::Responses => responses::failed(number, body),
         };
-        format!("{begun}event: {}\ndata: {error}\n\n", error["type"].as_str().unwrap())
+        format!("{begun}{}", named(&[error]))
     }
 
     fn refusal(self, failure: &Failure) -> Reply {
@@ -129,6 +120,12 @@ impl Service {
         };
         Reply::json(&body).status(failure.status)
     }
+}
+
+/// Returns events as text, each named after its type.
+pub(crate) fn named(events: &[Value]) -> String {
+    let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    events.iter().map(event).collect()
 }
 
 /// Returns the names of a request's tools.
