@@ -86,6 +86,22 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
     }
 }
 
+#[tokio::test]
+async fn names_of_clients_that_no_database_takes_do_not_end_the_usage() {
+    let Some(server) = Postgres::start() else { return };
+    let settings =
+        format!("[store]\nurl = \"{}\"\nkey = \"the key of this test, which is long\"\n", server.database());
+    let host = TestHost::new().config(&settings).start().await;
+    for user in [&"x".repeat(5_000), "a\0b", "ann"] {
+        let mut body = chat_body(MODEL, "hi");
+        body["user"] = user.into();
+        assert_eq!(host.chat(&body).await.status, 200, "{user}");
+    }
+    let entries = report(&host, "by=user").await;
+    let users: Vec<&str> = entries.iter().map(|entry| entry["by"]["user"].as_str().unwrap()).collect();
+    assert_eq!(users, ["ab", "ann", &"x".repeat(200)]);
+}
+
 fn rows(at: i64, users: std::ops::Range<usize>) -> Vec<UsageRow> {
     let row = |user: usize| {
         let mut counts = Counts::default();

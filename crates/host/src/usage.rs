@@ -16,7 +16,9 @@ use std::time::Duration;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
-use valvehouse_store::{Counts, Dimension, Store, StoreError, UsageCount, UsageQuery, UsageRow, now};
+use valvehouse_store::{
+    Counts, Dimension, Store, StoreError, UsageCount, UsageQuery, UsageRow, now, stored_name,
+};
 
 /// The interval at which sums are written to the store.
 const WRITE: Duration = Duration::from_secs(5);
@@ -80,7 +82,8 @@ impl Usage {
             }
         }
         let provider = totals.provider().unwrap_or("");
-        self.add(at, [key, &request.user, &request.model, provider, request.endpoint], &counts);
+        let by = [key, &request.user, &request.model, provider, request.endpoint].map(stored_name);
+        self.add(at, by.each_ref().map(|name| &**name), &counts);
     }
 
     fn add(&self, at: i64, by: [&str; 5], counts: &Counts) {

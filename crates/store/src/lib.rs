@@ -60,7 +60,7 @@ pub use scripts::{
 };
 pub use settings::StoredSettings;
 pub use store::Store;
-pub use traces::{StoredTrace, TraceCursor, TraceCursorError, TraceFilter};
+pub use traces::{StoredTrace, TraceCursor, TraceCursorError, TraceFilter, stored_name};
 pub use usage::{COST_UNITS, COUNT_NAMES, Counts, Dimension, LATENCIES_MS, UsageCount, UsageQuery, UsageRow};
 pub use vectors::{
     FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,

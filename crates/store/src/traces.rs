@@ -1,5 +1,6 @@
 //! The types of stored requests.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use valvehouse_json::Json;
@@ -113,6 +114,9 @@ impl TraceFilter {
 pub(crate) const SUCCESSFUL: [&str; 2] = ["succeeded", ""];
 
 /// Returns a name as it is stored and searched for: clients choose its length, and databases accept no NUL.
-pub(crate) fn stored_name(name: &str) -> String {
-    name.chars().filter(|letter| *letter != '\0').take(MAX_NAME).collect()
+pub fn stored_name(name: &str) -> Cow<'_, str> {
+    match name.len() > MAX_NAME || name.contains('\0') {
+        true => name.chars().filter(|letter| *letter != '\0').take(MAX_NAME).collect(),
+        false => name.into(),
+    }
 }

@@ -387,7 +387,7 @@ mod tests {
         ] {
             let (kv, key) = (Kv::default(), key(&IssuedKeys::default(), &format!(r#"{{"{right}":3}}"#)));
             assert_eq!(key.admit(&kv), Ok(()), "{right}");
-            key.charge([1_000_000, 2_000_000], &prices, &kv);
+            key.charge([1_000_000, 2_000_000], 0, &prices, &kv);
             assert_eq!(key.admit(&kv).map_err(|reached| reached.limit), Err(limit.to_owned()));
         }
     }

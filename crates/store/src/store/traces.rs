@@ -41,7 +41,8 @@ impl Store {
 
     fn row_of<'t>(&self, trace: &'t StoredTrace) -> sqlx::Result<([Value<'t>; 12], u64)> {
         let TraceCursor { us, id } = &trace.at;
-        let [key, user, model] = [&trace.key, &trace.user, &trace.model].map(|name| stored_name(name));
+        let [key, user, model] =
+            [&trace.key, &trace.user, &trace.model].map(|name| stored_name(name).into_owned());
         let plugins: String = trace.plugins.iter().map(|plugin| around(plugin)).collect();
         let seal = |value: &Json, about: String| -> sqlx::Result<Vec<u8>> {
             Ok(self.key.seal_bytes(encode(value)?.as_bytes(), &about))
@@ -64,7 +65,8 @@ impl Store {
                 values.push(value);
             }
         };
-        let name = |name: &Option<String>| name.as_deref().map(|name| Value::from(stored_name(name)));
+        let name =
+            |name: &Option<String>| name.as_deref().map(|name| Value::from(stored_name(name).into_owned()));
         and("at >= ?", filter.from.map(Value::from));
         and("at < ?", filter.to.map(Value::from));
         and("api_key = ?", name(&filter.key));
@@ -137,13 +139,13 @@ impl Store {
 
 /// Returns the number of requests of a user.
 pub(super) async fn count(session: &mut Session, user: &str) -> sqlx::Result<u64> {
-    let count = query("SELECT count(*) FROM traces WHERE user_id = ?").bind(stored_name(user));
+    let count = query("SELECT count(*) FROM traces WHERE user_id = ?").bind(stored_name(user).into_owned());
     Ok(count.fetch_scalar::<i64>(session).await?.unsigned_abs())
 }
 
 /// Deletes the requests of a user.
 pub(super) async fn forget(session: &mut Session, user: &str) -> sqlx::Result<()> {
-    let delete = query("DELETE FROM traces WHERE user_id = ?").bind(stored_name(user));
+    let delete = query("DELETE FROM traces WHERE user_id = ?").bind(stored_name(user).into_owned());
     delete.execute(session).await.map(drop)
 }
 
