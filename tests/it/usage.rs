@@ -91,7 +91,8 @@ async fn names_of_clients_that_no_database_takes_do_not_end_the_usage() {
     let Some(server) = Postgres::start() else { return };
     let settings =
         format!("[store]\nurl = \"{}\"\nkey = \"the key of this test, which is long\"\n", server.database());
-    let host = TestHost::new().config(&settings).start().await;
+    // With a filter, the user of a body is read.
+    let host = TestHost::new().config(&settings).filter("refuses", REFUSES).start().await;
     for user in [&"x".repeat(5_000), "a\0b", "ann"] {
         let mut body = chat_body(MODEL, "hi");
         body["user"] = user.into();

@@ -31,13 +31,22 @@ pub struct TraceStore {
     /// The maximum size of all of them in bytes.
     max_size: u64,
     refused: AtomicU64,
+    /// The size of what was written since old requests were deleted, in bytes.
+    written: AtomicU64,
 }
 
 impl TraceStore {
     /// Creates the store of a host's requests. Nothing is stored before [`TraceStore::follow`].
     pub fn new(host: Arc<Host>, traces: Arc<Traces>, settings: &TraceSettings) -> Self {
         let max_size = settings.store_max_mb.saturating_mul(1 << 20);
-        Self { host, traces, keep: settings.store, max_size, refused: AtomicU64::new(0) }
+        Self {
+            host,
+            traces,
+            keep: settings.store,
+            max_size,
+            refused: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
     }
 
     /// Returns `true` if requests are stored.
@@ -50,14 +59,13 @@ impl TraceStore {
         self.refused.load(Relaxed) + self.traces.queue().map_or(0, |queue| queue.dropped())
     }
 
-    /// Writes the requests that wait, and returns their size in bytes. What cannot be written now waits for the next time.
-    pub async fn write(&self) -> u64 {
-        let Some(queue) = self.traces.queue() else { return 0 };
-        let mut size = 0;
+    /// Writes the requests that wait. What cannot be written now waits for the next time.
+    pub async fn write(&self) {
+        let Some(queue) = self.traces.queue() else { return };
         loop {
             let batch = queue.take(BATCH);
             if batch.is_empty() {
-                return size;
+                return;
             }
             let mut rows = Vec::with_capacity(batch.len());
             for trace in batch.iter() {
@@ -65,7 +73,7 @@ impl TraceStore {
                 tokio::task::yield_now().await;
             }
             match self.host.store().add_traces(&rows).await {
-                Ok(added) => size += added,
+                Ok(added) => _ = self.written.fetch_add(added, Relaxed),
                 // Trying again does not help.
                 Err(error) if matches!(error.kind, StoreErrorKind::Refused | StoreErrorKind::Other) => {
                     self.refused.fetch_add(rows.len() as u64, Relaxed);
@@ -73,7 +81,7 @@ impl TraceStore {
                 }
                 Err(error) => {
                     tracing::debug!("cannot store requests, retrying: {error}");
-                    return size;
+                    return;
                 }
             }
             batch.end();
@@ -85,17 +93,19 @@ impl TraceStore {
         let Some(keep) = self.keep else { return };
         let keep = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
         self.traces.fill_queue();
-        let (mut pruned, mut size) = (None::<Instant>, 0);
+        let mut pruned = None::<Instant>;
         loop {
-            if pruned.is_none_or(|at| at.elapsed() >= PRUNE) || size >= self.max_size / SHARE {
-                (pruned, size) = (Some(Instant::now()), 0);
+            let is_due = pruned.is_none_or(|at| at.elapsed() >= PRUNE);
+            if is_due || self.written.load(Relaxed) >= self.max_size / SHARE {
+                pruned = Some(Instant::now());
+                self.written.store(0, Relaxed);
                 let before = (now() * 1_000).saturating_sub(keep);
                 if let Err(error) = self.host.store().prune_traces(before, self.max_size).await {
                     tracing::debug!("cannot delete old requests: {error}");
                 }
             }
             tokio::time::sleep(WRITE).await;
-            size += self.write().await;
+            self.write().await;
         }
     }
 }

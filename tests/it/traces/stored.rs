@@ -103,13 +103,13 @@ async fn the_oldest_requests_are_deleted_beyond_the_size() {
         .config(STORED)
         .config("contents = [\"marks\"]\nstore_max_mb = 1");
     let host = setup.start().await;
-    for number in 0..10 {
+    for number in 0..20 {
         ask(&host, &format!("u{number}"), "demo", &"x".repeat(50_000)).await;
     }
     until("the oldest are deleted", || async {
         let list = list(&host, "").await;
         let users = users(&list);
-        users.first() == Some(&"u9") && users.len() < 10
+        users.first() == Some(&"u19") && users.len() < 20
     })
     .await;
     let metrics = host.get("/metrics").await;
