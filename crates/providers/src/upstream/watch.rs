@@ -97,7 +97,8 @@ fn record_usage_in(bytes: &[u8], asking: &mut ProviderCallGuard) {
 
 /// Returns the object after a colon.
 fn object_after(key: &[u8]) -> Option<&[u8]> {
-    raw_value(key.trim_ascii_start().strip_prefix(b":")?).filter(|value| value.starts_with(b"{"))
+    let value = key.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    raw_value(value).filter(|value| value.starts_with(b"{"))
 }
 
 pub(super) fn watched<T: Send + 'static>(
