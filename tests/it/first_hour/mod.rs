@@ -201,6 +201,8 @@ async fn twelve_scripts_of_a_first_hour_are_live_at_their_first_save() {
     assert_eq!(short, "You said: Shorten to 2 sentences:\nOne. Two. Three.", "shorten");
 
     live.project.run("run tick daily_report --live").ends(0);
-    let counts = live.requests("/report").pop().unwrap()["counts"].clone();
-    assert_eq!(counts["proxy.small"], 1, "daily_report: {counts}");
+    // The host's own first tick may have reported it already.
+    let reports = live.requests("/report");
+    let counted: i64 = reports.iter().filter_map(|report| report["counts"]["proxy.small"].as_i64()).sum();
+    assert_eq!(counted, 1, "daily_report: {reports:?}");
 }
