@@ -67,7 +67,7 @@ async function chat(text, more = {}) {
   delete body.key;
   const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(body) });
   const answer = await response.json();
-  return { status: response.status, text: answer.choices?.[0]?.message.content, error: answer.error?.message };
+  return { status: response.status, id: response.headers.get("x-valvehouse-trace"), text: answer.choices?.[0]?.message.content, error: answer.error?.message };
 }
 
 // A plugin's file, as an editor on the machine sees it.

@@ -272,6 +272,16 @@ async fn the_page_is_accessible_and_responsive() {
     run_script("looks.cjs", setup, &[]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_hands_out_keys_and_shows_their_use"]
+async fn an_operators_day_passes_on_the_page() {
+    let key = "a key that opens everything";
+    let model = |name: &str| format!("[[models]]\nname = \"{name}\"\nprovider = \"demo\"");
+    let setup = TestHost::new().filter("guard", GUARD).config(&model("fast")).config(&model("smart"));
+    let setup = setup.config(&format!("[admin]\nkey = \"{key}\""));
+    run_script("day.cjs", setup, &[("VALVEHOUSE_TEST_KEY", key)]).await;
+}
+
 /// A guard that refuses the text `bad`.
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } body }\nfn outlet(body) { body }";
 
