@@ -42,7 +42,7 @@ run({
 
     await page.goto(new URL(`#/requests/${answer.id}`, page.url()).href);
     await page.getByRole("heading", { name: `Request ${answer.id}` }).waitFor();
-    await page.getByText("ci", { exact: true }).first().waitFor();
+    await until("it names the key", async () => /^ci$/m.test(await page.locator("main").innerText()));
     await shot(page, "day-request");
 
     await page.getByRole("link", { name: "Keys" }).click();
