@@ -56,12 +56,18 @@ impl Postgres {
             "-c",
             "fsync=off",
         ]);
-        self.server = Some(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        server.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = server.spawn().unwrap();
         let since = Instant::now();
         while !self.answers(&programs) {
             assert!(since.elapsed() < TIMEOUT, "Postgres does not start");
             std::thread::sleep(Duration::from_millis(50));
+            // It gives up while children of a killed server still hold its memory.
+            if running.try_wait().unwrap().is_some() {
+                running = server.spawn().unwrap();
+            }
         }
+        self.server = Some(running);
     }
 
     fn answers(&self, programs: &Path) -> bool {
