@@ -216,7 +216,10 @@ impl ProviderCallGuard {
         let written = count("completion_tokens").or_else(|| count("output_tokens"));
         if read.or(written).is_some() {
             self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
-            self.token_kinds = if usage.len() > PLAIN_FIELDS { token_kinds(usage) } else { [0, 0] };
+            // Most usages have no other counts, which are looked for only if there is another field.
+            let plain = [read.is_some(), written.is_some(), usage.get("total_tokens").is_some()];
+            let has_more = usage.len() > plain.into_iter().filter(|is_there| *is_there).count();
+            self.token_kinds = if has_more { token_kinds(usage) } else { [0, 0] };
         }
     }
 
@@ -257,19 +260,13 @@ impl ProviderCallGuard {
     }
 }
 
-/// The number of fields of a usage that has no kinds of tokens.
-const PLAIN_FIELDS: usize = 3;
-
 /// Returns the prompt tokens from a cache and the completion tokens of reasoning.
 fn token_kinds(usage: &Json) -> [u64; 2] {
-    let of = |details: [&str; 2], name: &str| {
-        let details = details.iter().find_map(|field| usage.get(field))?;
-        details.get(name)?.as_i64()
-    };
-    let cached = of(["prompt_tokens_details", "input_tokens_details"], "cached_tokens");
-    let reasoned = of(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
-    [cached.or_else(|| cached_tokens(usage)), reasoned]
-        .map(|count| count.map_or(0, |count| count.max(0).unsigned_abs()))
+    let at = |path: &str| usage.at_path(path).as_i64();
+    let cached = cached_tokens(usage).or_else(|| at("input_tokens_details.cached_tokens"));
+    let reasoned = at("completion_tokens_details.reasoning_tokens")
+        .or_else(|| at("output_tokens_details.reasoning_tokens"));
+    [cached, reasoned].map(|count| count.map_or(0, |count| count.max(0).unsigned_abs()))
 }
 
 impl Drop for ProviderCallGuard {
@@ -281,6 +278,7 @@ impl Drop for ProviderCallGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::{RequestFacts, Traces};
 
     fn of(service: &Service, word: &str) -> u64 {
         service.outcomes().into_iter().find(|(known, _)| *known == word).unwrap().1
@@ -303,6 +301,31 @@ mod tests {
         drop(asking);
         assert_eq!((service.running(), of(&service, "answered"), of(&service, "canceled")), (0, 1, 0));
         assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));
+    }
+
+    #[test]
+    fn tokens_from_a_cache_and_of_reasoning_are_counted_in_every_form() {
+        for (usage, kinds) in [
+            (r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14}"#, [0, 0]),
+            (r#"{"prompt_tokens":9,"completion_tokens":5,"cached_tokens":4}"#, [4, 0]),
+            (r#"{"prompt_tokens":9,"prompt_cache_hit_tokens":4}"#, [4, 0]),
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}"#,
+                [4, 0],
+            ),
+            (r#"{"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":3}}"#, [0, 3]),
+            (
+                r#"{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":3}}"#,
+                [4, 3],
+            ),
+            (r#"{"prompt_tokens":9,"cached_tokens":-4}"#, [0, 0]),
+        ] {
+            let recording = Traces::new(1).begin(RequestFacts::default(), false);
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
+            asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
+            asking.ends(ProviderOutcome::Whole);
+            assert_eq!(recording.trace().token_kinds(), kinds, "{usage}");
+        }
     }
 
     #[test]
