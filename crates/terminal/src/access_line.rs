@@ -22,7 +22,7 @@ impl Console {
                 fields.text + "}\n"
             }
             false => {
-                let (dim, plain) = if self.talk().colours { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
+                let (dim, plain) = self.talk().dim_marks();
                 let mut fields = Fields { text: self.stamp(level), is_json: false };
                 fields.text.extend([line.method, " ", &clean(line.path)]);
                 if let Some(status) = line.status {

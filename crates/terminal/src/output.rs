@@ -137,7 +137,7 @@ impl Console {
             other => other.into(),
         };
         let mut text = String::with_capacity(LINE);
-        let (dim, plain) = if self.talk.colours { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
+        let (dim, plain) = self.talk.dim_marks();
         text.push_str(dim);
         push_timestamp(&mut text);
         text.extend([plain, " ", &level, " "]);
@@ -331,6 +331,11 @@ impl Paint {
     /// Returns the text, dimmed where colors are wanted.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
+    }
+
+    /// Returns the beginning and the end of dimmed text, empty where no colors are wanted.
+    pub(crate) fn dim_marks(self) -> (&'static str, &'static str) {
+        if self.colours { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") }
     }
 
     /// Returns the text, red where colors are wanted.
