@@ -38,40 +38,44 @@ pub struct IssuedKeys {
 #[derive(Default)]
 struct Ring {
     keys: HashMap<Digest, Arc<IssuedKey>>,
-    /// The groups of keys, whose digests are those of no key.
-    groups: HashMap<Digest, Arc<IssuedKey>>,
+    groups: Vec<Arc<IssuedKey>>,
 }
 
 impl IssuedKeys {
     /// Applies the keys of the store. A key whose row is unchanged keeps the state of its limits.
     pub(crate) fn apply(&self, rows: &[StoredKey]) {
         let before = self.ring.load();
-        let key = |row: &StoredKey, groups: &HashMap<Digest, Arc<IssuedKey>>| {
-            let digest = Digest::configured(&row.digest)?;
-            let record = KeyRecord::read(&row.name, &row.rights)?;
-            let name = record.rights.group.as_ref().map(|group| format!("{GROUP}{group}"));
-            let group = groups.values().find(|group| Some(&group.name) == name.as_ref());
-            if group.is_none() && rows.iter().any(|row| Some(&row.name) == name.as_ref()) {
-                // The limits of the group cannot be read.
-                return None;
-            }
+        let made = |row: &StoredKey, record: KeyRecord, group: Option<&Arc<IssuedKey>>| {
             let is_same = |key: &&Arc<IssuedKey>| {
                 let same_group = key.group.as_ref().map(Arc::as_ptr) == group.map(Arc::as_ptr);
                 key.name == row.name && key.record == record && same_group
             };
-            let same = before.keys.values().chain(before.groups.values()).find(is_same).cloned();
-            Some((digest, same.unwrap_or_else(|| Arc::new(IssuedKey::new(row, record, group.cloned())))))
+            let same = before.keys.values().chain(&before.groups).find(is_same).cloned();
+            same.unwrap_or_else(|| Arc::new(IssuedKey::new(row, record, group.cloned())))
         };
+        let read = |row: &StoredKey| KeyRecord::read(&row.name, &row.rights);
         let (groups, keys): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.name.starts_with(GROUP));
-        let (none, count) = (HashMap::new(), keys.len());
-        let groups: HashMap<_, _> = groups.iter().filter_map(|row| key(row, &none)).collect();
-        let keys: HashMap<_, _> = keys.iter().filter_map(|row| key(row, &groups)).collect();
+        // A group that cannot be read is there, and rejects its keys.
+        let group = |row: &&StoredKey| (row.name.clone(), read(row).map(|record| made(row, record, None)));
+        let groups: HashMap<_, _> = groups.iter().map(group).collect();
+        let key = |row: &&StoredKey| {
+            let (digest, record) = (Digest::configured(&row.digest)?, read(row)?);
+            let name = record.rights.group.as_ref().map(|name| format!("{GROUP}{name}"));
+            let group = match name.and_then(|name| groups.get(&name)) {
+                Some(group) => Some(group.as_ref()?),
+                None => None,
+            };
+            Some((digest, made(row, record, group)))
+        };
+        let count = keys.len();
+        let keys: HashMap<_, _> = keys.iter().filter_map(key).collect();
         // A key that cannot be read may be any: that it is there must open nothing.
         let is_unread = keys.len() < count;
         let has =
             |test: fn(&KeyRights) -> bool| is_unread || keys.values().any(|key| test(&key.record.rights));
         let (has_users, has_operators) =
             (has(|rights| rights.role.is_none()), has(|rights| rights.role.is_some()));
+        let groups = groups.into_values().flatten().collect();
         self.ring.store(Arc::new(Ring { keys, groups }));
         self.has_users.store(has_users, Release);
         self.has_operators.store(has_operators, Release);
@@ -312,25 +316,28 @@ impl IssuedKey {
         })
     }
 
-    /// Adds the tokens and the cost of a request to the sums; so many of its prompt tokens are from a cache. The prices
-    /// are those of a million tokens by their kind; null if the model has none. Returns the number of the write ([`Kv::want_flush`]).
+    /// Adds the tokens and the cost of a request to the sums of the key and its group; so many of its prompt tokens are from
+    /// a cache. The prices are those of a million tokens by their kind; null if the model has none. Returns the number of
+    /// the write ([`Kv::want_flush`]).
     pub fn charge(&self, [prompt, completion]: [u64; 2], cached: u64, prices: &Json, kv: &Kv) -> Option<u64> {
         let cost = cost([prompt, completion], cached, prices);
+        self.holders().for_each(|holder| holder.add(prompt.saturating_add(completion), cost, kv));
+        // Written at once: a host that dies must not forget what it has counted.
+        kv.want_flush()
+    }
+
+    fn add(&self, tokens: u64, cost: u64, kv: &Kv) {
         let now = Timestamp::now();
         let sums = kv.map(OWNER, "sums");
-        for (measure, by) in [(Measure::Tokens, prompt.saturating_add(completion)), (Measure::Cost, cost)] {
-            let periods = Period::ALL.into_iter().filter(|_| by > 0).map(|period| period.of(now));
-            for ((name, left), holder) in
-                periods.flat_map(|period| self.holders().map(move |it| (period.clone(), it)))
-            {
+        for (measure, by) in [(Measure::Tokens, tokens), (Measure::Cost, cost)] {
+            for period in Period::ALL.into_iter().filter(|_| by > 0) {
+                let (name, left) = period.of(now);
                 let ttl = left + Duration::from_secs(24 * 60 * 60);
-                if let Err(error) = sums.incr(&place(&holder.name, measure, &name), &by.into(), Some(ttl)) {
-                    tracing::error!(key = holder.name, "cannot count the use of a key: {error}");
+                if let Err(error) = sums.incr(&place(&self.name, measure, &name), &by.into(), Some(ttl)) {
+                    tracing::error!(key = self.name, "cannot count the use of a key: {error}");
                 }
             }
         }
-        // Written at once: a host that dies must not forget what it has counted.
-        kv.want_flush()
     }
 
     /// Returns what is left of the limit of requests per minute.
