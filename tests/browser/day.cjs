@@ -1,15 +1,14 @@
 // An operator's day: a key for one model with a limit, its use, a request by its id, a new secret, a guard on trial, and a
 // team that shares a budget.
 
-const { assert, chat, open, run, shot, until } = require("./page.cjs");
+const { assert, chat, open, run, shot, signIn, until } = require("./page.cjs");
 
 const KEY = process.env.VALVEHOUSE_TEST_KEY;
 
 run({
   "a key is limited, seen in the usage and replaced, its request found, and a guard tried": async (browser) => {
     const page = await open(browser, "#/keys");
-    await page.getByLabel("Admin key").fill(KEY);
-    await page.keyboard.press("Enter");
+    await signIn(page, KEY);
     const form = page.locator("form.card");
     await form.getByLabel("Name", { exact: true }).fill("@research");
     await form.getByLabel("Tokens per month").fill("1000000");

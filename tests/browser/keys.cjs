@@ -1,14 +1,13 @@
 // An operator hands out a key, sees what it used as curves and sums, and revokes it.
 
-const { assert, chat, open, run, shot, until } = require("./page.cjs");
+const { assert, chat, open, run, shot, signIn, until } = require("./page.cjs");
 
 const KEY = process.env.VALVEHOUSE_TEST_KEY;
 
 run({
   "a key is created, limited, seen in the usage, rotated and revoked": async (browser) => {
     const page = await open(browser, "#/keys");
-    await page.getByLabel("Admin key").fill(KEY);
-    await page.keyboard.press("Enter");
+    await signIn(page, KEY);
     await page.getByText("No keys are stored").waitFor();
     const form = page.locator("form.card");
     await form.getByLabel("Name", { exact: true }).fill("ci");
@@ -57,8 +56,7 @@ run({
 
   "what cannot be created says why": async (browser) => {
     const page = await open(browser, "#/keys", { forgives: (line) => line.includes("/api/v1/keys") || line.includes("/api/v1/session") });
-    await page.getByLabel("Admin key").fill(KEY);
-    await page.keyboard.press("Enter");
+    await signIn(page, KEY);
     const form = page.locator("form.card");
     await form.getByLabel("Name", { exact: true }).fill("ci2");
     await form.getByLabel("Models").fill("a*b");

@@ -3,7 +3,7 @@
 
 const http = require("node:http");
 const path = require("node:path");
-const { assert, file, fs, run, until, url } = require("./page.cjs");
+const { assert, file, fs, run, signIn, until, url } = require("./page.cjs");
 
 const KEY = process.env.VALVEHOUSE_TEST_KEY;
 const ATTACK = fs.readFileSync(path.join(__dirname, "attack.js"), "utf8");
@@ -22,8 +22,7 @@ async function signedIn(browser) {
   const page = await context.newPage();
   await page.goto(`${url}/#/plugins/marks`);
   if (KEY) {
-    await page.getByLabel("Admin key").fill(KEY);
-    await page.keyboard.press("Enter");
+    await signIn(page, KEY);
   }
   await page.getByText("Live", { exact: true }).waitFor();
   return { context, page };

@@ -43,6 +43,12 @@ async function open(browser, place = "#/", { forgives = () => false, ...options 
   return page;
 }
 
+// Signs in with an operator's key.
+async function signIn(page, key) {
+  await page.getByLabel("Admin key").fill(key);
+  await page.keyboard.press("Enter");
+}
+
 // Looks again and again until something is so.
 async function until(what, isSo) {
   const end = Date.now() + TIMEOUT;
@@ -105,4 +111,4 @@ function run(all) {
   });
 }
 
-module.exports = { TIMEOUT, assert, chat, file, fs, open, run, shot, until, url };
+module.exports = { TIMEOUT, assert, chat, file, fs, open, run, shot, signIn, until, url };

@@ -1,6 +1,6 @@
 // Where a key is needed, nothing is shown without it.
 
-const { assert, open, run, until } = require("./page.cjs");
+const { assert, open, run, signIn, until } = require("./page.cjs");
 
 const KEY = process.env.VALVEHOUSE_TEST_KEY;
 
@@ -13,8 +13,7 @@ run({
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("alert").filter({ hasText: "Cannot sign in" }).waitFor();
     assert.ok(!(await page.content()).includes("marks.rhai"), "nothing is shown to strangers");
-    await page.getByLabel("Admin key").fill(KEY);
-    await page.keyboard.press("Enter");
+    await signIn(page, KEY);
     await page.getByRole("heading", { name: "marks" }).waitFor();
     await page.getByText("Live", { exact: true }).waitFor();
     assert.ok(!(await page.content()).includes(KEY), "the key is not kept in the page");
