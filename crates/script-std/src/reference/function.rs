@@ -233,7 +233,8 @@ fn read() -> Vec<Function> {
     };
     // Functions that Rhai has too behave the same on live values, and are documented there.
     let own = of_host.iter().filter(|one| !(one.doc.is_empty() && known_to_rhai(one)));
-    let rhais = all.iter().filter(|one| !of_host.contains(one));
+    let names: HashSet<&str> = of_host.iter().map(|one| one.name.as_str()).collect();
+    let rhais = all.iter().filter(|one| !(names.contains(one.name.as_str()) && of_host.contains(one)));
     let rhais = rhais.map(|one| Function {
         origin: FunctionOrigin::Rhai,
         is_method: is_method_of_rhai(one),
@@ -291,7 +292,8 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
     let mut params: Vec<Param> =
         function.params_info.iter().map(|info| param(info)).collect::<Option<_>>()?;
     params.resize_with(function.num_params, || Param { name: "_".into(), kind: Type::Any });
-    let capability = Capability::ALL.into_iter().find(|one| module.split("::").next() == Some(one.name()));
+    let top = module.split(':').next();
+    let capability = Capability::ALL.into_iter().find(|one| top == Some(one.name()));
     let is_ask = match module {
         "" => ["ask", "__event_call__", "retry", "poll", "parallel"].contains(&name),
         module => (module, name) == ("time", "sleep"),
@@ -315,7 +317,8 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
 
 fn param(info: &str) -> Option<Param> {
     let (name, kind) = info.split_once(':').unwrap_or((info, ""));
-    let name = name.trim().trim_start_matches("mut ");
+    let name = name.trim();
+    let name = name.strip_prefix("mut ").unwrap_or(name);
     Some(Param { name: if name.is_empty() { "_" } else { name }.to_owned(), kind: type_of_engine(kind)? })
 }
 

@@ -3,6 +3,7 @@
 use super::function::{Function, FunctionOrigin, Param, doc_of, functions};
 use super::keys::{self, Keys, is_list, is_map, type_of_engine};
 use crate::engine;
+use rhai::FuncMetadata;
 use std::sync::OnceLock;
 use valvehouse_dialect::value::{self, Shape, Type};
 
@@ -76,7 +77,10 @@ impl Word {
 /// Returns all handles.
 pub fn handles() -> &'static [Handle] {
     static ALL: OnceLock<Vec<Handle>> = OnceLock::new();
-    ALL.get_or_init(|| keys::HANDLES.iter().map(read).collect())
+    ALL.get_or_init(|| {
+        let accessors = accessors();
+        keys::HANDLES.iter().map(|keys| read(keys, &accessors)).collect()
+    })
 }
 
 /// Returns the handle of this name.
@@ -84,9 +88,9 @@ pub fn handle(name: &str) -> Option<&'static Handle> {
     handles().iter().find(|handle| handle.name == name)
 }
 
-fn read(keys: &Keys) -> Handle {
+fn read(keys: &Keys, accessors: &[Accessor]) -> Handle {
     let mut words = computed(keys.shape);
-    words.extend(registered(keys.name));
+    words.extend(registered(keys.name, accessors));
     words.extend(methods(keys.name));
     for key in keys.words {
         if !words.iter().any(|word| word.name == key.name) {
@@ -117,35 +121,42 @@ fn computed(shape: Option<Shape>) -> Vec<Word> {
     .collect()
 }
 
-/// Returns the properties that are registered for the type itself, such as `get$system`.
-fn registered(handle: &str) -> Vec<Word> {
-    let mine = |info: &str| info.split("&mut ").nth(1) == Some(handle);
-    let accessors = engine::new().collect_fn_metadata(
-        None,
-        |info| {
-            let function = info.metadata;
-            let is_mine = function.params_info.first().is_some_and(|first| mine(first));
-            let (way, name) = function.name.split_once('$')?;
-            is_mine.then(|| {
-                (
-                    way == "set",
-                    name.to_owned(),
-                    type_of_engine(&function.return_type),
-                    doc_of(&function.comments),
-                )
-            })
-        },
-        false,
-    );
-    let is_written = |name: &str| accessors.iter().any(|(writes, other, ..)| *writes && other == name);
-    let read = accessors.iter().filter(|(writes, name, ..)| !writes && !name.contains('$'));
+/// A getter or setter that is registered for a type, such as `get$system`.
+struct Accessor {
+    /// The engine's name of the type.
+    of: String,
+    name: String,
+    writes: bool,
+    kind: Option<Type>,
+    doc: String,
+}
+
+/// Returns the getters and setters that are registered with an engine.
+fn accessors() -> Vec<Accessor> {
+    let read = |function: &FuncMetadata| {
+        let (way, name) = function.name.split_once('$')?;
+        Some(Accessor {
+            of: function.params_info.first()?.split_once("&mut ")?.1.to_owned(),
+            name: name.to_owned(),
+            writes: way == "set",
+            kind: type_of_engine(&function.return_type),
+            doc: doc_of(&function.comments),
+        })
+    };
+    engine::new().collect_fn_metadata(None, |info| read(info.metadata), false)
+}
+
+/// Returns the properties that are registered for the type itself.
+fn registered(handle: &str, accessors: &[Accessor]) -> Vec<Word> {
+    let own = || accessors.iter().filter(|accessor| accessor.of == handle);
+    let read = own().filter(|accessor| !accessor.writes && !accessor.name.contains('$'));
     let mut words: Vec<Word> = read
-        .map(|(_, name, kind, doc)| Word {
-            name: name.clone(),
+        .map(|accessor| Word {
+            name: accessor.name.clone(),
             form: Form::Property,
-            kind: kind.unwrap_or(Type::Any),
-            is_writable: is_written(name),
-            doc: doc.clone(),
+            kind: accessor.kind.unwrap_or(Type::Any),
+            is_writable: own().any(|other| other.writes && other.name == accessor.name),
+            doc: accessor.doc.clone(),
         })
         .collect();
     words.sort_by(|a, b| a.name.cmp(&b.name));
