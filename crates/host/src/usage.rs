@@ -38,6 +38,8 @@ const OTHERS: &str = "…";
 pub struct Usage {
     rows: Mutex<BTreeMap<u64, UsageRow>>,
     hasher: RandomState,
+    /// Held while sums are written.
+    writing: tokio::sync::Mutex<()>,
     /// The sums of each configured model since the start.
     models: Mutex<BTreeMap<String, Counts>>,
 }
@@ -103,8 +105,21 @@ impl Usage {
         }
     }
 
-    /// Writes the sums to the store. What cannot be written is kept for the next time.
-    pub async fn write(&self, store: &Store) {
+    /// Writes the sums to the store, to the end even if the caller is gone: sums that are being written are neither lost
+    /// nor written twice. What cannot be written is kept for the next time.
+    pub async fn write(self: &Arc<Self>, store: &Arc<Store>) {
+        let (usage, store) = (self.clone(), store.clone());
+        let written = tokio::spawn(async move {
+            // The last write of a host waits for one whose caller is gone.
+            let _one = usage.writing.lock().await;
+            usage.write_rows(&store).await;
+        });
+        if let Err(error) = written.await {
+            tracing::error!("cannot write the usage: {error}");
+        }
+    }
+
+    async fn write_rows(&self, store: &Store) {
         let rows: Vec<UsageRow> = std::mem::take(&mut *self.rows.lock()).into_values().collect();
         if rows.is_empty() {
             return;
@@ -319,11 +334,29 @@ mod tests {
         one[UsageCount::Requests] = 1;
         usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
         store.close().await;
-        usage.write(&store).await;
+        usage.write_rows(&store).await;
         let store = Store::sqlite(&file).await.unwrap();
-        usage.write(&store).await;
+        usage.write_rows(&store).await;
         let rows = store.usage(&UsageQuery { from: 0, to: 1_000, step: 60, by: Vec::new() }).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.counts[UsageCount::Requests]).sum::<i64>(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_caller_is_gone_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Arc::new(Usage::default());
+        let store = Arc::new(Store::sqlite(&folder.path().join("state.db")).await.unwrap());
+        let mut one = Counts::default();
+        one[UsageCount::Requests] = 1;
+        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        let before = usage.writing.lock().await;
+        let gone = futures::poll!(Box::pin(usage.write(&store)));
+        assert!(gone.is_pending());
+        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        drop(before);
+        usage.write(&store).await;
+        let rows = store.usage(&UsageQuery { from: 0, to: 1_000, step: 60, by: Vec::new() }).await.unwrap();
+        assert_eq!(rows.iter().map(|row| row.counts[UsageCount::Requests]).sum::<i64>(), 2);
     }
 
     #[tokio::test]
@@ -339,8 +372,8 @@ mod tests {
         for usage in [&here, &there] {
             (0..MAX + 50).for_each(|user| usage.add(120, ["ci", &user.to_string(), "m", "p", "chat"], &one));
             assert!(usage.rows.lock().len() <= MAX + 1);
-            usage.write(&store).await;
-            usage.write(&store).await;
+            usage.write_rows(&store).await;
+            usage.write_rows(&store).await;
         }
         let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
         let all = store.usage(&asked(Vec::new())).await.unwrap();
