@@ -160,7 +160,7 @@ fn list(keys: &[KeyEntry], out: &Console) -> Result<Exit, CommandError> {
     let mut rows = vec![titles.map(|word| paint.dim(word)).to_vec()];
     rows.extend(keys.iter().map(|key| {
         let (rights, used) = (&key.record().rights, key.spent);
-        let state = match key.state() {
+        let state = match key.state.word() {
             "valid" => rights.role.map_or("valid".to_owned(), |role| format!("valid, {role}")),
             state => paint.red(state),
         };

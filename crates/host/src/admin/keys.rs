@@ -20,12 +20,46 @@ pub struct KeyEntry {
     pub name: String,
     #[serde(flatten)]
     record: KeyRecord,
+    /// Whether requests with the key are answered.
+    pub state: KeyState,
     /// The time of its last use, up to a minute late.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub used_at: Option<Timestamp>,
     /// The use of the key in the current day and month.
     #[serde(rename = "use")]
     pub spent: KeyUse,
+}
+
+/// The state of a key, which is also that of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyState {
+    /// It is accepted.
+    Valid,
+    /// It was revoked.
+    Revoked,
+    /// It has expired.
+    Expired,
+}
+
+impl KeyState {
+    fn of(record: &KeyRecord) -> Self {
+        let is_over = record.rights.expires_at.is_some_and(|at| at <= Timestamp::now());
+        match record.revoked_at {
+            Some(_) => Self::Revoked,
+            None if is_over => Self::Expired,
+            None => Self::Valid,
+        }
+    }
+
+    /// Returns the word for it: `valid`, `revoked` or `expired`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// A new key.
@@ -42,10 +76,18 @@ pub struct NewKey {
 }
 
 impl KeyEntry {
-    fn of(row: &StoredKey, kv: &Kv) -> Option<Self> {
+    fn of(row: &StoredKey, rows: &[StoredKey], kv: &Kv) -> Option<Self> {
         let record = KeyRecord::read(&row.name, &row.rights)?;
+        let is_group = |row: &&StoredKey| {
+            row.name.strip_prefix(GROUP).is_some_and(|group| Some(group) == record.rights.group.as_deref())
+        };
+        let group = rows.iter().find(is_group).map(|row| KeyRecord::read(&row.name, &row.rights));
+        let state = match (KeyState::of(&record), group) {
+            (KeyState::Valid, Some(group)) => group.map_or(KeyState::Revoked, |group| KeyState::of(&group)),
+            (own, _) => own,
+        };
         let used_at = row.used_at.and_then(|at| Timestamp::from_millisecond(at).ok());
-        Some(Self { name: row.name.clone(), record, used_at, spent: KeyUse::of(&row.name, kv) })
+        Some(Self { name: row.name.clone(), record, state, used_at, spent: KeyUse::of(&row.name, kv) })
     }
 
     /// Returns what the key allows, and its history.
@@ -57,16 +99,6 @@ impl KeyEntry {
     pub fn to_json(&self) -> Json {
         as_json(self)
     }
-
-    /// Returns `valid`, `revoked` or `expired`.
-    pub fn state(&self) -> &'static str {
-        let is_expired = self.record.rights.expires_at.is_some_and(|at| at <= Timestamp::now());
-        match self.record.revoked_at {
-            Some(_) => "revoked",
-            None if is_expired => "expired",
-            None => "valid",
-        }
-    }
 }
 
 /// Lists the keys by name, revoked ones included.
@@ -74,7 +106,8 @@ impl KeyEntry {
 /// # Errors
 /// Returns an error if the store cannot be read.
 pub async fn key_entries(store: &Store, kv: &Kv) -> Result<Vec<KeyEntry>, AdminError> {
-    Ok(store.keys().await?.iter().filter_map(|row| KeyEntry::of(row, kv)).collect())
+    let rows = store.keys().await?;
+    Ok(rows.iter().filter_map(|row| KeyEntry::of(row, &rows, kv)).collect())
 }
 
 /// Returns one key.
@@ -82,8 +115,9 @@ pub async fn key_entries(store: &Store, kv: &Kv) -> Result<Vec<KeyEntry>, AdminE
 /// # Errors
 /// Returns a refusal for an unknown name, and an error if the store cannot be read.
 pub async fn key_entry(store: &Store, kv: &Kv, name: &str) -> Result<KeyEntry, AdminError> {
-    let (row, _) = existing(store, name).await?;
-    KeyEntry::of(&row, kv).ok_or_else(|| unreadable(name))
+    existing(store, name).await?;
+    let entries = key_entries(store, kv).await?;
+    entries.into_iter().find(|entry| entry.name == name).ok_or_else(|| unreadable(name))
 }
 
 /// Creates a key, or a group of keys that share its limits (`@research`).

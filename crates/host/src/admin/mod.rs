@@ -14,7 +14,9 @@ mod scripts;
 mod valves;
 mod versions;
 
-pub use keys::{KeyEntry, NewKey, change_key, create_key, key_entries, key_entry, revoke_key, rotate_key};
+pub use keys::{
+    KeyEntry, KeyState, NewKey, change_key, create_key, key_entries, key_entry, revoke_key, rotate_key,
+};
 pub use plugins::{Admin, known};
 pub use rejection::AdminError;
 pub use rollback::rollback;

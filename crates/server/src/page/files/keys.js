@@ -72,8 +72,7 @@ export function keys(place, _parts, scope) {
 
   function row(key) {
     const { rights, use } = key;
-    const isOver = rights.expires_at && Date.parse(rights.expires_at) <= Date.now();
-    const state = key.revoked_at ? "revoked" : isOver ? "expired" : rights.role ?? "valid";
+    const state = key.state === "valid" ? rights.role ?? "valid" : key.state;
     return h("tr", {}, h("th", { scope: "row" }, key.name), h("td", {}, badge(state)),
       h("td", {}, visible([rights.user, rights.group && `@${rights.group}`].filter(Boolean).join(" ") || "–")), h("td", {}, visible((rights.models ?? ["all"]).join(", "))), h("td", {}, limits(rights) || "–"),
       h("td", {}, spent(use.tokens_today, use.cost_today)), h("td", {}, spent(use.tokens_this_month, use.cost_this_month)),
