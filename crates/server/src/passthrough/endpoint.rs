@@ -116,9 +116,8 @@ async fn answer(
         let named = model.as_deref().map(|model| (model, &more[..]));
         guard::check_no_way_around(snapshot, &path, named, target.is_listed)?;
     }
-    if let Some(model) = &model
-        && (*model != target.model || sent.model().is_none())
-    {
+    // The model of the path is the one that was checked, whatever the body names.
+    if model.is_some() && sent.model().as_deref() != Some(&*target.model) {
         sent.rename_model(&target.model);
     }
     let seen = match &model {
