@@ -35,10 +35,10 @@ pub fn plain(request: &Json) -> Json {
                 let off = |message: &Json| {
                     let plain = marks.off(message);
                     let is_error = message.get("is_error").and_then(|own| own.as_bool()) == Some(true);
-                    if marks == Marks::All { with_plain_parts(plain, is_error) } else { plain }
+                    if marks == Marks::All { with_plain_parts(plain, is_error) } else { Some(plain) }
                 };
-                let messages: Vec<Json> = messages.iter().map(off).collect();
-                messages.into()
+                let messages = if marks == Marks::All { compacted(&messages) } else { messages.clone() };
+                messages.iter().filter_map(off).collect::<Vec<_>>().into()
             }
             "tools" if marks == Marks::All => {
                 value.items().iter().filter_map(tool).collect::<Vec<_>>().into()
@@ -92,10 +92,13 @@ pub fn left_out(request: &Json) -> Vec<String> {
         && request.get("reasoning_effort").is_none()
         && least_effort(&request.text_or_empty("model")).is_none();
     let thinking = is_unknown.then(|| "thinking".to_owned());
-    let tools = request.list("tools");
-    let tools =
-        tools.iter().filter(|own| is_hosted(own)).filter_map(|own| own.text("type").map(String::from));
-    thinking.into_iter().chain(tools).collect()
+    let tools = request.list("tools").into_iter().filter(is_hosted);
+    let parts = request.list("messages").into_iter().flat_map(|message| message.list("content"));
+    let parts = parts.filter(|part| CHANGES.contains(&&*part.text_or_empty("type")));
+    let mut names: Vec<String> =
+        thinking.into_iter().chain(tools.chain(parts).map(|own| own.string("type"))).collect();
+    names.dedup();
+    names
 }
 
 /// The fields that are removed from messages and their parts.
@@ -174,6 +177,49 @@ fn is_hosted(tool: &Json) -> bool {
     tool.get("function").is_none() && tool.text("type").is_some_and(|kind| kind != "custom")
 }
 
+/// The blocks with which a client of Anthropic changes its tools during a conversation; all tools are listed anyway.
+const CHANGES: [&str; 2] = ["tool_addition", "tool_removal"];
+/// The text before the summary of a compacted conversation.
+const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n";
+
+/// Returns messages whose beginning Anthropic compacted with the summary in its place.
+fn compacted(messages: &[Json]) -> Vec<Json> {
+    let summary = |message: &Json| {
+        let blocks = message.list(CONTENT_BLOCKS).into_iter();
+        let mut summaries = blocks.filter(|block| block.is_text("type", "compaction"));
+        summaries.next_back()?.text("content").filter(|text| !text.is_empty())
+    };
+    let last = messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, summary(message)?)));
+    let Some((at, summary)) = last else { return messages.to_vec() };
+    let instructions = messages[..at].iter().take_while(|message| message.is_text("role", "system")).cloned();
+    let text = format!("{COMPACTED}{summary}");
+    let summary = Json::from([("role", "user".into()), ("content", text.into())]);
+    instructions.chain([summary]).chain(messages[at..].iter().cloned()).collect()
+}
+
+/// Converts a part of a message of an Anthropic client to parts that other services know.
+fn parts(own: &Json) -> Vec<Json> {
+    let plain = part(own);
+    let kind = plain.text_or_empty("type");
+    let text = |text: &str| vec![Json::from([("type", "text".into()), ("text", text.into())])];
+    match &*kind {
+        kind if CHANGES.contains(&kind) => Vec::new(),
+        "tool_reference" => text(&format!("The tool `{}` is available.", own.text_or_empty("tool_name"))),
+        "container_upload" => text("[A file is missing here: only the service of its container has it.]"),
+        "text" | "image_url" | "file" => {
+            let is_own = |key: &str| key == "type" || key == kind;
+            let about = own.text("context").filter(|_| kind == "file");
+            let about = about.into_iter().flat_map(|about| text(&about));
+            let plain = match plain.entries().iter().all(|(key, _)| is_own(key)) {
+                true => plain,
+                false => Json::from([("type", kind.clone().into()), (&*kind, plain.field(&kind))]),
+            };
+            about.chain([plain]).collect()
+        }
+        _ => vec![plain],
+    }
+}
+
 /// Converts a part for other providers: a text document and a search result become text, and a file gets a name.
 pub(crate) fn part(part: &Json) -> Json {
     let is = |kind: &str| part.is_text("type", kind);
@@ -194,8 +240,8 @@ pub(crate) fn part(part: &Json) -> Json {
         _ => None,
     };
     if let Some(text) = texts {
-        let title = optional(part.text("title"), |title| format!("{title}\n\n"));
-        let text = format!("{title}{}", text.str_or_empty());
+        let about = ["title", "context"].map(|key| optional(part.text(key), |text| format!("{text}\n\n")));
+        let text = format!("{}{}", about.concat(), text.str_or_empty());
         return Json::from([("type", "text".into()), ("text", text.into())]);
     }
     match part.get("file") {
@@ -209,26 +255,32 @@ pub(crate) fn part(part: &Json) -> Json {
     }
 }
 
-/// Returns a message with its parts converted for other providers. A failed tool result starts with [`ERROR`].
-fn with_plain_parts(message: Json, is_error: bool) -> Json {
+/// Returns a message with its parts converted for other providers; `None` for instructions of which nothing is left. A
+/// failed tool result starts with [`ERROR`].
+fn with_plain_parts(message: Json, is_error: bool) -> Option<Json> {
     let content = match message.get("content") {
-        Some(Json::Array(parts)) => {
-            let parts = parts.items();
-            let plain: Vec<Json> = parts.iter().map(part).collect();
-            if !is_error && plain.iter().zip(&parts).all(|(new, old)| new.ptr_eq(old)) {
-                return message;
+        Some(Json::Array(own)) => {
+            let own = own.items();
+            let plain: Vec<Json> = own.iter().flat_map(parts).collect();
+            let is_same =
+                plain.len() == own.len() && plain.iter().zip(&own).all(|(new, old)| new.ptr_eq(old));
+            if !is_error && is_same {
+                return Some(message);
+            }
+            if plain.is_empty() && message.is_text("role", "system") {
+                return None;
             }
             let note =
                 is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.trim_end().into())]));
             Json::from(note.into_iter().chain(plain).collect::<Vec<_>>())
         }
         Some(Json::Text(text)) if is_error => format!("{ERROR}{text}").into(),
-        _ => return message,
+        _ => return Some(message),
     };
     let entries = message.entries().into_iter();
     let entries =
         entries.map(|(key, value)| if key == "content" { (key, content.clone()) } else { (key, value) });
-    entries.collect::<Object>().into()
+    Some(entries.collect::<Object>().into())
 }
 
 /// The prefix of a failed tool's result for providers without a field for the failure.

@@ -7,7 +7,7 @@ use valvehouse_core::chat::response::cached_tokens;
 use valvehouse_json::Json;
 
 /// The stop reasons of the Anthropic API. Reasons of other providers are translated.
-const STOP_REASONS: [&str; 7] = [
+const STOP_REASONS: [&str; 8] = [
     "end_turn",
     "max_tokens",
     "stop_sequence",
@@ -15,6 +15,7 @@ const STOP_REASONS: [&str; 7] = [
     "pause_turn",
     "refusal",
     "model_context_window_exceeded",
+    "compaction",
 ];
 
 /// Writes the stop reason of a message or `message_delta` to a choice. Anthropic's fields stay next to

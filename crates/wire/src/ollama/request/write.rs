@@ -33,13 +33,14 @@ const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "l
 /// # Errors
 /// Returns a request error that names a part of a message that Ollama does not support.
 pub fn write(body: &Json, stream: bool) -> Result<Json, Error> {
+    let plain = plain(body);
     let mut out: Vec<(CompactString, Json)> = vec![
         ("model".into(), body.field("model")),
-        ("messages".into(), messages(&plain(body))?),
+        ("messages".into(), messages(&plain)?),
         ("stream".into(), stream.into()),
     ];
-    if body.text("tool_choice").is_none_or(|choice| choice != "none")
-        && let Some(tools) = body.get("tools").filter(|tools| !tools.is_empty())
+    if plain.text("tool_choice").is_none_or(|choice| choice != "none")
+        && let Some(tools) = plain.get("tools").filter(|tools| !tools.is_empty())
     {
         out.push(("tools".into(), tools));
     }
