@@ -22,12 +22,12 @@ pub fn of_block(block: &Json) -> Option<Json> {
     block.get("item").filter(|item| is_item && item.as_object().is_some())
 }
 
-/// Returns the items of a message, each with the number of tool calls before it.
-pub fn of(message: &Json) -> Vec<(usize, Json)> {
-    let of = |block: &Json| {
-        let calls = block.integer("calls");
-        let calls = calls.and_then(|calls| usize::try_from(calls).ok()).unwrap_or(0);
-        Some((calls, of_block(block)?))
-    };
-    message.list(CONTENT_BLOCKS).iter().filter_map(of).collect()
+/// Returns the number of tool calls before the item in a block.
+pub fn calls_before(block: &Json) -> usize {
+    block.integer("calls").and_then(|calls| usize::try_from(calls).ok()).unwrap_or(0)
+}
+
+/// Returns the items of a message.
+pub fn of(message: &Json) -> Vec<Json> {
+    message.list(CONTENT_BLOCKS).iter().filter_map(of_block).collect()
 }

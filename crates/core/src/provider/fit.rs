@@ -61,8 +61,8 @@ fn hosted(body: &Json) -> Vec<String> {
     let tools = body.list("tools").into_iter().filter(is_hosted);
     let items = body.list("messages").into_iter().flat_map(|message| items::of(&message));
     // Additional tools are tools of the request.
-    let is_left_out = |kind: &str| !matches!(kind, "reasoning" | ADDITIONAL_TOOLS);
-    let items = items.map(|(_, item)| item).filter(|item| is_left_out(&item.text_or_empty("type")));
+    let is_left_out = |kind: &str| !matches!(kind, "reasoning" | "message" | ADDITIONAL_TOOLS);
+    let items = items.filter(|item| is_left_out(&item.text_or_empty("type")));
     let mut names: Vec<String> = tools.chain(items).map(|own| own.string("type")).collect();
     names.sort();
     names.dedup();
@@ -81,6 +81,12 @@ fn as_chat(body: &Json, is_anthropic: bool) -> Result<Json, Error> {
             ),
             Some("tool_choice"),
         ));
+    }
+    let is_compaction = |item: &Json| item.text_or_empty("type").starts_with("compaction");
+    if body.list("messages").iter().flat_map(items::of).any(|item| is_compaction(&item)) {
+        let why = "cannot read an item of the type `compaction` in input: only the service that made it can; send the \
+                   items themselves";
+        return Err(Error::invalid(why, Some("input")));
     }
     let tools: Vec<Json> = body.list("tools").into_iter().filter(|tool| !is_hosted(tool)).collect();
     let without =

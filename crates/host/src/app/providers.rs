@@ -156,7 +156,7 @@ fn service(
     let service: Arc<dyn Provider> = match settings.kind.wire {
         Wire::Demo => Arc::new(Demo::default()),
         Wire::OpenAi if settings.api == Api::Responses => {
-            Arc::new(OpenAiResponses::new(name, url, client)?.with_key(key))
+            Arc::new(OpenAiResponses::new(name, url, client)?.of_kind(settings.kind.name).with_key(key))
         }
         Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.of_kind(settings.kind.name).with_key(key)),
         Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),

@@ -29,7 +29,7 @@ use valvehouse_wire::service::KnownService;
 pub struct OpenAi {
     pub(crate) service: Service,
     chat: Address,
-    known: &'static KnownService,
+    pub(crate) known: &'static KnownService,
 }
 
 impl OpenAi {

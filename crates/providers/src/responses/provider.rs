@@ -33,6 +33,13 @@ impl OpenAiResponses {
         Ok(Self { openai, responses })
     }
 
+    /// Sets the kind of service in the configuration.
+    #[must_use]
+    pub fn of_kind(mut self, kind: &str) -> Self {
+        self.openai = self.openai.of_kind(kind);
+        self
+    }
+
     /// Adds a key that is sent as `authorization: Bearer …`.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
@@ -53,7 +60,7 @@ impl OpenAiResponses {
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
-        let body = request::write(&request.body, request.stream)?;
+        let body = request::write(&request.body, request.stream, self.openai.known)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.responses.clone(), encoded(&body)?).json(accept);
         let response = self.openai.send(call, exchange).await?;

@@ -12,6 +12,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider as _, RESPONSES, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
+use valvehouse_wire::service::KnownService;
 
 struct Server {
     provider: OpenAiResponses,
@@ -330,6 +331,7 @@ fn a_result_has_images_and_files_and_names_the_rest() {
     let sent = valvehouse_wire::responses::request::write(
         &json(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)),
         false,
+        KnownService::of("", ""),
     )
     .unwrap();
     let output = sent.at_path("input.1.output");

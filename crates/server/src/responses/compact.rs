@@ -11,12 +11,8 @@ use std::collections::BTreeMap;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
-use valvehouse_wire::responses::{joined, new_id, now, request, usage};
-
-/// The instruction to write the summary.
-const ASK: &str = "The conversation above will be replaced by a summary that you write now, for yourself: you will go on \
-    with nothing else. Write down the user's goals and constraints, what was decided and done, facts, names, paths and \
-    results that will be needed, and what is to be done next. Answer with the summary alone.";
+use valvehouse_wire::responses::stream::NO_SUMMARY;
+use valvehouse_wire::responses::{self, joined, new_id, now, request, usage};
 
 /// The fields that have the same meaning in a response request.
 const SAME: [&str; 8] = [
@@ -53,7 +49,7 @@ impl Endpoint for Compactions {
         let whole = Json::from_fields(same.chain([("tools", tools.into()), ("tool_choice", "none".into())]));
         let request = request::read(whole, before)?;
         if let Some(messages) = request.chat.field("messages").as_array() {
-            let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
+            let ask = Json::from([("role", "user".into()), ("content", request::COMPACT.into())]);
             messages.push(ask).map_err(|error| Error::Host(error.to_string()))?;
         }
         let kept = request.conversation.into_iter().filter(is_of_user).collect();
@@ -102,22 +98,15 @@ impl Encoder for Compaction {
         let choice = Json::from(response::first_choice(&answer));
         let summary = message::text_of(&choice.field("message"));
         if summary.is_empty() {
-            return Err(Error::Misshapen {
-                message: "cannot compact the conversation: the model wrote no summary; try again".into(),
-            });
+            return Err(Error::Misshapen { message: NO_SUMMARY.into() });
         }
-        let item = [
-            ("id", new_id("cmp").into()),
-            ("type", "compaction".into()),
-            ("encrypted_content", request::sealed(&summary, None).into()),
-        ];
         let kept = self.kept.iter().map(|item| {
             let item = item.deep_clone();
 
             item.put("status", "completed");
             item
         });
-        let output: Vec<Json> = kept.chain([Json::from(item)]).collect();
+        let output: Vec<Json> = kept.chain([responses::answer::compaction(&summary)]).collect();
         let counted = answer.get("usage").filter(|usage| !usage.is_null()).unwrap_or_else(Json::object);
         Ok(Json::from([
             ("id", new_id("resp").into()),

@@ -6,6 +6,7 @@
 
 pub mod answer;
 mod id;
+mod order;
 pub mod request;
 pub mod stream;
 mod tools;

@@ -77,6 +77,14 @@ impl KnownService {
     }
 }
 
+impl KnownService {
+    /// Returns `true` if the service reads thoughts in the items of its Responses API. OpenAI's refuses those that it did
+    /// not encrypt: `Invalid 'input[1].content': array too long` (querymt/querymt#976).
+    pub(crate) fn takes_thoughts(&self) -> bool {
+        !matches!(self.kind, OpenAi | Azure)
+    }
+}
+
 impl ServiceKind {
     /// Returns the kind of a service from its protocol, its host and its name in the configuration. The host of a
     /// known service takes precedence over the name.

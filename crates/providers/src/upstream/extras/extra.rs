@@ -115,7 +115,7 @@ pub(super) fn signed(message: &Json) -> usize {
     }
     let is_reasoning = |item: &Json| item.is_text("type", "reasoning");
     let items = items::of(message);
-    messages::signed_blocks(message) + items.iter().filter(|(_, item)| is_reasoning(item)).count()
+    messages::signed_blocks(message) + items.iter().filter(|item| is_reasoning(item)).count()
 }
 
 /// Returns `true` for a block of thinking.

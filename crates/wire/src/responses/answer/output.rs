@@ -1,6 +1,7 @@
 //! The items of a response's output.
 
 use super::resource::Resource;
+use crate::responses::id::new_id;
 use crate::responses::request::sealed;
 use crate::responses::tools::Spaces;
 use valvehouse_json::Json;
@@ -53,13 +54,23 @@ pub(in crate::responses) fn reasoning_part(text: &str, is_summary: bool) -> Json
 }
 
 /// Returns a message of the model.
-pub(in crate::responses) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
-    Json::from([
+pub(in crate::responses) fn message(id: &str, parts: Vec<Json>, phase: Option<&str>, status: &str) -> Json {
+    let item = [
         ("id", id.into()),
         ("type", "message".into()),
         ("status", status.into()),
         ("role", "assistant".into()),
         ("content", parts.into()),
+    ];
+    Json::from_fields(item.into_iter().chain(phase.map(|phase| ("phase", phase.into()))))
+}
+
+/// Returns a summary that replaces the conversation.
+pub fn compaction(summary: &str) -> Json {
+    Json::from([
+        ("id", new_id("cmp").into()),
+        ("type", "compaction".into()),
+        ("encrypted_content", sealed(summary, None).into()),
     ])
 }
 

@@ -1,9 +1,11 @@
 //! Conversion of a response to the answer of a chat.
 
 use crate::answer_error::{AnswerError, check_name, is_error, status_in};
+use crate::responses::order::{ItemOrder, phase_of};
 use crate::responses::tools::joined;
 use crate::responses::usage;
-use valvehouse_core::chat::{CONTENT_BLOCKS, Ending, items};
+use valvehouse_core::chat::message::TEXT_BREAK;
+use valvehouse_core::chat::{CONTENT_BLOCKS, Ending};
 use valvehouse_json::{Json, Object};
 
 /// Reads a service's answer.
@@ -30,28 +32,37 @@ fn completion(response: &Json) -> Result<Json, AnswerError> {
     }
     let message = Json::from([("role", "assistant".into()), ("content", Json::Null)]);
     let (mut text, mut refusal, mut thoughts) = (String::new(), String::new(), Vec::new());
-    let (mut calls, mut blocks, mut sources, mut logprobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut says = false;
+    let (mut calls, mut sources, mut logprobs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut order, mut says) = (ItemOrder::default(), false);
     for item in response.list("output") {
         match &*item.text_or_empty("type") {
             "message" => {
                 says = true;
+                let begin = text.len();
                 for part in item.list("content") {
                     text.push_str(&part.text_or_empty("text"));
                     refusal.push_str(&part.text_or_empty("refusal"));
                     sources.extend(part.list("annotations").iter().map(annotation));
                     logprobs.extend(part.list("logprobs"));
                 }
+                order.text(&text[begin..], phase_of(&item));
             }
             "function_call" | "custom_tool_call" => {
                 check_name(&item)?;
+                order.call(item.text_or_empty("call_id"));
                 calls.push(call(&item));
             }
             "reasoning" => {
-                thoughts.extend(thought(&item));
-                blocks.extend(opaque(&item).map(|item| items::block(item, calls.len())));
+                let own = thought(&item);
+                if !own.is_empty() {
+                    order.thought(&own.join(TEXT_BREAK));
+                }
+                thoughts.extend(own);
+                if let Some(item) = opaque(&item) {
+                    order.item(item);
+                }
             }
-            _ => blocks.push(items::block(item, calls.len())),
+            _ => order.item(item),
         }
     }
     if says {
@@ -64,10 +75,10 @@ fn completion(response: &Json) -> Result<Json, AnswerError> {
     };
     put("tool_calls", calls.clone());
     put("annotations", sources);
-    put(CONTENT_BLOCKS, blocks);
+    put(CONTENT_BLOCKS, order.blocks(false));
     message.put("refusal", if refusal.is_empty() { Json::Null } else { refusal.into() });
     if !thoughts.is_empty() {
-        message.put("reasoning_content", thoughts.join("\n\n"));
+        message.put("reasoning_content", thoughts.join(TEXT_BREAK));
     }
     let reason = finish_reason(response, !calls.is_empty());
     let logprobs = match logprobs.is_empty() {
@@ -113,7 +124,7 @@ pub(in crate::responses) fn finish_reason(response: &Json, calls: bool) -> &'sta
 
 /// Returns the visible thoughts of an item as one text; `None` if there are none.
 pub(in crate::responses) fn shown(item: &Json) -> Option<String> {
-    let thoughts = thought(item).join("\n\n");
+    let thoughts = thought(item).join(TEXT_BREAK);
     (!thoughts.is_empty()).then_some(thoughts)
 }
 

@@ -18,6 +18,8 @@ pub struct Resource {
     pub(in crate::responses) with_encrypted: bool,
     /// Set if the request asks for a summary of the reasoning.
     pub(in crate::responses) with_summary: bool,
+    /// Set if the answer is a summary that replaces the conversation.
+    pub(in crate::responses) is_compaction: bool,
 }
 
 /// The state of a response.
@@ -84,6 +86,7 @@ impl Resource {
             settings,
             model: sent.field("model"),
             with_summary,
+            is_compaction: request.compacts,
             with_encrypted: include.iter().any(|word| word.as_str() == Some("reasoning.encrypted_content")),
         }
     }

@@ -2,17 +2,24 @@
 
 use super::tools::Tools;
 use crate::responses::id::new_id;
+use crate::responses::order::{ItemOrder, phase_of};
 use crate::responses::tools::joined;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use compact_str::CompactString;
 use std::collections::HashSet;
-use valvehouse_core::chat::{CONTENT_BLOCKS, items};
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The prefix of `encrypted_content` that this host wrote: thoughts with the signed blocks of their provider.
 const OWN: &str = "vh1.";
+/// The type of the last item of a request to compact the conversation.
+pub(super) const COMPACTION_TRIGGER: &str = "compaction_trigger";
+/// The instruction to write the summary of a conversation.
+pub const COMPACT: &str = "The conversation above will be replaced by a summary that you write now, for yourself: you will go on \
+    with nothing else. Write down the user's goals and constraints, what was decided and done, facts, names, paths and \
+    results that will be needed, and what is to be done next. Answer with the summary alone.";
 /// The text before the summary of a compacted conversation.
 const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n";
 
@@ -107,15 +114,17 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
             "reasoning" => turn.think(item),
             "compaction" | "compaction_summary" => {
                 turn.end(&mut out);
-                let summary = item.text("encrypted_content").and_then(|text| opened(&text));
-                let (summary, _) = summary.ok_or_else(|| {
-                    let text = format!(
-                        "cannot read input[{at}].encrypted_content: another service made it; send the items themselves"
-                    );
-                    Error::invalid(text, Some("input"))
-                })?;
-                out.push(message("user", format!("{COMPACTED}{summary}").into()));
+                match item.text("encrypted_content").and_then(|text| opened(&text)) {
+                    Some((summary, _)) => out.push(message("user", format!("{COMPACTED}{summary}").into())),
+                    // The service that made it reads it.
+                    None => turn.keep(item.deep_clone()),
+                }
             }
+            COMPACTION_TRIGGER if at + 1 == items.len() => {
+                turn.end(&mut out);
+                out.push(message("user", COMPACT.into()));
+            }
+            COMPACTION_TRIGGER => {}
             "function_call" | "custom_tool_call" => {
                 called.extend(item.text("call_id"));
                 turn.call(item, at, tools)?;
@@ -155,42 +164,48 @@ struct Turn {
     refusal: Option<Json>,
     thoughts: String,
     blocks: Option<Json>,
-    /// The items that only their provider can read, as content blocks.
-    kept: Vec<Json>,
+    order: ItemOrder,
     has_hosted: bool,
     calls: Vec<Json>,
 }
 
 impl Turn {
-    /// Stores an item of a hosted tool at its position among the calls.
+    /// Stores an item of a hosted tool at its position.
     fn keep(&mut self, item: Json) {
         self.has_hosted = true;
-        self.kept.push(items::block(item, self.calls.len()));
+        self.order.item(item);
     }
 
     fn add_message(&mut self, item: &Json) {
         let parts = item.field("content");
-        if let Json::Text(text) = &parts {
-            self.text.push(text.to_string());
-        }
+        let mut texts: Vec<String> = parts.as_str().map(str::to_owned).into_iter().collect();
         for part in parts.items() {
             match part.text("text") {
-                Some(text) => self.text.push(text.into()),
+                Some(text) => texts.push(text.into()),
                 None => self.refusal = part.get("refusal").or(self.refusal.take()),
             }
         }
+        let text = texts.concat();
+        if !text.is_empty() {
+            self.order.text(&text, phase_of(item));
+        }
+        self.text.extend(texts);
     }
 
     fn think(&mut self, item: &Json) {
         if is_encrypted(item) {
-            // Its texts become the thoughts of the message, where filters can read them.
+            // Its texts become the thoughts of the message, where filters can read them. The id may be one of this host,
+            // and the service refuses encrypted content under another id than its own.
             let none: Vec<Json> = Vec::new();
-            let bare = item.entries().into_iter().filter(|(key, _)| key != "content" && key != "status");
+            let bare = item
+                .entries()
+                .into_iter()
+                .filter(|(key, _)| !matches!(key.as_str(), "id" | "content" | "status"));
             let bare = bare.map(|(key, value)| match key == "summary" {
                 true => (key, none.clone().into()),
                 false => (key, value),
             });
-            self.kept.push(items::block(bare.collect::<Object>().into(), self.calls.len()));
+            self.order.item(bare.collect::<Object>().into());
         }
         if let Some((thoughts, blocks)) = item.text("encrypted_content").and_then(|text| opened(&text)) {
             self.thoughts.push_str(&thoughts);
@@ -226,6 +241,7 @@ impl Turn {
             other => other.to_string().into(),
         };
         let called = Json::from([("name", name.into()), (key, given)]);
+        self.order.call(id.clone());
         self.calls.push(Json::from([("id", id.into()), ("type", kind.into()), (kind, called)]));
         Ok(())
     }
@@ -242,7 +258,8 @@ impl Turn {
         if !turn.thoughts.is_empty() {
             fields.push(("reasoning_content", turn.thoughts.into()));
         }
-        let blocks: Vec<Json> = turn.blocks.iter().flat_map(Json::items).chain(turn.kept).collect();
+        let own = turn.order.blocks(turn.blocks.is_some());
+        let blocks: Vec<Json> = turn.blocks.iter().flat_map(Json::items).chain(own).collect();
         if !blocks.is_empty() {
             fields.push((CONTENT_BLOCKS, blocks.into()));
         }

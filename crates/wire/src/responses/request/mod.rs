@@ -5,6 +5,6 @@ mod read;
 mod tools;
 mod write;
 
-pub use input::{items, sealed};
+pub use input::{COMPACT, items, sealed};
 pub use read::{ResponsesRequest, check, conversation_id, read};
 pub use write::write;

@@ -66,6 +66,8 @@ pub struct ResponsesRequest {
     pub earlier: usize,
     /// The functions of namespaces, by their names in the chat.
     pub spaces: Spaces,
+    /// Set if the answer is a summary that replaces the conversation.
+    pub compacts: bool,
 }
 
 /// Returns the fields without an equivalent in chats, for a provider that is called over this API.
@@ -108,7 +110,11 @@ pub fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
     }
     fields.extend(response_format(&sent).map(|format| ("response_format", format)));
     fields.extend(host_metadata(&sent).map(|metadata| ("metadata", metadata)));
-    fields.extend(tools.fields());
+    let compacts = conversation.last().is_some_and(|item| item.is_text("type", input::COMPACTION_TRIGGER));
+    fields.extend(tools.fields().into_iter().filter(|(key, _)| !compacts || *key != "tool_choice"));
+    if compacts && fields.iter().any(|(key, _)| *key == "tools") {
+        fields.push(("tool_choice", "none".into()));
+    }
     // The field is set even if it is empty, because it marks a request of this API.
     fields.push((ONLY_RESPONSES, wishes(&sent)));
     if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
@@ -123,6 +129,7 @@ pub fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
         conversation_id,
         earlier,
         spaces,
+        compacts,
     })
 }
 

@@ -1,12 +1,15 @@
 //! Conversion of a chat request to the Responses API.
 
+use crate::responses::order::{MESSAGE, phase_of};
 use crate::responses::tools::{AdditionalTools, Spaces, flat, to_response};
+use crate::service::KnownService;
 use compact_str::CompactString;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use valvehouse_core::chat::content_blocks::BlockTexts;
 use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
-use valvehouse_core::chat::{ONLY_ANTHROPIC, ONLY_OLLAMA, history, items, media, message, plain};
+use valvehouse_core::chat::{CONTENT_BLOCKS, ONLY_ANTHROPIC, ONLY_OLLAMA, history, items, media, plain};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -44,7 +47,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// # Errors
 /// Returns a request error that names a field that would change the answer and that this API does not
 /// support.
-pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
+pub fn write(request: &Json, stream: bool, service: &KnownService) -> Result<Json, Error> {
     refuse_what_cannot_be(request)?;
     let thinking = request.given("thinking");
     let thinking = thinking.or_else(|| request.field(ONLY_ANTHROPIC).given("thinking"));
@@ -57,12 +60,19 @@ pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     let request = plain(request);
     let own_tools = request.list("tools");
     let mut additional = AdditionalTools::new(&own_tools);
-    let blocks = own_items(&messages, &mut additional);
+    let blocks = own_blocks(&messages, &mut additional);
     let (tools, spaces) = additional.finish();
     let wishes = request.field(ONLY_RESPONSES);
     let wish = |key: &str| wishes.given(key);
     let mut fields: Vec<(&str, Json)> = vec![("model", request.field("model"))];
-    fields.push(("input", input(&request.list("messages"), &blocks, &spaces).into()));
+    let mut input = Input {
+        spaces: &spaces,
+        takes_thoughts: service.takes_thoughts(),
+        custom: HashSet::new(),
+        items: Vec::new(),
+    };
+    input.add_messages(&request.list("messages"), &blocks);
+    fields.push(("input", input.items.into()));
     if !tools.is_empty() {
         fields.push(("tools", tools.iter().map(to_response).collect::<Vec<_>>().into()));
     }
@@ -105,19 +115,17 @@ pub fn write(request: &Json, stream: bool) -> Result<Json, Error> {
     Ok(body.into())
 }
 
-/// Returns the items in each message of the model, with the number of calls before each item. Other services do not
-/// receive these blocks, but their items are for this one.
-fn own_items(messages: &[Json], additional: &mut AdditionalTools<'_>) -> Vec<Vec<(usize, Json)>> {
+/// Returns the blocks of each message of the model. Other services do not receive them, but their items are for this one.
+fn own_blocks(messages: &[Json], additional: &mut AdditionalTools<'_>) -> Vec<Vec<Json>> {
     let own = messages.iter().filter(|message| history::is_role(message, "assistant"));
-    let items = own.map(|message| {
-        let items = items::of(message).into_iter();
-        let items = items.filter_map(|(calls, item)| match item.text("type").as_deref() {
-            Some(ADDITIONAL_TOOLS) => Some((calls, additional.item(&item)?)),
-            _ => Some((calls, item)),
-        });
-        items.collect()
-    });
-    items.collect()
+    let mut block = |block: &Json| match items::of_block(block) {
+        Some(item) if item.is_text("type", ADDITIONAL_TOOLS) => {
+            let item = additional.item(&item)?;
+            Some(items::block(item, items::calls_before(block)))
+        }
+        _ => Some(block.clone()),
+    };
+    own.map(|message| message.list(CONTENT_BLOCKS).iter().filter_map(&mut block).collect()).collect()
 }
 
 /// Converts a choice of tools.
@@ -160,92 +168,125 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     Ok(())
 }
 
-/// Converts the messages to items. `blocks` contains the items in each message of the model, with the number
-/// of calls before each item.
-fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>], spaces: &Spaces) -> Vec<Json> {
-    let mut out = Vec::new();
-    let mut blocks = blocks.iter();
-    // The ids of the calls of custom tools, whose results are a separate kind of item.
-    let mut custom = HashSet::new();
-    for message in messages {
-        match &*message.text_or_empty("role") {
-            "assistant" => {
-                let blocks = blocks.next().map_or(&[][..], Vec::as_slice);
-                assistant_items(message, blocks, spaces, &mut custom, &mut out);
-            }
-            "tool" | "function" => {
-                let id = message.text_or_empty("tool_call_id");
-                let kind = match custom.contains(&id) {
-                    true => "custom_tool_call_output",
-                    false => "function_call_output",
-                };
-                let output = match message.field("content") {
-                    Json::Array(parts) => parts.items().iter().map(result_part).collect::<Vec<_>>().into(),
-                    Json::Null => "".into(),
-                    content => content,
-                };
-                out.push(Json::from([("type", kind.into()), ("call_id", id.into()), ("output", output)]));
-            }
-            role => {
-                let content = match message.field("content") {
-                    Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
-                    Json::Null => "".into(),
-                    content => content,
-                };
-                out.push(Json::from([
-                    ("type", "message".into()),
-                    ("role", role.into()),
-                    ("content", content),
-                ]));
+/// The items of a conversation.
+struct Input<'a> {
+    spaces: &'a Spaces,
+    /// Set if the service reads thoughts that no service encrypted.
+    takes_thoughts: bool,
+    /// The ids of the calls of custom tools, whose results are a separate kind of item.
+    custom: HashSet<CompactString>,
+    items: Vec<Json>,
+}
+
+impl Input<'_> {
+    /// Converts messages. `blocks` are those of each message of the model.
+    fn add_messages(&mut self, messages: &[Json], blocks: &[Vec<Json>]) {
+        let mut blocks = blocks.iter();
+        for message in messages {
+            match &*message.text_or_empty("role") {
+                "assistant" => self.add_turn(message, blocks.next().map_or(&[], Vec::as_slice)),
+                "tool" | "function" => self.add_result(message),
+                role => {
+                    let content = match message.field("content") {
+                        Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
+                        Json::Null => "".into(),
+                        content => content,
+                    };
+                    self.items.push(Json::from([
+                        ("type", MESSAGE.into()),
+                        ("role", role.into()),
+                        ("content", content),
+                    ]));
+                }
             }
         }
     }
-    out
-}
 
-/// Converts a message of the model to items. Items that only the service can read keep their positions.
-fn assistant_items(
-    message: &Json,
-    blocks: &[(usize, Json)],
-    spaces: &Spaces,
-    custom: &mut HashSet<CompactString>,
-    out: &mut Vec<Json>,
-) {
-    let has_reasoning = blocks.iter().any(|(_, item)| item.is_text("type", "reasoning"));
-    let thoughts = REASONING.iter().find_map(|key| message.text(key)).filter(|text| !text.is_empty());
-    if let Some(thoughts) = thoughts.filter(|_| !has_reasoning) {
+    fn add_result(&mut self, message: &Json) {
+        let id = message.text_or_empty("tool_call_id");
+        let kind = match self.custom.contains(&id) {
+            true => "custom_tool_call_output",
+            false => "function_call_output",
+        };
+        let output = match message.field("content") {
+            Json::Array(parts) => parts.items().iter().map(result_part).collect::<Vec<_>>().into(),
+            Json::Null => "".into(),
+            content => content,
+        };
+        self.items.push(Json::from([("type", kind.into()), ("call_id", id.into()), ("output", output)]));
+    }
+
+    /// Converts a message of the model to items in the order of its blocks. Without blocks of texts and calls, items stand
+    /// before the text or, by the number of calls before them, between the calls.
+    fn add_turn(&mut self, message: &Json, blocks: &[Json]) {
+        self.add_thoughts(message, blocks);
+        let mut calls: VecDeque<Json> = message.list("tool_calls").into();
+        let mut texts = BlockTexts::new("text", message, blocks);
+        let is_ordered =
+            blocks.iter().any(|block| matches!(&*block.text_or_empty("type"), "text" | "tool_use"));
+        let (count, mut phase) = (calls.len(), None);
+        for block in blocks {
+            match (&*block.text_or_empty("type"), items::of_block(block)) {
+                (_, Some(item)) if item.is_text("type", MESSAGE) => phase = phase_of(&item),
+                (_, Some(item)) => {
+                    let before = items::calls_before(block);
+                    if !is_ordered && before > count - calls.len() {
+                        self.add_text(&std::mem::take(&mut texts.rest), phase.take());
+                        let more = before - (count - calls.len());
+                        calls.drain(..more.min(calls.len())).for_each(|call| self.add_call(&call));
+                    }
+                    self.items.push(item);
+                }
+                ("text", _) => {
+                    self.add_text(&texts.added().unwrap_or_default(), phase);
+                    self.add_text(&texts.take_next().0, phase.take());
+                }
+                ("tool_use", _) => {
+                    let own = calls.iter().position(|call| call.get("id") == block.get("id"));
+                    own.and_then(|at| calls.remove(at)).inspect(|call| self.add_call(call));
+                }
+                _ => {}
+            }
+        }
+        self.add_text(&texts.rest, phase);
+        if let Some(refusal) = message.text("refusal").filter(|text| !text.is_empty()) {
+            let part = Json::from([("type", "refusal".into()), ("refusal", refusal.into())]);
+            self.add_message(part, None);
+        }
+        calls.iter().for_each(|call| self.add_call(call));
+    }
+
+    fn add_thoughts(&mut self, message: &Json, blocks: &[Json]) {
+        let is_reasoning =
+            |block: &Json| items::of_block(block).is_some_and(|item| item.is_text("type", "reasoning"));
+        if !self.takes_thoughts || blocks.iter().any(is_reasoning) {
+            return;
+        }
+        let thoughts = REASONING.iter().find_map(|key| message.text(key)).filter(|text| !text.is_empty());
+        let Some(thoughts) = thoughts else { return };
         let part = Json::from([("type", "reasoning_text".into()), ("text", thoughts.into())]);
-        let none: Vec<Json> = Vec::new();
-        out.push(Json::from([
+        self.items.push(Json::from([
             ("type", "reasoning".into()),
-            ("summary", none.into()),
+            ("summary", Json::array()),
             ("content", vec![part].into()),
         ]));
     }
-    let calls = message.list("tool_calls");
-    let mut blocks = blocks.iter().peekable();
-    let mut before = |count: usize, out: &mut Vec<Json>| {
-        while let Some((_, item)) = blocks.next_if(|(before, _)| *before <= count) {
-            out.push(item.clone());
+
+    fn add_text(&mut self, text: &str, phase: Option<&'static str>) {
+        if !text.is_empty() {
+            let fields =
+                [("type", "output_text".into()), ("text", text.into()), ("annotations", Json::array())];
+            self.add_message(Json::from(fields), phase);
         }
-    };
-    before(0, out);
-    let mut parts = Vec::new();
-    let text = message::text_of(message);
-    if !text.is_empty() {
-        let none: Vec<Json> = Vec::new();
-        let fields = [("type", "output_text".into()), ("text", text.into()), ("annotations", none.into())];
-        parts.push(Json::from(fields));
     }
-    if let Some(refusal) = message.text("refusal").filter(|text| !text.is_empty()) {
-        parts.push(Json::from([("type", "refusal".into()), ("refusal", refusal.into())]));
+
+    fn add_message(&mut self, part: Json, phase: Option<&'static str>) {
+        let own = [("type", MESSAGE.into()), ("role", "assistant".into()), ("content", vec![part].into())];
+        let phase = phase.map(|phase| ("phase", phase.into()));
+        self.items.push(Json::from_fields(own.into_iter().chain(phase)));
     }
-    if !parts.is_empty() {
-        let fields = [("type", "message".into()), ("role", "assistant".into()), ("content", parts.into())];
-        out.push(Json::from(fields));
-    }
-    for (at, call) in calls.iter().enumerate() {
-        before(at, out);
+
+    fn add_call(&mut self, call: &Json) {
         let id = call.text_or_empty("id");
         let given = call.field("custom");
         let (kind, called, key) = match given.is_null() {
@@ -253,7 +294,7 @@ fn assistant_items(
             false => ("custom_tool_call", given, "input"),
         };
         if key == "input" {
-            custom.insert(id.clone());
+            self.custom.insert(id.clone());
         }
         let input = match called.field(key) {
             Json::Text(text) => text.into(),
@@ -261,16 +302,15 @@ fn assistant_items(
             other => other.to_string().into(),
         };
         let mut fields = vec![("type", kind.into()), ("call_id", id.into())];
-        match spaces.get(called.text_or_empty("name").as_str()) {
+        match self.spaces.get(called.text_or_empty("name").as_str()) {
             Some((space, name)) => {
                 fields.extend([("name", name.as_str().into()), ("namespace", space.as_str().into())]);
             }
             None => fields.push(("name", called.field("name"))),
         }
         fields.push((key, input));
-        out.push(Json::from_fields(fields));
+        self.items.push(Json::from_fields(fields));
     }
-    before(usize::MAX, out);
 }
 
 /// Converts a part of a tool's result. A sentence stands for a part that this API does not have there.

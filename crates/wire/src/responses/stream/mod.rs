@@ -4,4 +4,4 @@ mod read;
 mod write;
 
 pub use read::ResponsesReader;
-pub use write::ResponsesWriter;
+pub use write::{NO_SUMMARY, ResponsesWriter};

@@ -1,6 +1,7 @@
 //! Conversion of the events of a response to chunks of a chat.
 
 use crate::answer_error::{AnswerError, check_name, is_error};
+use crate::responses::order::{MESSAGE, beginning, phase_of};
 use crate::responses::{answer, usage};
 use crate::stream_reader::{ServiceEvent, StreamReader};
 use compact_str::CompactString;
@@ -25,6 +26,8 @@ pub struct ResponsesReader {
     calls: HashMap<i64, usize>,
     /// The position of the latest thoughts.
     thought: Option<(i64, i64)>,
+    /// The position of the latest message.
+    message: Option<i64>,
     is_over: bool,
     /// Set once the response failed without a reason, which may follow in an `error` event.
     is_failed: bool,
@@ -132,6 +135,9 @@ impl ResponsesReader {
     }
 
     fn added(&mut self, place: i64, item: &Json) {
+        if item.is_text("type", MESSAGE) {
+            self.begin_message(place, item);
+        }
         // A call whose name is not known yet is added once it is done.
         let has_name = item.text("name").is_some_and(|name| !name.is_empty());
         if !is_call(item) || !has_name || self.calls.contains_key(&place) {
@@ -156,6 +162,15 @@ impl ResponsesReader {
         self.delta([("tool_calls", vec![call].into())]);
     }
 
+    /// Separates a message from the one before it, and keeps its phase.
+    fn begin_message(&mut self, place: i64, item: &Json) {
+        let phase = phase_of(item);
+        let has_others = self.message.replace(place).is_some_and(|before| before != place);
+        if phase.is_some() || has_others {
+            self.block(beginning(phase));
+        }
+    }
+
     /// Records that the content of an item arrives in chunks.
     fn begin(&mut self, place: i64, kind: &str) {
         self.streamed_items.insert(place);
@@ -178,6 +193,9 @@ impl ResponsesReader {
             }
             "message" if has_come => {}
             "message" => {
+                if self.message != Some(place) {
+                    self.begin_message(place, item);
+                }
                 for part in item.list("content") {
                     for (key, field) in [("text", "content"), ("refusal", "refusal")] {
                         if let Some(text) = part.given(key) {

@@ -2,6 +2,7 @@
 
 use crate::responses::answer::{Resource, ResponseState, incomplete_reason, output};
 use crate::responses::id::new_id;
+use crate::responses::order::{MESSAGE, phase_of};
 use crate::responses::tools::Spaces;
 use crate::responses::usage;
 use std::collections::VecDeque;
@@ -28,6 +29,10 @@ pub struct ResponsesWriter {
     thoughts: Option<String>,
     /// Set if the thoughts come from a complete answer, so that those in chunks are ignored.
     has_thoughts: bool,
+    /// The phase of the next message.
+    phase: Option<&'static str>,
+    /// The summary so far, if the answer is one.
+    summary: String,
     /// The field of the last thinking.
     reasoning: Option<&'static str>,
     finish: String,
@@ -49,6 +54,9 @@ enum Stage {
     /// All events of the start have been written.
     Begun,
 }
+
+/// The message of the error for a compaction without a summary.
+pub const NO_SUMMARY: &str = "cannot compact the conversation: the model wrote no summary; try again";
 
 /// The status of an item that may still grow.
 const OPEN: &str = "in_progress";
@@ -86,6 +94,7 @@ enum Kind {
     Message {
         text: Option<Text>,
         refusal: Option<String>,
+        phase: Option<&'static str>,
     },
     Call {
         index: i64,
@@ -111,6 +120,8 @@ impl ResponsesWriter {
             encrypted: VecDeque::new(),
             thoughts: None,
             has_thoughts: false,
+            phase: None,
+            summary: String::new(),
             reasoning: None,
             finish: String::new(),
             usage: Json::Null,
@@ -171,7 +182,8 @@ impl ResponsesWriter {
     fn expect_thoughts(&mut self, choice: &Json) {
         let message = choice.field("message");
         let is_reasoning = |item: &Json| item.is_text("type", "reasoning");
-        if items::of(&message).iter().any(|(_, item)| is_reasoning(item)) {
+        let is_in_order = message.list(CONTENT_BLOCKS).iter().any(|block| block.is_text("type", "thinking"));
+        if !is_in_order && items::of(&message).iter().any(is_reasoning) {
             self.has_thoughts = true;
             self.thoughts = REASONING.iter().find_map(|key| message.text(key)).map(String::from);
         }
@@ -191,6 +203,13 @@ impl ResponsesWriter {
         };
         self.has_first = true;
         let delta = choice.field("delta");
+        if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
+            self.finish = reason.into();
+        }
+        if self.resource.is_compaction {
+            self.summary.push_str(&message::text_of(&delta));
+            return events;
+        }
         for block in delta.list(CONTENT_BLOCKS) {
             match items::of_block(&block) {
                 Some(item) => self.foreign(item, &mut events),
@@ -217,9 +236,6 @@ impl ResponsesWriter {
         for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, chunk, &mut events);
         }
-        if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
-            self.finish = reason.into();
-        }
         events
     }
 
@@ -232,7 +248,14 @@ impl ResponsesWriter {
     /// Returns the events of the end. The last one contains the whole response.
     pub fn end(&mut self) -> Vec<Json> {
         let mut events = Vec::new();
+        if self.resource.is_compaction && self.summary.is_empty() {
+            return self.fail("server_error", NO_SUMMARY);
+        }
         self.begin(&mut events);
+        if self.resource.is_compaction {
+            let item = output::compaction(&std::mem::take(&mut self.summary));
+            self.foreign(item, &mut events);
+        }
         let (status, name) = match incomplete_reason(&self.finish) {
             Some(_) => ("incomplete", "response.incomplete"),
             None => ("completed", "response.completed"),
@@ -337,6 +360,10 @@ impl ResponsesWriter {
         }
         self.close_texts(events);
         self.flush_encrypted(events);
+        if item.is_text("type", MESSAGE) {
+            self.phase = phase_of(&item);
+            return;
+        }
         let id = item.text("id").map_or_else(|| new_id("item"), String::from);
         let at = self.items.len();
         self.items.push(Item { id, kind: Kind::Foreign(item), status: OPEN });
@@ -404,7 +431,8 @@ impl ResponsesWriter {
         self.last_open(is).unwrap_or_else(|| {
             self.close_texts(events);
             self.flush_encrypted(events);
-            self.open("msg", Kind::Message { text: None, refusal: None }, events)
+            let phase = self.phase.take();
+            self.open("msg", Kind::Message { text: None, refusal: None, phase }, events)
         })
     }
 
@@ -452,7 +480,7 @@ impl ResponsesWriter {
 
     fn refuse(&mut self, chunk: &str, events: &mut Vec<Json>) {
         let at = self.message(|kind| matches!(kind, Kind::Message { .. }), events);
-        let Kind::Message { text, refusal } = &mut self.items[at].kind else { return };
+        let Kind::Message { text, refusal, .. } = &mut self.items[at].kind else { return };
         let (is_first, index) = (refusal.is_none(), usize::from(text.is_some()));
         refusal.get_or_insert_default().push_str(chunk);
         if is_first {
@@ -554,7 +582,7 @@ impl ResponsesWriter {
                 let done = self.thought_at(vec![("part", part)]);
                 events.push(self.event_of(self.thought_event("part.done"), at, done));
             }
-            Kind::Message { text, refusal } => {
+            Kind::Message { text, refusal, .. } => {
                 let (text, refusal) = (text.clone(), refusal.clone());
                 if let Some(text) = &text {
                     let done = vec![
@@ -602,10 +630,10 @@ impl ResponsesWriter {
                 let blocks = (!self.blocks.is_empty()).then(|| Json::from(self.blocks.clone()));
                 output::reasoning(&item.id, text, blocks.as_ref(), &self.resource, status)
             }
-            Kind::Message { text, refusal } => {
+            Kind::Message { text, refusal, phase } => {
                 let text = text.as_ref().map(Text::part);
                 let parts = text.into_iter().chain(refusal.as_deref().map(output::refusal_part));
-                output::message(&item.id, parts.collect(), status)
+                output::message(&item.id, parts.collect(), *phase, status)
             }
             Kind::Call { call_id, name, given, is_custom, .. } => {
                 output::call(&item.id, call_id, name, given, *is_custom, status, &self.spaces)

@@ -1,0 +1,101 @@
+//! The order of the items of a model's turn, which its message keeps in blocks: texts, thoughts, calls and the items that
+//! only their service can read.
+
+use compact_str::CompactString;
+use valvehouse_core::chat::content_blocks::Seal;
+use valvehouse_core::chat::items;
+use valvehouse_json::Json;
+
+/// The type of an item that begins a message. As a block, it has no text.
+pub(super) const MESSAGE: &str = "message";
+/// The values of `phase`, which says whether a message is the answer or comments on the work.
+const PHASES: [&str; 2] = ["commentary", "final_answer"];
+
+/// Returns the phase of a message; other values could hide a text from filters.
+pub(super) fn phase_of(item: &Json) -> Option<&'static str> {
+    let phase = item.text("phase")?;
+    PHASES.into_iter().find(|known| *known == phase)
+}
+
+/// Returns the item that begins a message.
+pub(super) fn beginning(phase: Option<&'static str>) -> Json {
+    let phase = phase.map(|phase| ("phase", phase.into()));
+    Json::from_fields([("type", MESSAGE.into())].into_iter().chain(phase))
+}
+
+enum Part {
+    Text(String, Option<&'static str>),
+    Thought(String),
+    Call(CompactString),
+    Item(Json),
+}
+
+/// The items of a turn in their order.
+#[derive(Default)]
+pub(super) struct ItemOrder {
+    parts: Vec<Part>,
+    calls: usize,
+    has_text: bool,
+    /// Set if the order is another than items, text, calls, or if a message has a phase.
+    is_unusual: bool,
+}
+
+impl ItemOrder {
+    /// Adds the text of a message.
+    pub(super) fn text(&mut self, text: &str, phase: Option<&'static str>) {
+        self.is_unusual |= self.has_text || self.calls > 0 || phase.is_some();
+        self.has_text = true;
+        self.parts.push(Part::Text(text.to_owned(), phase));
+    }
+
+    /// Adds thoughts that others can read.
+    pub(super) fn thought(&mut self, text: &str) {
+        self.parts.push(Part::Thought(text.to_owned()));
+    }
+
+    /// Adds a call.
+    pub(super) fn call(&mut self, id: CompactString) {
+        self.calls += 1;
+        self.parts.push(Part::Call(id));
+    }
+
+    /// Adds an item that only its service can read.
+    pub(super) fn item(&mut self, item: Json) {
+        self.is_unusual |= self.has_text || self.calls > 0;
+        self.parts.push(Part::Item(item));
+    }
+
+    /// Returns the blocks of the message: all of them if the order is unusual, otherwise the items. With `others`, the
+    /// blocks of another service hold the order.
+    pub(super) fn blocks(self, has_others: bool) -> Vec<Json> {
+        let is_whole = self.is_unusual && !has_others;
+        let (mut blocks, mut calls) = (Vec::new(), 0);
+        let sealed = |kind: &str, text: &str, index: usize| {
+            let block = Json::from([("type", kind.into()), ("index", index.into())]);
+            Seal::of(text).put_on(&block);
+            block
+        };
+        for (index, part) in self.parts.into_iter().enumerate() {
+            match part {
+                Part::Item(item) => blocks.push(items::block(item, calls)),
+                Part::Call(id) => {
+                    calls += 1;
+                    if is_whole {
+                        blocks.push(Json::from([
+                            ("type", "tool_use".into()),
+                            ("id", id.into()),
+                            ("index", index.into()),
+                        ]));
+                    }
+                }
+                Part::Text(text, phase) if is_whole => {
+                    blocks.push(items::block(beginning(phase), calls));
+                    blocks.push(sealed("text", &text, index));
+                }
+                Part::Thought(text) if is_whole => blocks.push(sealed("thinking", &text, index)),
+                Part::Text(..) | Part::Thought(_) => {}
+            }
+        }
+        blocks
+    }
+}
