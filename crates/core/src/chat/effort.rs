@@ -120,6 +120,28 @@ pub fn always_thinks(model: &str) -> bool {
     is_thinking(model) && !begins_with(model, &MIXED)
 }
 
+/// Returns `true` for a model of OpenAI that does not think over chat completions if a request has tools.
+pub fn thinks_without_tools(model: &str) -> bool {
+    begins_with(model, &["gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-5.7", "gpt-6"])
+}
+
+/// The models of Moonshot that accept no other choice of tokens than their own.
+const FIXED: [&str; 4] = ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7", "kimi-k3"];
+
+/// Returns `true` for a model that knows no `temperature` and the like.
+pub fn has_fixed_sampling(model: &str) -> bool {
+    always_thinks(model) || begins_with(model, &FIXED)
+}
+
+/// Returns the family, such as `sonnet`, and the version of a model of Anthropic, under the names of any service.
+pub fn claude(model: &str) -> Option<(&str, (u32, u32))> {
+    let words: Vec<&str> = model[model.find("claude-")?..].split(['-', '@', ':', '.']).skip(1).collect();
+    let family = words.iter().find(|word| !word.starts_with(|letter: char| letter.is_ascii_digit()))?;
+    // A date is not a version.
+    let mut numbers = words.iter().filter(|word| word.len() < 3).map_while(|word| word.parse().ok());
+    Some((family, (numbers.next()?, numbers.next().unwrap_or(0))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +155,21 @@ mod tests {
         }
         for effort in &EFFORTS[2..5] {
             assert_eq!(Effort::of_budget(effort.budget), effort);
+        }
+    }
+
+    #[test]
+    fn versions_of_claude_are_read_from_all_names() {
+        for (model, known) in [
+            ("claude-sonnet-4-5-20250929", Some(("sonnet", (4, 5)))),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", Some(("opus", (4, 1)))),
+            ("claude-3-5-sonnet-latest", Some(("sonnet", (3, 5)))),
+            ("anthropic/claude-opus-4.7", Some(("opus", (4, 7)))),
+            ("claude-opus-4-20250514", Some(("opus", (4, 0)))),
+            ("claude-sonnet-5", Some(("sonnet", (5, 0)))),
+            ("gpt-5", None),
+        ] {
+            assert_eq!(claude(model), known, "{model}");
         }
     }
 

@@ -138,7 +138,7 @@ pub fn append_system(messages: &Array, text: &str) -> Result<(), MisplacedValue>
 }
 
 /// Creates a text part of a list.
-pub(crate) fn text_part(text: &str) -> Json {
+pub fn text_part(text: &str) -> Json {
     Json::from([("type", "text".into()), ("text", text.into())])
 }
 

@@ -22,6 +22,10 @@ pub struct MessageTraits {
     pub has_assistant: bool,
     /// Set if a message has the role `developer`.
     pub has_developer: bool,
+    /// Set if instructions are not the first message.
+    pub has_later_system: bool,
+    /// Set if there is a message.
+    pub has_any: bool,
     /// Set if a message has a `name`.
     pub has_name: bool,
     /// Set if a message has an empty text.
@@ -66,10 +70,14 @@ impl MessageTraits {
     }
 
     fn add_role(&mut self, role: &[u8]) {
+        let is_later = std::mem::replace(&mut self.has_any, true);
         match role {
-            b"user" | b"system" => {}
+            b"user" => {}
+            b"system" => self.has_later_system |= is_later,
             b"assistant" => self.has_assistant = true,
-            b"developer" => self.has_developer = true,
+            b"developer" => {
+                (self.has_developer, self.has_later_system) = (true, self.has_later_system | is_later)
+            }
             _ => self.is_rich = true,
         }
     }
@@ -147,7 +155,7 @@ mod tests {
             assert!(read == parsed || read.is_rich, "{messages}: {read:?} {parsed:?}");
             read
         };
-        let none = MessageTraits::default();
+        let none = MessageTraits { has_any: true, ..MessageTraits::default() };
         let rich = MessageTraits { is_rich: true, ..none };
         assert_eq!(traits(r#"{"role":"system","content":"a\"b"}, {"content":"c","role":"user"}"#), none);
         assert_eq!(
@@ -157,6 +165,10 @@ mod tests {
         assert_eq!(
             traits(r#"{"role":"developer","content":"a"}"#),
             MessageTraits { has_developer: true, ..none }
+        );
+        assert_eq!(
+            traits(r#"{"role":"system","content":"a"},{"role":"system","content":"b"}"#),
+            MessageTraits { has_later_system: true, ..none }
         );
         for message in [
             r#"{"role":"user"}"#,
@@ -170,7 +182,7 @@ mod tests {
             "[]",
             "5",
         ] {
-            assert_eq!(traits(message), rich, "{message}");
+            assert_eq!(MessageTraits { has_any: true, ..traits(message) }, rich, "{message}");
         }
     }
 

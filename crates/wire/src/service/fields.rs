@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::limit::TextLimit;
-use valvehouse_core::chat::effort::{Effort, always_thinks, least_effort};
+use valvehouse_core::chat::effort::{Effort, claude, has_fixed_sampling, least_effort, thinks_without_tools};
 use valvehouse_json::Json;
 
 /// Shortens a text beyond its limit. A dot in the path leads into an object.
@@ -57,10 +57,33 @@ pub(super) const SAMPLING: [(&str, f64); 4] =
 pub(super) fn drop_sampling(draft: &mut Draft) {
     for (name, default) in SAMPLING {
         if draft.given(name).is_some_and(|value| value.as_f64() != Some(default))
-            && always_thinks(&draft.model())
+            && has_fixed_sampling(&draft.model())
         {
             draft.remove(name);
         }
+    }
+}
+
+/// The settings of the choice of tokens that newer models of Anthropic refuse.
+pub(super) const OF_CLAUDE: [&str; 3] = ["temperature", "top_p", "top_k"];
+
+/// Removes the settings of the choice of tokens that a model of Anthropic does not accept, or not together.
+pub(super) fn drop_sampling_of_claude(draft: &mut Draft) {
+    let model = draft.model();
+    let Some((family, version)) = claude(&model) else { return };
+    if version >= (5, 0) || (family == "opus" && version >= (4, 7)) {
+        OF_CLAUDE.iter().for_each(|name| draft.remove(name));
+    } else if version >= (4, 1) && draft.given("temperature").is_some() && draft.given("top_p").is_some() {
+        draft.remove("top_p");
+    }
+}
+
+/// Switches thinking off for models that think only without tools.
+pub(super) fn drop_effort(draft: &mut Draft) {
+    const FIELD: &str = "reasoning_effort";
+    let is_given = draft.given(FIELD).is_some_and(|effort| effort.as_str() != Some("none"));
+    if is_given && !draft.list("tools").is_empty() && thinks_without_tools(&draft.model()) {
+        draft.set(FIELD, "none".into(), FIELD);
     }
 }
 

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, formats, history, ids, pairs, results, schema, tools, turns};
-use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
+use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
 
@@ -67,6 +67,14 @@ pub(super) enum Rule {
     Levels,
     /// Models that always think know no settings of the choice of tokens.
     Sampling,
+    /// Newer models of Anthropic know one of these settings, or none.
+    ClaudeSampling,
+    /// Instructions are one message, the first.
+    OneSystem,
+    /// A message with calls has the thoughts before them.
+    Thoughts,
+    /// Some models think only without tools.
+    EffortWithTools,
     /// Models that think have another name for `max_tokens`.
     ThinkingLimit,
     /// The schema of a format is closed and has no limits of values.
@@ -99,9 +107,11 @@ impl Rule {
             | Self::Arguments
             | Self::Calls
             | Self::Content
+            | Self::Thoughts
             | Self::CallIds { .. } => false,
             Self::BlankTexts => true,
             Self::Developer => messages.has_developer,
+            Self::OneSystem => messages.has_later_system,
             Self::Turns => messages.has_empty,
             Self::Participants(_) => messages.has_name,
             Self::Order | Self::MessageFields(_) | Self::Prefill(_) => messages.has_assistant,
@@ -119,6 +129,7 @@ impl Rule {
             Self::Rename(name, _) | Self::Needs(name, _) => vec![name],
             Self::Levels => vec!["reasoning_effort"],
             Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
+            Self::ClaudeSampling => fields::OF_CLAUDE.to_vec(),
             Self::ThinkingLimit => vec!["max_tokens"],
             Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
                 vec!["response_format"]
@@ -137,7 +148,7 @@ impl Rule {
                 any(&|number| number.parse::<f64>().is_ok_and(|number| number < least as f64))
             }
             Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
-            Self::Sampling => always_thinks(model),
+            Self::Sampling => has_fixed_sampling(model),
             Self::ThinkingLimit => is_thinking(model),
             Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
                 any(&|format| format.contains("json"))
@@ -182,6 +193,10 @@ impl Rule {
             Self::Rename(name, own) => fields::rename(draft, name, own),
             Self::Levels => fields::lower_level(draft),
             Self::Sampling => fields::drop_sampling(draft),
+            Self::ClaudeSampling => fields::drop_sampling_of_claude(draft),
+            Self::OneSystem => turns::merge_systems(draft),
+            Self::Thoughts => turns::fill_thoughts(draft),
+            Self::EffortWithTools => fields::drop_effort(draft),
             Self::ThinkingLimit if is_thinking(&draft.model()) => {
                 fields::rename(draft, "max_tokens", "max_completion_tokens");
             }
@@ -239,6 +254,13 @@ impl Rule {
             Self::Sampling => {
                 "no `temperature`, `top_p` and penalties other than the default for models that always think".into()
             }
+            Self::ClaudeSampling => {
+                "one of `temperature` and `top_p` from Claude 4.1 on; none of them and no `top_k` for Opus from 4.7 and all from 5"
+                    .into()
+            }
+            Self::OneSystem => "instructions are one message, the first".into(),
+            Self::Thoughts => "a message with calls has `reasoning_content`, unless thinking is off".into(),
+            Self::EffortWithTools => "no `reasoning_effort` with tools for GPT-5.4 and later".into(),
             Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
             Self::ClosedFormat => {
                 "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
@@ -260,6 +282,9 @@ impl Rule {
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
             Self::Images => "400",
             Self::Developer => "the role `system`",
+            Self::OneSystem => "the first ones are joined; later ones become messages of the user",
+            Self::Thoughts => "a space where the thoughts are lost",
+            Self::EffortWithTools => "`none`",
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",
             Self::Whole(_) => "`5.0` becomes `5`",
@@ -282,6 +307,7 @@ impl Rule {
             | Self::MessageFields(_)
             | Self::Foreign(_)
             | Self::Sampling
+            | Self::ClaudeSampling
             | Self::Needs(..)
             | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",

@@ -97,6 +97,11 @@ pub(super) const ROWS: &[Row] = &[
         ],
         "num-scope/pix#34 (DeepSeek), QuantumNous/new-api#5330",
     ),
+    row(
+        Rule::OneSystem,
+        &[Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible],
+        "Qwen's template: `System message must be at the beginning`; ai-dynamo/dynamo#10206, ggml-org/llama.cpp#20733",
+    ),
     row(Rule::Order, &[Mistral], "mistral-common `_validate_message_order`; zed-industries/zed#31736"),
     row(Rule::Content, CHAT, "OpenAI: `Invalid value for 'content': expected a string, got null`"),
     row(
@@ -117,6 +122,11 @@ pub(super) const ROWS: &[Row] = &[
         Rule::MessageFields(&["reasoning_content", "reasoning_details"]),
         &[Groq],
         "agentjido/req_llm#772, tashfeenahmed/freellmapi#1070",
+    ),
+    row(
+        Rule::Thoughts,
+        &[DeepSeek, Moonshot],
+        "Moonshot: `thinking is enabled but reasoning_content is missing in assistant tool call message`; QuantumNous/new-api#3121",
     ),
     row(Rule::Prefill("prefix"), &[Mistral], "huggingface/smolagents#757"),
     row(
@@ -287,9 +297,19 @@ pub(super) const ROWS: &[Row] = &[
         "xAI: `Model … does not support parameter presencePenalty`, whatever its value; miaoxworld/NativeTavern#83",
     ),
     row(
+        Rule::EffortWithTools,
+        &[OpenAi, Azure],
+        "OpenAI: `Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions`; openai/openai-openapi#541",
+    ),
+    row(
         Rule::Sampling,
-        OPENAI,
+        &[OpenAi, Azure, Responses, Moonshot],
         "OpenAI: `Unsupported value: 'temperature' does not support 0 with this model`; musistudio/claude-code-router#849",
+    ),
+    row(
+        Rule::ClaudeSampling,
+        MESSAGES,
+        "Anthropic: ``temperature` and `top_p` cannot both be specified for this model`, ``temperature` is deprecated for this model`; open-webui/open-webui#17922",
     ),
     row(
         Rule::ThinkingLimit,

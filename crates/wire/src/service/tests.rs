@@ -185,7 +185,7 @@ fn request() -> impl Strategy<Value = Json> {
         stop,
         number(),
         effort,
-        select(vec!["m", "o3", "gpt-4o"]),
+        select(vec!["m", "o3", "gpt-4o", "gpt-5.4", "kimi-k2.6", "claude-sonnet-4-5"]),
         format,
     );
     (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
@@ -336,8 +336,25 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let effort = body.field("reasoning_effort");
             effort.as_str() != Some("max") && (effort.is_null() || body.string("model") != "gpt-4o")
         }
+        Rule::OneSystem => messages.iter().skip(1).all(|own| !matches!(&*role(own), "system" | "developer")),
+        Rule::Thoughts => {
+            body.text("reasoning_effort").is_some_and(|effort| effort == "none")
+                || messages.iter().all(|own| {
+                    own.list("tool_calls").is_empty() || !own.string("reasoning_content").is_empty()
+                })
+        }
+        Rule::EffortWithTools => {
+            body.string("model") != "gpt-5.4"
+                || body.list("tools").is_empty()
+                || matches!(&*body.string("reasoning_effort"), "" | "none")
+        }
+        Rule::ClaudeSampling => {
+            body.string("model") != "claude-sonnet-4-5"
+                || body.get("temperature").is_none()
+                || body.get("top_p").is_none()
+        }
         Rule::Sampling => {
-            body.string("model") != "o3"
+            !["o3", "kimi-k2.6"].contains(&&*body.string("model"))
                 || body.get("temperature").is_none_or(|own| own.as_f64() == Some(1.0))
         }
         Rule::ThinkingLimit => body.string("model") != "o3" || body.get("max_tokens").is_none(),

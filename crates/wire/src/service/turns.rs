@@ -1,11 +1,11 @@
 //! Messages without content, and the names of those who write them.
 
-use super::draft::{Draft, Slot};
+use super::draft::{Draft, Part, Slot};
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::content_blocks::reseal;
-use valvehouse_core::chat::message::{self, role_of};
+use valvehouse_core::chat::message::{self, TEXT_BREAK, role_of};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -236,6 +236,49 @@ pub(super) fn order(draft: &mut Draft) {
         before = role;
     }
     draft.arrange(slots, "messages");
+}
+
+/// Joins the instructions at the beginning, and gives later ones to the user.
+pub(super) fn merge_systems(draft: &mut Draft) {
+    let is_system = |draft: &Draft, at: usize| matches!(&*role_of(draft.message(at)), "system" | "developer");
+    let first = (0..draft.len()).take_while(|at| is_system(draft, *at)).count();
+    for at in first.max(1)..draft.len() {
+        if is_system(draft, at) {
+            draft.edit(at, "messages.role").put("role", "user");
+        }
+    }
+    if first < 2 {
+        return;
+    }
+    let contents: Vec<Json> = (0..first).map(|at| draft.message(at).field("content")).collect();
+    let content: Json = match contents.iter().map(Json::as_str).collect::<Option<Vec<&str>>>() {
+        Some(texts) => texts.join(TEXT_BREAK).into(),
+        None => {
+            let parts = contents.iter().flat_map(|content| match content {
+                Json::Text(text) => vec![message::text_part(text)],
+                parts => parts.items(),
+            });
+            parts.collect::<Vec<_>>().into()
+        }
+    };
+    draft.edit(0, "messages.content").put("content", content);
+    draft.drop_messages(&(1..first).collect::<Vec<_>>(), "messages");
+}
+
+/// Adds thoughts to messages with calls whose thoughts are lost: a service that thinks refuses a conversation without.
+pub(super) fn fill_thoughts(draft: &mut Draft) {
+    const FIELD: &str = "reasoning_content";
+    let is_off = draft.given("reasoning_effort").is_some_and(|effort| effort.as_str() == Some("none"))
+        || draft.given("thinking").is_some_and(|thinking| thinking.is_text("type", "disabled"));
+    if is_off {
+        return;
+    }
+    for (at, part) in draft.tool_parts() {
+        let message = draft.message(at);
+        if part == Part::Calls && message.given(FIELD).is_none_or(|thoughts| thoughts.is_empty()) {
+            draft.edit(at, "messages.reasoning_content").put(FIELD, " ");
+        }
+    }
 }
 
 /// Removes fields from messages of the model.
