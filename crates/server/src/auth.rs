@@ -20,6 +20,9 @@ use valvehouse_host::access::{Digest, Holder, OperatorRole};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
+/// The interval at which the key of a caller who follows a stream is checked again.
+pub(crate) const RECHECK: Duration = Duration::from_secs(2);
+
 /// Returns the user bound to the key of a request; null if the key has none, or no key is required.
 ///
 /// # Errors
@@ -170,7 +173,7 @@ fn needed(app: &App, parts: &Parts) -> OperatorRole {
     match () {
         () if ["keys", "users", "confirm", "mcp"].into_iter().any(has) => OperatorRole::Admin,
         () if has("toggle") && is_guard() => OperatorRole::Admin,
-        () if ["toggle", "valves", "try", "replay"].into_iter().any(has) => OperatorRole::Tune,
+        () if ["toggle", "valves", "try"].into_iter().any(has) => OperatorRole::Tune,
         () => OperatorRole::Write,
     }
 }
@@ -285,8 +288,10 @@ pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
     match (is_known.then(|| id_of(app, headers, &of_key)).flatten(), key) {
         (Some(user), _) => format!("user {user}"),
         (None, Some(key)) => match holder {
-            // A new key under the same name has the records of the old one.
-            Some(Holder::Issued(issued)) => format!("key of {}", issued.name),
+            // A rotated key has the records of the old one; one that was revoked and created again has not.
+            Some(Holder::Issued(issued)) => {
+                format!("key of {} {}", issued.name, issued.record.created_at.as_millisecond())
+            }
             Some(_) => format!("key {}", Digest::of(key)),
             None => String::new(),
         },

@@ -18,7 +18,7 @@ use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRejection};
+use valvehouse_mcp::{Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};
 
 /// Returns the routes; none if no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -81,20 +81,32 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let caller = match &tokens {
         Some(tokens) if !has_key(&app, &parts) => match bearer(&app, tokens, &parts).await {
-            Ok((caller, token)) => Ok((caller, Some(token))),
+            Ok((caller, token)) => {
+                let lapse: Lapse = Box::pin(async move { token.lapsed().await });
+                Ok((caller, Some(lapse)))
+            }
             Err(rejection) => return refused(&app, tokens.settings(), &parts, rejection),
         },
-        _ => caller(&app, &parts).map(|caller| (caller, None)),
+        _ => caller(&app, &parts).map(|caller| (caller, Some(lapse_of_key(app.clone(), parts.clone())))),
     };
     let memory = Arc::new(app.memory.share());
     let read = async { Ok((caller?, counted(&app, body, &memory).await?)) };
     match read.await {
-        Ok(((caller, token), body)) => {
-            let answer = endpoint.answer(Request::from_parts(parts, body), caller, token).await;
+        Ok(((caller, lapse), body)) => {
+            let answer = endpoint.answer(Request::from_parts(parts, body), caller, lapse).await;
             held(answer.map(Body::new), memory)
         }
         Err(error) => unlogged(&error),
     }
+}
+
+/// Waits until a request with the same key would be rejected.
+fn lapse_of_key(app: Arc<App>, parts: Parts) -> Lapse {
+    Box::pin(async move {
+        while auth::user_of_key(&app, &parts).is_ok() {
+            tokio::time::sleep(auth::RECHECK).await;
+        }
+    })
 }
 
 /// The size from which the values of a message are counted, in bytes.

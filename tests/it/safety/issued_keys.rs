@@ -2,7 +2,7 @@
 
 use super::with;
 use crate::cli::Project;
-use crate::host::{Answer, TestHost, chat_body, streaming, until};
+use crate::host::{Answer, TIMEOUT, TestHost, chat_body, streaming, until};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
@@ -192,6 +192,102 @@ async fn no_route_reaches_a_model_that_a_key_cannot_use() {
     assert_eq!(names(&with_key(&host, &key, "/models").await.json(), "data", "id"), ["fast"]);
     let tags = with_key(&host, &key, "/api/tags").await.json();
     assert_eq!(tags["models"].as_array().unwrap().len(), 1, "{tags}");
+}
+
+/// A key is checked for the model of the path; a body that names another one must not reach it.
+#[tokio::test]
+async fn the_model_of_the_path_replaces_the_one_of_the_body() {
+    let host = host().await;
+    let key = key(&host, "ci", json!({"models": [MODEL]})).await;
+    for (route, body) in [
+        ("embeddings", json!({"model": "mock-2", "input": "hi"})),
+        ("completions", json!({"prompt": "hi", "model": "mock-2"})),
+        ("images/generations", json!({"model": "mock-2", "prompt": "hi"})),
+        ("audio/speech", json!({"model": "", "input": "hi", "voice": "a"})),
+        ("chat/completions", chat_body("mock-2", "hi")),
+    ] {
+        let request = host.request("POST", &format!("/openai/deployments/{MODEL}/{route}")).bearer_auth(&key);
+        let answer =
+            Answer::of(request.header("content-type", "application/json").body(body.to_string())).await;
+        assert_eq!(answer.status, 200, "{route}: {}", answer.body());
+        assert_eq!(host.upstream.last().json()["model"], MODEL, "{route}");
+    }
+    let form = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nmock-2\r\n--x\r\n\
+                Content-Disposition: form-data; name=\"prompt\"\r\n\r\nhi\r\n--x--\r\n";
+    let path = format!("/openai/deployments/{MODEL}/images/edits");
+    let request = host.request("POST", &path).bearer_auth(&key);
+    let request = request.header("content-type", "multipart/form-data; boundary=x").body(form);
+    assert_eq!(Answer::of(request).await.status, 200);
+    let sent = host.upstream.last().text();
+    assert!(sent.contains(MODEL) && !sent.contains("mock-2"), "{sent}");
+}
+
+#[tokio::test]
+async fn streams_of_a_revoked_key_end() {
+    let host = host().await;
+    let operator = key(&host, "op", json!({"role": "read"})).await;
+    let client = key(&host, "ci", json!({})).await;
+    let mut streams = Vec::new();
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}});
+    let accept = "application/json, text/event-stream";
+    let begun = host.request("POST", "/mcp").bearer_auth(&client).header("accept", accept);
+    let begun =
+        begun.header("content-type", "application/json").body(begin.to_string()).send().await.unwrap();
+    let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    for (path, key) in [("/api/v1/events", &operator), ("/mcp", &client)] {
+        let request = host.request("GET", path).bearer_auth(key).header("mcp-session-id", &session);
+        let response = request.header("accept", "text/event-stream").send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        streams.push(response);
+    }
+    for name in ["op", "ci"] {
+        operate(&host, "DELETE", &format!("/api/v1/keys/{name}"), Value::Null).await.ok();
+    }
+    for mut stream in streams {
+        let end = async { while let Ok(Some(_)) = stream.chunk().await {} };
+        tokio::time::timeout(TIMEOUT, end).await.expect("the stream goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_key_created_again_does_not_have_the_records_of_the_revoked_one() {
+    let host = host().await;
+    let first = key(&host, "ci", json!({})).await;
+    let stored = host.request("POST", "/v1/responses").bearer_auth(&first);
+    let stored = Answer::of(stored.body(json!({"model": MODEL, "input": "secret"}).to_string())).await.ok();
+    let path = format!("/v1/responses/{}", stored["id"].as_str().unwrap());
+    let rotated = operate(&host, "POST", "/api/v1/keys/ci/rotate", json!({})).await.ok();
+    assert_eq!(with_key(&host, rotated["key"].as_str().unwrap(), &path).await.status, 200);
+    operate(&host, "DELETE", "/api/v1/keys/ci", Value::Null).await.ok();
+    let second = key(&host, "ci", json!({})).await;
+    assert_eq!(with_key(&host, &second, &path).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_role_tune_runs_no_script_of_its_own_and_sends_no_secret_elsewhere() {
+    let asks = "/*\nrequirements: http\nallow_hosts: valve:url\n*/\nconst Valves = #{ url: \"https://judge.example/v1\", \
+                api_key: #{ value: \"\", type: \"string\", secret: true }, limit: 3 };\nfn inlet(body) {}";
+    let host = TestHost::new().config(CONFIG).filter("asks", asks).start().await;
+    let own = key(&host, "bob", json!({"role": "tune"})).await;
+    let replay = json!({"plugin": "asks", "source": "fn inlet(body, valves) { body.x = valves.api_key }"});
+    let request = host.request("POST", "/api/v1/traces/x/replay").bearer_auth(&own);
+    Answer::of(request.header("content-type", "application/json").body(replay.to_string()))
+        .await
+        .refused(403, "this needs `write`");
+    let set = async |values: Value| {
+        let request = host.request("POST", "/api/v1/functions/id/asks/valves/update").bearer_auth(&own);
+        Answer::of(request.header("content-type", "application/json").body(values.to_string())).await
+    };
+    let judge = "https://judge.example/v2";
+    assert_eq!(set(json!({"api_key": "a-long-secret-key", "url": judge})).await.status, 200);
+    assert_eq!(set(json!({"api_key": "********", "url": judge, "limit": 4})).await.status, 200);
+    assert_eq!(set(json!({"api_key": "********", "url": "https://judge.example/v3"})).await.status, 200);
+    let elsewhere = "https://attacker.example/v1";
+    set(json!({"api_key": "********", "url": elsewhere}))
+        .await
+        .refused(409, "the secret `api_key` would be sent there");
+    assert_eq!(set(json!({"api_key": "another-long-key", "url": elsewhere})).await.status, 200);
 }
 
 async fn with_key(host: &TestHost, key: &str, path: &str) -> Answer {
@@ -448,6 +544,8 @@ async fn keys_of_a_group_share_its_limits_its_models_and_its_end() {
     }
     operate(&host, "DELETE", "/api/v1/keys/@research", Value::Null).await.ok();
     ask(&host, &bob, &body).await.refused(401, "the group `research` was revoked");
+    let shown = operate(&host, "GET", "/api/v1/keys/bob", Value::Null).await.ok();
+    assert_eq!((&shown["state"], &shown["revoked_at"]), (&"revoked".into(), &Value::Null));
     assert_eq!(ask(&host, &other, &body).await.status, 200);
 }
 

@@ -42,7 +42,7 @@ impl Admin {
         values: &Json,
         by: &str,
     ) -> Result<Json, AdminError> {
-        self.update_valves(id, user, by, |schema, stored| {
+        self.update_valves(id, user, by, values, |schema, stored| {
             check_keys(schema, values.keys().into_iter().filter(|key| stored.get(key).is_none()))?;
             Ok(values.clone())
         })
@@ -61,7 +61,7 @@ impl Admin {
         values: &Json,
         by: &str,
     ) -> Result<Json, AdminError> {
-        self.update_valves(id, user, by, |schema, stored| {
+        self.update_valves(id, user, by, values, |schema, stored| {
             check_keys(schema, values.keys().into_iter())?;
             let merged: Object = stored.entries().into_iter().chain(values.entries()).collect();
             Ok(merged.into())
@@ -69,12 +69,14 @@ impl Admin {
         .await
     }
 
-    /// Replaces the stored values by those that a function returns for them, and returns the new ones, masked.
+    /// Replaces the stored values by those that a function returns for them and for what is `given`, and returns the new ones,
+    /// masked.
     async fn update_valves(
         &self,
         id: &str,
         user: Option<&str>,
         by: &str,
+        given: &Json,
         change: impl FnOnce(&ValveSchema, &Json) -> Result<Json, AdminError>,
     ) -> Result<Json, AdminError> {
         let writer = self.host.writer().await?;
@@ -83,8 +85,9 @@ impl Admin {
         let stored = writer.store().valves(id, user).await?;
         let values = change(schema, &stored)?;
         let values = schema.check_update(&schema.unmask(&values, &stored)).map_err(misfit)?;
-        if user.is_some() {
-            check_size(&values)?;
+        match user {
+            Some(_) => check_size(&values)?,
+            None => check_hosts(known(&snapshot, id)?, given, &values)?,
         }
         writer.store().replace_valves(id, user, &schema.marked(&values), by).await?;
         drop(writer);
@@ -236,6 +239,33 @@ fn check_size(values: &Json) -> Result<(), AdminError> {
     );
     let kind = RequestErrorKind::TooLarge;
     Err(Error::Request { message, param: Some("valves"), code: Some("valves_too_large"), kind }.into())
+}
+
+/// Returns a refusal if a valve opens another host, to which a secret would go that whoever changes the valve may not know:
+/// one that is not given with it.
+fn check_hosts(plugin: &Plugin, given: &Json, values: &Json) -> Result<(), AdminError> {
+    let Some(script) = &plugin.script else { return Ok(()) };
+    let opens = script.manifest.allow_hosts.iter().filter_map(|host| host.strip_prefix("valve:"));
+    let origin = |value: &Json| match url::Url::parse(value.str_or_empty()) {
+        Ok(url) => url.origin().ascii_serialization(),
+        Err(_) => value.to_string(),
+    };
+    let is_changed = |valve: &&str| {
+        let new = values.get(valve);
+        new.is_some_and(|new| script.valves.get(valve).map(|old| origin(&old)) != Some(origin(&new)))
+    };
+    let Some(valve) = opens.into_iter().find(is_changed) else { return Ok(()) };
+    let mut secrets = script.manifest.valves.fields().iter().filter(|field| field.secret);
+    let is_kept = |name: &str| {
+        script.valves.get(name).is_some_and(|value| !value.is_empty())
+            && given.get(name).is_none_or(|value| value.as_str() == Some(MASK))
+    };
+    let Some(kept) = secrets.find(|field| is_kept(&field.name)) else { return Ok(()) };
+    let (id, secret) = (&plugin.id, &kept.name);
+    let message = format!(
+        "cannot change `{valve}` of `{id}` alone: the secret `{secret}` would be sent there; set both together; nothing was changed"
+    );
+    Err(AdminError::conflict(message, "secret_of_another_host"))
 }
 
 /// Returns the schema of the valves that operators, or a user, may set.

@@ -7,7 +7,6 @@ use super::limits::MessageHead;
 use super::open_sessions::{InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit, SessionLookup};
 use super::sessions::StoredSessions;
 use super::stdio::{self, StdioClient};
-use super::tokens::HeldToken;
 use crate::error::McpError;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -29,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 use valvehouse_core::error::BoxError;
 use valvehouse_host::app::App;
 use valvehouse_store::StoreError;
+
+/// Ends when the caller's key or access token becomes invalid.
+pub type Lapse = BoxFuture<'static, ()>;
 
 /// The header with the id of a session.
 const SESSION: &str = "mcp-session-id";
@@ -108,19 +110,19 @@ impl Endpoint {
         }
     }
 
-    /// Answers an HTTP request. With a token, a standing stream ends when the token becomes invalid.
+    /// Answers an HTTP request. A standing stream ends with `lapse`.
     pub fn answer<B>(
         &self,
         request: Request<B>,
         caller: Caller,
-        token: Option<HeldToken>,
+        lapse: Option<Lapse>,
     ) -> BoxFuture<'_, Response<AnswerBody>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Display,
     {
         let request = request.map(|body| body.map_err(|error| error.to_string()).boxed_unsync());
-        self.answer_boxed(request, caller, token)
+        self.answer_boxed(request, caller, lapse)
     }
 
     // Boxed in a function that is not generic, so that the library's service is compiled here and not in the
@@ -129,16 +131,16 @@ impl Endpoint {
         &self,
         request: Request<RequestBody>,
         caller: Caller,
-        token: Option<HeldToken>,
+        lapse: Option<Lapse>,
     ) -> BoxFuture<'_, Response<AnswerBody>> {
-        self.answer_request(request, caller, token).boxed()
+        self.answer_request(request, caller, lapse).boxed()
     }
 
     async fn answer_request(
         &self,
         request: Request<RequestBody>,
         caller: Caller,
-        token: Option<HeldToken>,
+        lapse: Option<Lapse>,
     ) -> Response<AnswerBody> {
         let (mut request, head) = match self.read_head(request).await {
             Ok(read) => read,
@@ -169,7 +171,7 @@ impl Endpoint {
         let is_stream =
             response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
         match is_stream {
-            true => response.map(|body| held(body, in_use, token.filter(|_| is_standing))),
+            true => response.map(|body| held(body, in_use, lapse.filter(|_| is_standing))),
             false => response,
         }
     }
@@ -369,17 +371,17 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
     rejection
 }
 
-/// Wraps a stream so that its session stays in use, and it ends when its token becomes invalid.
-fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> AnswerBody {
+/// Wraps a stream so that its session stays in use, and it ends when the caller's key or token becomes invalid.
+fn held(body: AnswerBody, in_use: Option<InUse>, lapse: Option<Lapse>) -> AnswerBody {
     let frames = BodyStream::new(body).map(move |frame| {
         let _held = &in_use;
         frame
     });
-    let Some(token) = token else { return BodyExt::boxed(StreamBody::new(frames)) };
+    let Some(lapse) = lapse else { return BodyExt::boxed(StreamBody::new(frames)) };
     let (mut counts, lapsed) = oneshot::channel::<()>();
     tokio::spawn(async move {
         tokio::select! {
-            () = token.lapsed() => tracing::debug!("a stream ended: its access token is no longer valid"),
+            () = lapse => tracing::debug!("a stream ended: its key or access token is no longer valid"),
             () = counts.closed() => {}
         }
     });

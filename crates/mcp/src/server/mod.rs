@@ -18,5 +18,5 @@ mod stdio;
 mod tokens;
 
 pub use caller::Caller;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Lapse};
 pub use tokens::{Bearer, HeldToken, TokenChecker, TokenRejection};

@@ -1,10 +1,12 @@
 //! `GET /api/v1/events`: streams events until the client disconnects or this host stops.
 
 use crate::api::EventStream;
+use crate::auth;
 use crate::page::PluginStats;
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -26,7 +28,7 @@ const KEEP_ALIVE_MS: u64 = 15_000;
 
 /// Streams the start and end of requests, events that plugins emit in them, new generations and metrics. A
 /// slow client receives `lost` with the number of missed events.
-pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
+pub(super) async fn follow(State(app): State<Arc<App>>, parts: Parts) -> EventStream {
     let mut metrics = interval(FIGURES);
     metrics.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stopped = app.stopped();
@@ -35,6 +37,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
         reports: app.host.reports(),
         metrics,
         view: ClientView::default(),
+        parts,
         app,
     };
     let hello = stream::once(std::future::ready(Bytes::from_static(b": valvehouse events\n\n")));
@@ -47,6 +50,8 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> EventStream {
 
 struct Feed {
     app: Arc<App>,
+    /// The request, whose operator may lose access.
+    parts: Parts,
     news: Receiver<News>,
     reports: Receiver<Arc<Report>>,
     metrics: Interval,
@@ -69,13 +74,14 @@ struct ClientView {
 }
 
 impl Feed {
-    /// Returns the next event; `None` once the host has stopped.
+    /// Returns the next event; `None` once the host has stopped or the operator has no access any more.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {
                 news = self.news.recv() => return event_or_lag(news, |news| of_request(&self.app, news)),
                 report = self.reports.recv() => return event_or_lag(report, |report| of_report(&report)),
                 _ = self.metrics.tick() => {
+                    auth::operator(&self.app, &self.parts).ok()?;
                     if let Some(metrics) = self.view.news(&self.app) {
                         return Some(named_event("metrics", &metrics));
                     }

@@ -20,7 +20,7 @@ impl HeldToken {
 
     /// Waits until a request with the token would be rejected. The token is checked every 30 seconds, and
     /// when it expires.
-    pub(in crate::server) async fn lapsed(&self) {
+    pub async fn lapsed(&self) {
         loop {
             let wait = match self.checker.check(&self.token).await {
                 Ok(bearer) if bearer.owner == self.owner => bearer.counts_for(),
