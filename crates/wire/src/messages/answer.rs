@@ -93,7 +93,7 @@ pub fn write(completion: &Json) -> Json {
             message.put(key, Json::Null);
         }
     }
-    message.put("usage", stop_reason::counts(&completion.field("usage")));
+    message.put("usage", stop_reason::counts(&Json::from(response::usage_of(completion))));
     for (key, value) in others(completion, &known) {
         message.put(&key, value);
     }

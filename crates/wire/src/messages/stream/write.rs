@@ -95,7 +95,7 @@ impl MessagesWriter {
 
     /// Returns the events for a chunk.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
-        if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
+        if let Some(usage) = response::usage_of(chunk) {
             self.usage = usage.deep_clone();
         }
         // Anthropic's messages have one choice.

@@ -127,7 +127,7 @@ impl OllamaWriter {
     }
 
     fn metrics(&self, answer: &Json) -> Vec<(CompactString, Json)> {
-        let usage = answer.field("usage");
+        let usage = Json::from(response::usage_of(answer));
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = Json::from(response::first_choice(answer));
         let ending = Ending::of_choice(&choice).filter(|ending| !ending.is_complete());

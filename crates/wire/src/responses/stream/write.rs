@@ -181,7 +181,7 @@ impl ResponsesWriter {
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
-        if let Some(given) = chunk.get("usage").filter(|usage| !usage.is_null()) {
+        if let Some(given) = response::usage_of(chunk) {
             self.usage = usage::write(&given);
         }
         // A response has one choice.
