@@ -49,8 +49,8 @@ pub struct MessagesWriter {
     /// The open block's text, if it is not thinking.
     text: String,
     refuses: bool,
-    /// The field of the last thinking.
-    reasoning: Option<&'static str>,
+    /// The place of the last thinking.
+    reasoning: Option<(&'static str, i64)>,
     /// Set once thinking was written; the next block of it is another paragraph in a chat.
     has_thought: bool,
     /// The length of the break before that paragraph which has arrived, in bytes.

@@ -28,8 +28,8 @@ pub struct ResponsesWriter {
     thoughts: Option<String>,
     /// Set if the thoughts come from a complete answer, so that those in chunks are ignored.
     has_thoughts: bool,
-    /// The field of the last thinking.
-    reasoning: Option<&'static str>,
+    /// The place of the last thinking.
+    reasoning: Option<(&'static str, i64)>,
     finish: String,
     usage: Json,
     /// The sources and log probabilities that arrived before the text they belong to.
