@@ -119,6 +119,18 @@ impl ModelCall {
     }
 }
 
+/// Returns the tool calls of a message or of a delta. The `function_call` of OpenAI's first version is a call without an
+/// id.
+pub fn calls_in(message: &Json) -> Vec<Json> {
+    let calls = message.list("tool_calls");
+    let function = message.field("function_call");
+    if !calls.is_empty() || ["name", "arguments"].iter().all(|key| function.field(key).is_empty()) {
+        return calls;
+    }
+    let call = [("index", 0_i64.into()), ("type", "function".into()), ("function", function)];
+    vec![Json::from(call)]
+}
+
 /// Returns the keys of a tool call under which the tool and its input are: `custom` and `input` for a custom tool, whose
 /// input is free-form text, and `function` and `arguments` for all others.
 pub fn keys_of(call: &Json) -> (&'static str, &'static str) {
