@@ -78,6 +78,17 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_arguments_has_an_empty_object_in_a_response() {
+        let call = r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}"#;
+        let [_, _, whole, response, ..] = written(&[call], "tool_calls");
+        for response in [whole, response] {
+            assert!(response.at_path("output.0").is_text("arguments", "{}"), "{response}");
+        }
+        let [_, _, _, cut, ..] = written(&[call], "length");
+        assert!(cut.at_path("output.0").is_text("arguments", ""), "{cut}");
+    }
+
+    #[test]
     fn a_legacy_call_becomes_one_tool_call_of_every_protocol() {
         let deltas = [
             r#"{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}"#,

@@ -543,6 +543,15 @@ impl ResponsesWriter {
             return;
         }
         self.items[at].status = status;
+        if let Kind::Call { given, is_custom: false, .. } = &mut self.items[at].kind
+            && given.trim().is_empty()
+            && status == "completed"
+        {
+            // Clients parse the arguments of tools without parameters, too.
+            given.push_str("{}");
+            let delta = vec![("delta", "{}".into())];
+            events.push(self.event_of("response.function_call_arguments.delta", at, delta));
+        }
         match &self.items[at].kind {
             Kind::Foreign(_) => {}
             // Reasoning without text has no open part.
