@@ -105,7 +105,10 @@ mod tests {
         assert!(events.contains(r#""stop_reason":"tool_use""#));
         for response in [whole, response] {
             let call = response.at_path("output.0");
-            assert!(call.is_text("type", "function_call") && call.is_text("arguments", r#"{"a":1}"#), "{call}");
+            assert!(
+                call.is_text("type", "function_call") && call.is_text("arguments", r#"{"a":1}"#),
+                "{call}"
+            );
             assert!(!call.text_or_empty("call_id").is_empty() && response.list("output").len() == 1);
         }
         for message in [answer.field("message"), lines.at_path("0.message")] {

@@ -266,7 +266,8 @@ type Place = (&'static str, i64);
 /// Returns the thoughts of a message or of a delta: the first of the [`REASONING`] fields, or else the texts in the
 /// `reasoning_details` of OpenRouter and MiniMax.
 fn thoughts(message: &Json) -> Vec<(Place, CompactString)> {
-    let given = |of: &Json, name: &'static str| Some(((name, of.integer("index").unwrap_or(0)), of.text(name)?));
+    let given =
+        |of: &Json, name: &'static str| Some(((name, of.integer("index").unwrap_or(0)), of.text(name)?));
     if let Some(own) = REASONING.into_iter().find_map(|name| given(message, name)) {
         return vec![own];
     }
@@ -859,7 +860,10 @@ mod tests {
             (r#"{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}"#, "a"),
             (r#"{"reasoning_details":[{"type":"reasoning.text","text":"b","index":0}]}"#, "b"),
             (r#"{"reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]}"#, ""),
-            (r#"{"reasoning":null,"reasoning_details":[{"type":"reasoning.summary","summary":"c","index":1}]}"#, "\n\nc"),
+            (
+                r#"{"reasoning":null,"reasoning_details":[{"type":"reasoning.summary","summary":"c","index":1}]}"#,
+                "\n\nc",
+            ),
             (r#"{"reasoning":"d","reasoning_details":[{"type":"reasoning.text","text":"d"}]}"#, "\n\nd"),
             (r#"{"reasoning_details":[{"type":"reasoning.text","text":"d","signature":"s"}]}"#, ""),
         ] {

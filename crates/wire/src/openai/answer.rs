@@ -10,8 +10,8 @@ use valvehouse_json::Json;
 /// # Errors
 /// Returns an error if the service sent one, and for a tool call without a name.
 pub fn read(answer: &Json) -> Result<Json, AnswerError> {
+    correct(answer, &mut false);
     if answer.get("choices").is_some_and(|choices| !choices.is_empty()) {
-        correct(answer, &mut false);
         answer.list("choices").iter().try_for_each(|choice| call::tidy_all(&choice.field("message")))?;
         return Ok(answer.clone());
     }
