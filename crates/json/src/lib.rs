@@ -23,6 +23,7 @@ mod scan;
 mod serde;
 mod lazy_object;
 mod string;
+mod surrogates;
 mod text;
 mod value;
 mod walk;

@@ -56,7 +56,7 @@ impl Origin {
     /// Parses one part of a stream, `an event` or `a line`. A damaged part at the end of the stream is
     /// reported as cut off.
     pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Error> {
-        Json::parse(bytes).map(unwrapped).map_err(|error| match is_ended {
+        Json::parse_lenient(bytes).map(unwrapped).map_err(|error| match is_ended {
             true => self.cut(&format!("it ends inside {part}")),
             false => {
                 let what = format!("sent {part} that is not valid JSON: {error}");

@@ -129,7 +129,8 @@ impl Service {
 
     /// Parses a body as JSON.
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Error> {
-        Json::parse_shared(body).map(unwrapped).map_err(|error| {
+        let parsed = Json::parse_shared(body).or_else(|_| Json::parse_lenient(body));
+        parsed.map(unwrapped).map_err(|error| {
             let what = format!("returned a response that is not valid JSON: {error}");
             self.origin.error_quoting(&what, &self.origin.excerpt(body))
         })

@@ -1,6 +1,7 @@
 //! Tool calls for protocols in which every input is an object.
 
 use valvehouse_core::chat::ModelCall;
+use valvehouse_core::chat::call::{calls_in, ensure_id};
 use valvehouse_core::chat::delta::is_custom;
 use valvehouse_json::Json;
 
@@ -9,7 +10,11 @@ use valvehouse_json::Json;
 /// The free-form text of a custom tool becomes `{input}`. Arguments that are cut off or are not an object become
 /// `{unreadable_arguments}`, so that the model sees them next to the error.
 pub(crate) fn with_objects(message: &Json) -> Vec<(ModelCall, Json, Json)> {
-    let calls = message.list("tool_calls").into_iter().filter_map(|given| {
+    let is_legacy = message.field("tool_calls").is_empty();
+    let calls = calls_in(message).into_iter().filter_map(|given| {
+        if is_legacy {
+            ensure_id(&given);
+        }
         let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
         let call = ModelCall::all(&alone).pop()?;
         let text = |key: &str| Json::from([(key, call.arguments.clone().into())]);
@@ -20,4 +25,94 @@ pub(crate) fn with_objects(message: &Json) -> Vec<(ModelCall, Json, Json)> {
         Some((call, input, given))
     });
     calls.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::messages::stream::MessagesWriter;
+    use crate::ollama::answer::OllamaWriter;
+    use crate::ollama::request::OllamaRoute;
+    use crate::responses::answer::Resource;
+    use crate::responses::request;
+    use crate::responses::stream::ResponsesWriter;
+    use valvehouse_core::chat::Fold;
+    use valvehouse_json::Json;
+
+    fn responses() -> ResponsesWriter {
+        let request = request::read(Json::from([("input", "hi".into())]), Vec::new()).unwrap();
+        ResponsesWriter::new(Resource::new(&request), request.spaces)
+    }
+
+    /// Returns what clients of other protocols receive for an answer in these deltas: whole and streamed over Messages,
+    /// Responses and Ollama.
+    fn written(deltas: &[&str], finish: &str) -> [Json; 6] {
+        let event = |delta: &str, finish: &str| {
+            let text = format!(r#"{{"choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#);
+            Json::parse(text.as_bytes()).unwrap()
+        };
+        let ollama = || OllamaWriter::new(OllamaRoute::Chat, "m".into());
+        let (mut fold, mut messages, mut own, mut lines) =
+            (Fold::default(), MessagesWriter::default(), responses(), ollama());
+        let (mut message, mut line) = (Vec::new(), Vec::new());
+        let last = event("{}", &format!("\"{finish}\""));
+        for event in deltas.iter().map(|delta| event(delta, "null")).chain([last]) {
+            fold.push(&event);
+            message.extend(messages.write(&event));
+            own.write(&event);
+            line.extend(lines.write(&event));
+        }
+        message.extend(messages.end());
+        line.extend(lines.end());
+        let whole = fold.finish();
+        let mut complete = responses();
+        complete.write_whole(&whole);
+        let last = |events: Vec<Json>| events.last().unwrap().field("response");
+        [
+            crate::messages::answer::write(&whole),
+            message.into(),
+            last(complete.end()),
+            last(own.end()),
+            ollama().whole(&whole),
+            line.into(),
+        ]
+    }
+
+    #[test]
+    fn a_call_without_arguments_has_an_empty_object_in_a_response() {
+        let call = r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}"#;
+        let [_, _, whole, response, ..] = written(&[call], "tool_calls");
+        for response in [whole, response] {
+            assert!(response.at_path("output.0").is_text("arguments", "{}"), "{response}");
+        }
+        let [_, _, _, cut, ..] = written(&[call], "length");
+        assert!(cut.at_path("output.0").is_text("arguments", ""), "{cut}");
+    }
+
+    #[test]
+    fn a_legacy_call_becomes_one_tool_call_of_every_protocol() {
+        let deltas = [
+            r#"{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}"#,
+            r#"{"function_call":{"arguments":"{\"a\""}}"#,
+            r#"{"function_call":{"arguments":":1}"}}"#,
+        ];
+        let [message, events, whole, response, answer, lines] = written(&deltas, "function_call");
+        let call = message.at_path("content.0");
+        assert!(call.is_text("type", "tool_use") && call.is_text("name", "f"), "{message}");
+        assert!(call.at_path("input.a").as_i64() == Some(1) && !call.text_or_empty("id").is_empty());
+        assert!(message.is_text("stop_reason", "tool_use"));
+        let events = events.to_string();
+        assert_eq!(events.matches(r#""type":"tool_use""#).count(), 1, "{events}");
+        assert!(events.contains(r#""stop_reason":"tool_use""#));
+        for response in [whole, response] {
+            let call = response.at_path("output.0");
+            assert!(
+                call.is_text("type", "function_call") && call.is_text("arguments", r#"{"a":1}"#),
+                "{call}"
+            );
+            assert!(!call.text_or_empty("call_id").is_empty() && response.list("output").len() == 1);
+        }
+        for message in [answer.field("message"), lines.at_path("0.message")] {
+            assert_eq!(message.at_path("tool_calls.0.function.arguments.a").as_i64(), Some(1), "{message}");
+        }
+    }
 }

@@ -119,6 +119,18 @@ impl ModelCall {
     }
 }
 
+/// Returns the tool calls of a message or of a delta. The `function_call` of OpenAI's first version is a call without an
+/// id.
+pub fn calls_in(message: &Json) -> Vec<Json> {
+    let calls = message.list("tool_calls");
+    let function = message.field("function_call");
+    if !calls.is_empty() || ["name", "arguments"].iter().all(|key| function.field(key).is_empty()) {
+        return calls;
+    }
+    let call = [("index", 0_i64.into()), ("type", "function".into()), ("function", function)];
+    vec![Json::from(call)]
+}
+
 /// Returns the keys of a tool call under which the tool and its input are: `custom` and `input` for a custom tool, whose
 /// input is free-form text, and `function` and `arguments` for all others.
 pub fn keys_of(call: &Json) -> (&'static str, &'static str) {
@@ -160,7 +172,7 @@ pub fn tidy(call: &Json) -> bool {
     }
 }
 
-/// Adds what the tool calls of a complete message lack, and gives each its own id.
+/// Adds what the tool calls of a complete message lack, `{}` in place of no arguments, and gives each its own id.
 ///
 /// # Errors
 /// Returns an error for a call without a name, and for one whose name is not a text.
@@ -174,6 +186,10 @@ pub fn tidy_all(message: &Json) -> Result<(), BadCall> {
             call.remove("id");
         }
         tidy(&call);
+        let function = call.field("function");
+        if function.text("arguments").is_some_and(|text| text.trim().is_empty()) {
+            function.edit("arguments", "{}");
+        }
         ids.push(call.text_or_empty("id"));
     }
     Ok(())
@@ -230,6 +246,16 @@ mod tests {
         assert_eq!(call(" ").parse().unwrap(), Json::object());
         ensure_ids(&message);
         assert!(ModelCall::all(&message)[0].id.starts_with("call_"));
+    }
+
+    #[test]
+    fn complete_calls_without_arguments_have_an_empty_object() {
+        let text = br#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":""}},{"id":"a","custom":{"name":"g"}}]}"#;
+        let message = Json::parse(text).unwrap();
+        tidy_all(&message).unwrap();
+        let calls = ModelCall::all(&message);
+        assert_eq!((&*calls[0].arguments, &*calls[1].arguments), ("{}", ""));
+        assert_ne!(calls[0].id, calls[1].id);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A chunk of a streamed answer.
 
-use super::{ChunkParts, event};
+use super::{ChunkParts, event, response};
 use valvehouse_json::Json;
 
 /// A chunk of a streamed answer, a `chat.completion.chunk`.
@@ -25,7 +25,7 @@ impl ChatChunk {
 
     /// Returns the token counts of the answer, an object, in the chunk that has them.
     pub fn usage(&self) -> Option<Json> {
-        self.0.get("usage").filter(|usage| !usage.is_null())
+        response::usage_of(&self.0)
     }
 
     /// Returns the parts of the answer that the chunk contains.

@@ -3,7 +3,7 @@
 //!
 //! A block stores the length and a digest of its text instead of a copy, so that a redaction cannot miss one.
 
-use super::event::REASONING;
+use super::event;
 use super::message::{self, TEXT_BREAK};
 use crate::text::hex;
 use compact_str::CompactString;
@@ -19,8 +19,7 @@ pub const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
 
 /// Returns the model's thinking from any of the field names that providers use.
 fn thinking_of(message: &Json) -> String {
-    let own = REASONING.iter().find_map(|name| message.text(name));
-    own.map(String::from).unwrap_or_else(|| thinking_in(&message.field("content")))
+    event::thinking_of(message).unwrap_or_else(|| thinking_in(&message.field("content")))
 }
 
 /// Returns the thinking in the parts of a content.

@@ -4,6 +4,7 @@
 
 use super::call::keys_of;
 use super::message::text_part;
+use super::response::usage_of;
 use crate::error::Error;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
@@ -141,8 +142,7 @@ impl Fold {
         // The keys are new in new objects, so the writes cannot fail.
         answer.put("object", "chat.completion");
         answer.put("choices", choices);
-        let usage = answer.at_path("x_groq.usage");
-        if answer.at_path("usage").is_null() && !usage.is_null() {
+        if let (true, Some(usage)) = (answer.field("usage").is_null(), usage_of(&answer)) {
             answer.put("usage", usage.deep_clone());
         }
         answer

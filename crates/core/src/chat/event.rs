@@ -260,15 +260,43 @@ pub fn reasoning(event: &Json) -> CompactString {
     REASONING.iter().find_map(|name| delta.text(name)).unwrap_or_default()
 }
 
-/// Returns the thinking of a delta, from any of the [`REASONING`] fields, for a protocol with one place for all. It
-/// begins with a paragraph where another field goes on, because filters judge each by itself. `last` is the last field.
-pub fn joined_reasoning(delta: &Json, last: &mut Option<&'static str>) -> CompactString {
-    let given = |name: &'static str| Some((name, delta.text(name)?));
-    let Some((name, text)) = REASONING.into_iter().find_map(given) else { return CompactString::default() };
-    if text.is_empty() || last.replace(name).is_none_or(|last| last == name) {
-        return text;
+/// The place of a thought: its field, and its index in a list.
+type Place = (&'static str, i64);
+
+/// Returns the thoughts of a message or of a delta: the first of the [`REASONING`] fields, or else the texts in the
+/// `reasoning_details` of OpenRouter and MiniMax.
+fn thoughts(message: &Json) -> Vec<(Place, CompactString)> {
+    let given =
+        |of: &Json, name: &'static str| Some(((name, of.integer("index").unwrap_or(0)), of.text(name)?));
+    if let Some(own) = REASONING.into_iter().find_map(|name| given(message, name)) {
+        return vec![own];
     }
-    [TEXT_BREAK, &text].concat().into()
+    let details = message.list("reasoning_details").into_iter();
+    details.filter_map(|own| given(&own, "text").or_else(|| given(&own, "summary"))).collect()
+}
+
+/// Returns the thinking of a message, from any field; `None` if it has none.
+pub fn thinking_of(message: &Json) -> Option<String> {
+    let texts: Vec<CompactString> = thoughts(message).into_iter().map(|(_, text)| text).collect();
+    (!texts.is_empty()).then(|| texts.join(TEXT_BREAK))
+}
+
+/// Returns the thinking of a delta, from any field, for a protocol with one place for all. Thoughts of another place
+/// begin with a paragraph, because filters judge each by itself. `last` is the last place.
+pub fn joined_reasoning(delta: &Json, last: &mut Option<(&'static str, i64)>) -> CompactString {
+    let mut joined = CompactString::default();
+    for (place, text) in thoughts(delta) {
+        let is_detail = |(name, _): Place| !REASONING.contains(&name);
+        // A service that sends its thinking twice may send details alone, such as signatures.
+        if text.is_empty() || (is_detail(place) && last.is_some_and(|last| !is_detail(last))) {
+            continue;
+        }
+        if last.replace(place).is_some_and(|last| last != place || !joined.is_empty()) {
+            joined.push_str(TEXT_BREAK);
+        }
+        joined.push_str(&text);
+    }
+    joined
 }
 
 /// Sets the event's thinking in each of the [`REASONING`] fields that it has.
@@ -818,5 +846,32 @@ fn part_text(part: &Json) -> Option<CompactString> {
             Some(_) => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinking_in_details_is_read_once_and_its_parts_stay_apart() {
+        let mut last = None;
+        for (delta, text) in [
+            (r#"{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}"#, "a"),
+            (r#"{"reasoning_details":[{"type":"reasoning.text","text":"b","index":0}]}"#, "b"),
+            (r#"{"reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]}"#, ""),
+            (
+                r#"{"reasoning":null,"reasoning_details":[{"type":"reasoning.summary","summary":"c","index":1}]}"#,
+                "\n\nc",
+            ),
+            (r#"{"reasoning":"d","reasoning_details":[{"type":"reasoning.text","text":"d"}]}"#, "\n\nd"),
+            (r#"{"reasoning_details":[{"type":"reasoning.text","text":"d","signature":"s"}]}"#, ""),
+        ] {
+            let delta = Json::parse(delta.as_bytes()).unwrap();
+            assert_eq!(joined_reasoning(&delta, &mut last), text, "{delta}");
+        }
+        let whole = br#"{"reasoning_details":[{"text":"a"},{"summary":"b"},{"data":"x"}]}"#;
+        assert_eq!(thinking_of(&Json::parse(whole).unwrap()).as_deref(), Some("a\n\nb"));
+        assert_eq!(thinking_of(&Json::object()), None);
     }
 }

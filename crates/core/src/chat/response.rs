@@ -84,6 +84,13 @@ pub fn cached_tokens(usage: &Json) -> Option<i64> {
     FIELDS.iter().find_map(|path| usage.at_path(path).as_i64())
 }
 
+/// Returns the usage of an answer or of a chunk: its own, or else that in the first choice, where Kimi streams it, or that
+/// of Groq.
+pub fn usage_of(answer: &Json) -> Option<Json> {
+    let paths = ["usage", "choices.0.usage", "x_groq.usage"];
+    paths.iter().map(|path| answer.at_path(path)).find(Json::is_object)
+}
+
 /// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.
 pub fn usage(prompt: usize, completion: usize) -> Json {
     Json::from([

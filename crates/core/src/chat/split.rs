@@ -1,6 +1,6 @@
 //! Conversion of a complete answer to the chunks of a stream, the inverse of [`Fold`](super::Fold).
 
-use super::{Head, content_blocks, message};
+use super::{Head, content_blocks, message, response};
 use valvehouse_json::Json;
 
 /// The chunks of a text.
@@ -49,7 +49,7 @@ pub fn split_texts(completion: &Json, texts: TextChunks, with_usage: bool) -> Ve
     if let Some(first) = chunks.first() {
         add_others(completion, first, &["id", "object", "created", "model", "choices", "usage"]);
     }
-    if let (true, Some(usage)) = (with_usage, completion.get("usage")) {
+    if let (true, Some(usage)) = (with_usage, response::usage_of(completion)) {
         chunks.push(head.usage_chunk(usage.deep_clone()));
     }
     chunks
@@ -180,7 +180,7 @@ fn add_others(from: &Json, to: &Json, except: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::{Fold, response};
+    use crate::chat::Fold;
     use proptest::prelude::*;
 
     fn folded(chunks: &[Json]) -> Json {

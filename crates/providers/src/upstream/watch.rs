@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
+use valvehouse_core::chat::response;
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::{ProviderCallGuard, ProviderOutcome};
 use valvehouse_core::provider::StreamChunk;
@@ -34,7 +35,7 @@ impl Looks<StreamChunk> for LastWords {
         if let Some(recorder) = &mut self.0 {
             recorder.see(&chunk.event);
         }
-        if let Some(usage @ Json::Object(_)) = chunk.event.get("usage") {
+        if let Some(usage) = response::usage_of(&chunk.event) {
             asking.record_usage(&usage);
         }
     }

@@ -6,6 +6,7 @@ use super::part::{others, with_others};
 use super::stop_reason;
 use super::stream::MessagesReader;
 use crate::answer_error::{AnswerError, is_error};
+use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
 
@@ -75,7 +76,7 @@ pub fn write(completion: &Json) -> Json {
     let chat_message = choice.field("message");
     let blocks = blocks::of_message(&chat_message);
     cite(&chat_message, &blocks);
-    let has_calls = chat_message.get("tool_calls").is_some_and(|calls| !calls.is_empty());
+    let has_calls = !calls_in(&chat_message).is_empty();
     let refuses = chat_message.text("refusal").is_some_and(|text| !text.is_empty());
     let known = ["id", "object", "created", "model", "choices", "usage"];
     let message = with_others(
@@ -93,7 +94,7 @@ pub fn write(completion: &Json) -> Json {
             message.put(key, Json::Null);
         }
     }
-    message.put("usage", stop_reason::counts(&completion.field("usage")));
+    message.put("usage", stop_reason::counts(&Json::from(response::usage_of(completion))));
     for (key, value) in others(completion, &known) {
         message.put(&key, value);
     }

@@ -1,5 +1,6 @@
 //! Streamed answers of OpenAI's chat API, as events.
 
+use super::correct::correct;
 use crate::answer_error::{AnswerError, is_error};
 use crate::stream_reader::{ServiceEvent, StreamReader};
 use bytes::Bytes;
@@ -13,11 +14,13 @@ use valvehouse_json::Json;
 /// Finds events that may have tool calls.
 static CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tool_calls\""));
 
-/// Reads the events of a stream. Their bytes are passed on, unless a tool call was corrected.
+/// Reads the events of a stream. Their bytes are passed on, unless they were corrected.
 #[derive(Debug)]
 pub struct ChatReader {
     calls: CallStream,
     choices: Choices,
+    /// Set once a content had parts of thinking.
+    has_parts: bool,
     /// Set once `[DONE]` was received.
     is_done: bool,
 }
@@ -25,7 +28,7 @@ pub struct ChatReader {
 impl ChatReader {
     /// Starts an answer; `calls` corrects its tool calls.
     pub fn new(calls: CallStream) -> Self {
-        Self { calls, choices: Choices::default(), is_done: false }
+        Self { calls, choices: Choices::default(), has_parts: false, is_done: false }
     }
 }
 
@@ -44,9 +47,11 @@ impl StreamReader for ChatReader {
                 "sent an event of {api} instead of a chat completion; check its base_url and kind"
             )));
         }
+        let mut is_changed = correct(&json, &mut self.has_parts);
         self.choices.note(&json);
-        let may_call = CALLS.find(&data).is_some() || self.calls.is_holding();
-        let is_changed = may_call && self.calls.correct(&json)?;
+        if CALLS.find(&data).is_some() || self.calls.is_holding() {
+            is_changed |= self.calls.correct(&json)?;
+        }
         let raw = if is_changed { Bytes::new() } else { data };
         out.push_back(StreamChunk::received(raw, json, name));
         Ok(())

@@ -61,15 +61,19 @@ fn calls_with_ids(draft: &mut Draft, at: usize) -> Vec<(CompactString, CompactSt
     for (number, call) in calls.iter().enumerate() {
         let mut id = call.text_or_empty("id");
         if id.is_empty() && call.is_object() {
-            // The same in each request of the conversation.
-            let digest = Sha256::digest(format!("{at} {number} {}", call_name(call)));
-            id = format!("call_{}", hex(&digest[..12])).into();
+            id = id_of(at, number, &call_name(call));
             let own = draft.edit(at, "tool_calls.id").list("tool_calls");
             own[number].put("id", &*id);
         }
         out.push((id, call_name(call)));
     }
     out
+}
+
+/// Returns the id of a call without one, by its place and name: the same in each request of the conversation.
+pub(super) fn id_of(at: usize, number: usize, name: &str) -> CompactString {
+    let digest = Sha256::digest(format!("{at} {number} {name}"));
+    format!("call_{}", hex(&digest[..12])).into()
 }
 
 /// Replaces empty arguments of calls by an empty object.

@@ -11,6 +11,7 @@ mod limit;
 mod draft;
 mod rule;
 mod table;
+mod functions;
 mod history;
 mod ids;
 mod pairs;

@@ -1,4 +1,4 @@
-//! Restoration of the client's names of tools in answers.
+//! Restoration of the client's names of tools, and of its form of calls, in answers.
 
 use compact_str::CompactString;
 use futures_util::StreamExt;
@@ -13,19 +13,21 @@ use valvehouse_json::Json;
 #[derive(Debug, Default)]
 pub struct Names {
     own: HashMap<CompactString, CompactString>,
+    /// Set if the client expects a call as `function_call`.
+    is_legacy: bool,
 }
 
 /// The start of a name whose rest arrives in a later event, by choice and call.
 type Starts = HashMap<(i64, i64), CompactString>;
 
 impl Names {
-    pub(super) fn new(own: HashMap<CompactString, CompactString>) -> Self {
-        Self { own }
+    pub(super) fn new(own: HashMap<CompactString, CompactString>, is_legacy: bool) -> Self {
+        Self { own, is_legacy }
     }
 
     /// Restores the names in an answer, which must not be shared yet.
     pub fn restore(self, answer: Answer) -> Answer {
-        if self.own.is_empty() {
+        if self.own.is_empty() && !self.is_legacy {
             return answer;
         }
         match answer {
@@ -35,6 +37,9 @@ impl Names {
                         if let Some(own) = self.own.get(&call_name(&call)) {
                             set_name(&call, own);
                         }
+                    }
+                    if self.is_legacy {
+                        write_legacy(&choice, "message");
                     }
                 }
                 Answer::Whole(whole)
@@ -86,9 +91,25 @@ impl Names {
                     is_changed = true;
                 }
             }
+            is_changed |= self.is_legacy && write_legacy(&choice, "delta");
         }
         is_changed
     }
+}
+
+/// Writes the first call in a choice as its `function_call`, which has no others. Returns `true` if it was changed.
+fn write_legacy(choice: &Json, key: &str) -> bool {
+    let message = choice.field(key);
+    let calls = message.list("tool_calls");
+    let first = calls.iter().find(|call| call.integer("index").is_none_or(|index| index == 0));
+    if let Some(first) = first {
+        message.edit("function_call", first.field("function"));
+    }
+    let is_end = choice.is_text("finish_reason", "tool_calls");
+    if is_end {
+        choice.edit("finish_reason", "function_call");
+    }
+    message.remove("tool_calls").is_some() || is_end
 }
 
 /// Sets the name of a call or of a part of it.

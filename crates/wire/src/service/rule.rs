@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use super::{fields, formats, history, ids, pairs, results, schema, tools, turns};
+use super::{fields, formats, functions, history, ids, pairs, results, schema, tools, turns};
 use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
@@ -11,6 +11,8 @@ use valvehouse_core::error::Error;
 /// A rule of services, with its data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rule {
+    /// The fields for tools of the first version of OpenAI's API are unknown.
+    Functions,
     /// Each result of a tool names its call.
     PairedResults,
     /// Each call is followed by its result, and no result is without a call.
@@ -135,6 +137,7 @@ impl Rule {
                 vec!["response_format"]
             }
             Self::MostStops(_) | Self::Stops { .. } => vec!["stop"],
+            Self::Functions => vec!["functions", "function_call"],
             _ => vec!["tools", "tool_choice", "parallel_tool_calls", "functions"],
         }
     }
@@ -165,6 +168,7 @@ impl Rule {
     /// Returns a request error that names the message if a request cannot be repaired.
     pub(super) fn apply(&self, draft: &mut Draft, kind: ServiceKind) -> Result<(), Error> {
         match *self {
+            Self::Functions => functions::write_tools(draft, kind),
             Self::PairedResults => return history::pair_results(draft),
             Self::Results => return pairs::complete_results(draft),
             Self::Images => return turns::refuse_image_files(draft),
@@ -216,6 +220,9 @@ impl Rule {
     /// Returns what a service demands, for operators, in Markdown.
     pub(super) fn demand(&self) -> String {
         match self {
+            Self::Functions => {
+                "no `functions` and `function_call` in the request and in messages, no role `function`".into()
+            }
             Self::PairedResults => "each result of a tool has the id of its call".into(),
             Self::Results => "each call is directly followed by its result, and each result has a call".into(),
             Self::Images => "an image is an address or data, not the id of a file".into(),
@@ -279,6 +286,7 @@ impl Rule {
     /// Returns the repair, for operators, in Markdown.
     pub(super) fn repair(&self) -> &'static str {
         match self {
+            Self::Functions => "tools, calls and results; calls in the answer become `function_call`",
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
             Self::Images => "400",
             Self::Developer => "the role `system`",

@@ -47,6 +47,11 @@ const EVERY: &[ServiceKind] = &[
 /// All rows in the order in which they are applied: a later one finds what an earlier one left.
 pub(super) const ROWS: &[Row] = &[
     row(
+        Rule::Functions,
+        &[Responses, Anthropic, Bedrock, Ollama],
+        "OpenAI API reference, `functions`: deprecated in favor of `tools`; NousResearch/hermes-agent#21132",
+    ),
+    row(
         Rule::PairedResults,
         KNOWN,
         "openai-python `ChatCompletionToolMessageParam`: `tool_call_id` is required",

@@ -85,7 +85,10 @@ fn tool_calls_fold_from_every_shape() {
 }
 
 #[test]
-fn the_usage_of_groq_is_the_usage_unless_there_is_another() {
+fn the_usage_of_groq_and_kimi_is_the_usage_unless_there_is_another() {
+    let of_choice =
+        json(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"total_tokens":2}}]}"#);
+    assert_eq!(fold(&[of_choice]).at_path("usage.total_tokens").as_i64(), Some(2));
     let own = json(r#"{"choices":[],"x_groq":{"usage":{"total_tokens":3}}}"#);
     let usual = json(r#"{"choices":[],"usage":{"total_tokens":4}}"#);
     let total = |chunks: &[Json]| fold(chunks).at_path("usage.total_tokens").as_i64();

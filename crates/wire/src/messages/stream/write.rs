@@ -7,6 +7,7 @@ use crate::messages::part::others;
 use crate::messages::stop_reason;
 use compact_str::CompactString;
 use std::collections::VecDeque;
+use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
 use valvehouse_core::chat::{CONTENT_BLOCKS, event, items, message, response};
 use valvehouse_json::Json;
@@ -49,8 +50,8 @@ pub struct MessagesWriter {
     /// The open block's text, if it is not thinking.
     text: String,
     refuses: bool,
-    /// The field of the last thinking.
-    reasoning: Option<&'static str>,
+    /// The place of the last thinking.
+    reasoning: Option<(&'static str, i64)>,
     /// Set once thinking was written; the next block of it is another paragraph in a chat.
     has_thought: bool,
     /// The length of the break before that paragraph which has arrived, in bytes.
@@ -95,7 +96,7 @@ impl MessagesWriter {
 
     /// Returns the events for a chunk.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
-        if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
+        if let Some(usage) = response::usage_of(chunk) {
             self.usage = usage.deep_clone();
         }
         // Anthropic's messages have one choice.
@@ -172,7 +173,7 @@ impl MessagesWriter {
             self.add_text(&text);
         }
         self.citations.add(delta);
-        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
+        for (place, chunk) in calls_in(delta).iter().enumerate() {
             self.call(place, chunk);
         }
     }

@@ -15,8 +15,8 @@ pub struct OllamaWriter {
     model: CompactString,
     began: Instant,
     fold: Fold,
-    /// The field of the last thinking.
-    reasoning: Option<&'static str>,
+    /// The place of the last thinking.
+    reasoning: Option<(&'static str, i64)>,
     /// Set if the last text was a refusal; `None` before the first text.
     was_refusal: Option<bool>,
     has_first: bool,
@@ -88,7 +88,7 @@ impl OllamaWriter {
     /// Returns a complete answer.
     pub fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
-        let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
+        let thinking = event::thinking_of(&own).unwrap_or_else(String::new);
         let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(answer));
         self.line(fields, self.metrics(answer), true)
     }
@@ -127,7 +127,7 @@ impl OllamaWriter {
     }
 
     fn metrics(&self, answer: &Json) -> Vec<(CompactString, Json)> {
-        let usage = answer.field("usage");
+        let usage = Json::from(response::usage_of(answer));
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = Json::from(response::first_choice(answer));
         let ending = Ending::of_choice(&choice).filter(|ending| !ending.is_complete());

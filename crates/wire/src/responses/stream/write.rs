@@ -7,6 +7,7 @@ use crate::responses::tools::Spaces;
 use crate::responses::usage;
 use std::collections::VecDeque;
 use valvehouse_core::chat::CONTENT_BLOCKS;
+use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::event::{self, REASONING};
 use valvehouse_core::chat::{TextChunks, items, message, response, split_texts};
 use valvehouse_json::Json;
@@ -33,8 +34,8 @@ pub struct ResponsesWriter {
     phase: Option<&'static str>,
     /// The summary so far, if the answer is one.
     summary: String,
-    /// The field of the last thinking.
-    reasoning: Option<&'static str>,
+    /// The place of the last thinking.
+    reasoning: Option<(&'static str, i64)>,
     finish: String,
     usage: Json,
     /// The sources and log probabilities that arrived before the text they belong to.
@@ -193,7 +194,7 @@ impl ResponsesWriter {
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         let mut events = Vec::new();
         self.begin(&mut events);
-        if let Some(given) = chunk.get("usage").filter(|usage| !usage.is_null()) {
+        if let Some(given) = response::usage_of(chunk) {
             self.usage = usage::write(&given);
         }
         // A response has one choice.
@@ -233,7 +234,7 @@ impl ResponsesWriter {
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
             self.refuse(&refusal, &mut events);
         }
-        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
+        for (place, chunk) in calls_in(&delta).iter().enumerate() {
             self.call(place, chunk, &mut events);
         }
         events
@@ -570,6 +571,15 @@ impl ResponsesWriter {
             return;
         }
         self.items[at].status = status;
+        if let Kind::Call { given, is_custom: false, .. } = &mut self.items[at].kind
+            && given.trim().is_empty()
+            && status == "completed"
+        {
+            // Clients parse the arguments of tools without parameters, too.
+            given.push_str("{}");
+            let delta = vec![("delta", "{}".into())];
+            events.push(self.event_of("response.function_call_arguments.delta", at, delta));
+        }
         match &self.items[at].kind {
             Kind::Foreign(_) => {}
             // Reasoning without text has no open part.

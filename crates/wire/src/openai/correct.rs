@@ -1,0 +1,83 @@
+//! Correction of what services send in other places or types than OpenAI's chat API, for filters and for all clients whose
+//! answer is read.
+
+use valvehouse_core::chat::content_blocks::thinking_in;
+use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::message::text_of;
+use valvehouse_json::Json;
+
+/// Corrects an answer or an event of it in place: `usage`, `choices` and choices of another type are dropped, because no
+/// guard reads them, an `index` that is not an integer becomes the position of its choice, and Mistral's parts of thinking
+/// become `reasoning_content`. `has_parts` is set once an answer has such parts; its other contents are texts from then
+/// on. Returns `true` if anything was changed.
+pub(super) fn correct(answer: &Json, has_parts: &mut bool) -> bool {
+    let is_odd = |key: &str, is_own: fn(&Json) -> bool| answer.given(key).is_some_and(|own| !is_own(&own));
+    let mut is_changed = is_odd("usage", Json::is_object) && answer.remove("usage").is_some();
+    is_changed |= is_odd("choices", Json::is_array) && answer.remove("choices").is_some();
+    let (choices, odd): (Vec<Json>, Vec<Json>) =
+        answer.list("choices").into_iter().partition(Json::is_object);
+    if !odd.is_empty() {
+        is_changed = true;
+        answer.edit("choices", choices.clone());
+    }
+    for (place, choice) in choices.iter().enumerate() {
+        let is_odd = choice.given("index").is_some_and(|index| index.as_i64().is_none());
+        is_changed |= is_odd && choice.set("index", place).is_ok();
+        for key in ["message", "delta"] {
+            is_changed |= move_thinking(&choice.field(key), has_parts);
+        }
+    }
+    is_changed
+}
+
+/// Moves the parts of thinking in a message or delta to `reasoning_content`, unless the service sends it twice, and writes
+/// the text parts as one text.
+fn move_thinking(message: &Json, has_parts: &mut bool) -> bool {
+    let Some(Json::Array(parts)) = message.get("content") else { return false };
+    let parts = parts.items();
+    let is_thinking = |part: &Json| part.is_text("type", "thinking");
+    *has_parts |= parts.iter().any(is_thinking);
+    if !*has_parts {
+        return false;
+    }
+    let thinking = thinking_in(&message.field("content"));
+    if !thinking.is_empty() && REASONING.iter().all(|name| message.field(name).is_empty()) {
+        message.edit(REASONING[0], thinking);
+    }
+    let others: Vec<Json> = parts.into_iter().filter(|part| !is_thinking(part)).collect();
+    let is_text = others.iter().all(|part| part.is_text("type", "text"));
+    message.edit("content", if is_text { text_of(message).into() } else { Json::from(others) });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_answers_become_those_of_the_chat_api() {
+        for (given, expected) in [
+            (r#"{"choices":[],"usage":"a secret"}"#, r#"{"choices":[]}"#),
+            (r#"{"choices":"a secret"}"#, "{}"),
+            (r#"{"choices":["a secret",{"index":0}]}"#, r#"{"choices":[{"index":0}]}"#),
+            (r#"{"choices":[{"index":"x"},{"index":1}]}"#, r#"{"choices":[{"index":0},{"index":1}]}"#),
+            (
+                r#"{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},{"type":"text","text":"b"}]}}]}"#,
+                r#"{"choices":[{"message":{"content":"ab","reasoning_content":"hm"}}]}"#,
+            ),
+            (
+                r#"{"choices":[{"delta":{"reasoning":"hm","content":[{"type":"thinking","thinking":"hm"},{"type":"x"}]}}]}"#,
+                r#"{"choices":[{"delta":{"reasoning":"hm","content":[{"type":"x"}]}}]}"#,
+            ),
+        ] {
+            let answer = Json::parse(given.as_bytes()).unwrap();
+            assert!(correct(&answer, &mut false), "{given}");
+            assert_eq!(answer.to_string(), expected);
+        }
+        let usual =
+            br#"{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"}]}}],"usage":null}"#;
+        let usual = Json::parse(usual).unwrap();
+        assert!(!correct(&usual, &mut false) && !usual.is_changed());
+        assert!(correct(&usual, &mut true) && usual.at_path("choices.0.delta.content") == Json::from("a"));
+    }
+}
