@@ -11,8 +11,8 @@ use crate::error::McpError;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Body;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::{Body, Frame};
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, BodyStream, Full, LengthLimitError, Limited, StreamBody};
 use rmcp::ServiceExt as _;
@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
@@ -36,6 +37,10 @@ pub type Lapse = BoxFuture<'static, ()>;
 const SESSION: &str = "mcp-session-id";
 /// The header with the protocol version.
 const VERSION: &str = "mcp-protocol-version";
+/// The first protocol version whose clients know events without data (SEP-1699).
+const PRIMED: &str = "2025-11-25";
+/// The media types of answers.
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 /// The first protocol version without sessions.
 const STATELESS: &str = "2026-07-28";
 /// The time without messages after which a session ends.
@@ -146,6 +151,11 @@ impl Endpoint {
             Ok(read) => read,
             Err(rejection) => return rejection,
         };
+        if accepts_streams(request.headers()) {
+            request.headers_mut().insert(header::ACCEPT, BOTH);
+        }
+        let version = request.headers().get(VERSION).and_then(|version| version.to_str().ok());
+        let is_primed = version.is_some_and(|version| version >= PRIMED);
         let is_standing =
             request.method() == Method::GET || head.as_ref().is_some_and(MessageHead::is_listen);
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
@@ -157,7 +167,7 @@ impl Endpoint {
             // An initialization starts a session, whatever version it names.
             None if head.as_ref().is_some_and(MessageHead::is_initialize) => {
                 request.extensions_mut().insert(caller.clone());
-                return self.begin(request, &caller.owner).await;
+                return self.begin(request, &caller.owner).await.map(unprimed);
             }
             None => None,
         };
@@ -171,7 +181,10 @@ impl Endpoint {
         let is_stream =
             response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
         match is_stream {
-            true => response.map(|body| held(body, in_use, lapse.filter(|_| is_standing))),
+            true => {
+                let response = if is_primed { response } else { response.map(unprimed) };
+                response.map(|body| held(body, in_use, lapse.filter(|_| is_standing)))
+            }
             false => response,
         }
     }
@@ -326,7 +339,7 @@ fn first_message(id: &str, version: Option<HeaderValue>, caller: &Caller) -> Req
     let headers = first.headers_mut();
     headers.insert(header::HOST, HeaderValue::from_static("localhost"));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(header::ACCEPT, BOTH);
     // The id was read from a header, so it is a valid one.
     headers.extend(HeaderValue::from_str(id).map(|id| (HeaderName::from_static(SESSION), id)));
     headers.extend(version.map(|version| (HeaderName::from_static(VERSION), version)));
@@ -369,6 +382,30 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
         rejection.headers_mut().insert(header::ALLOW, allowed.clone());
     }
     rejection
+}
+
+/// Returns `true` if a client accepts streams: it names them, anything, or nothing.
+fn accepts_streams(headers: &HeaderMap) -> bool {
+    let mut accepted =
+        headers.get_all(header::ACCEPT).iter().filter_map(|given| given.to_str().ok()).peekable();
+    accepted.peek().is_none()
+        || accepted.flat_map(|given| given.split(',')).any(|kind| {
+            matches!(kind.split(';').next().map(str::trim), Some("*/*" | "text/*" | "text/event-stream"))
+        })
+}
+
+/// Removes the first event of a stream if it has no data: older clients read its data as JSON.
+fn unprimed(body: AnswerBody) -> AnswerBody {
+    let is_priming = |frame: &Result<Frame<Bytes>, Infallible>| {
+        let Ok(frame) = frame;
+        frame
+            .data_ref()
+            .is_some_and(|data| [&b"data: \n"[..], b"data:\n"].iter().any(|begin| data.starts_with(begin)))
+    };
+    let frames = BodyStream::new(body).enumerate();
+    let frames =
+        frames.filter_map(move |(at, frame)| ready((at > 0 || !is_priming(&frame)).then_some(frame)));
+    BodyExt::boxed(StreamBody::new(frames))
 }
 
 /// Wraps a stream so that its session stays in use, and it ends when the caller's key or token becomes invalid.

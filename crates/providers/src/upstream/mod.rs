@@ -7,6 +7,7 @@
 mod breakers;
 mod credentials;
 mod extras;
+mod output_limit;
 mod retry;
 mod retrying;
 mod stream;

@@ -3,6 +3,7 @@
 use super::breakers::{Breakers, digest};
 use super::credentials::Credentials;
 use super::extras::Extras;
+use super::output_limit::OutputLimits;
 use super::retry::{self, Retries};
 use super::retrying::no_way;
 use super::stream::{self, begin, begin_forwarded, begin_relayed};
@@ -41,6 +42,7 @@ pub struct Upstream {
     extras: Option<Arc<Extras>>,
     /// The kind whose rules requests are adapted to.
     service: Option<ServiceKind>,
+    limits: OutputLimits,
 }
 
 /// One request, with the parts that the limits depend on.
@@ -69,6 +71,7 @@ impl Upstream {
             keyless: None,
             extras: None,
             service: None,
+            limits: OutputLimits::default(),
         }
     }
 
@@ -263,10 +266,7 @@ impl Upstream {
         if exchange.is_metered() {
             asking.sends(body().len());
         }
-        let attempt = self.call(question, body, |service| {
-            let request = request.clone();
-            async move { begin(service.chat(request).await?).await }
-        });
+        let attempt = self.call(question, body, |service| self.ask_within_limit(service, request.clone()));
         match attempt.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
@@ -285,6 +285,28 @@ impl Upstream {
                 asking.fails(&error);
                 Err(error)
             }
+        }
+    }
+
+    /// Asks a service, and once more if its refusal names the limit that the request exceeds.
+    async fn ask_within_limit(&self, service: Arc<dyn Provider>, request: Request) -> Result<Answer, Error> {
+        let model = request.body.text_or_empty("model");
+        let within = |body: Json| {
+            let turn = request.turn.as_ref();
+            if let Some(exchange) = turn.map(Turn::exchange) {
+                let names = exchange.adapted().into_iter().chain(["max_tokens".to_owned()]);
+                exchange.adapt(&self.name, names.collect());
+            }
+            Request { body, ..request.clone() }
+        };
+        let first = self.limits.lowered(&model, &request.body).map(&within);
+        let error = match service.chat(first.unwrap_or_else(|| request.clone())).await {
+            Ok(answer) => return begin(answer).await,
+            Err(error) => error,
+        };
+        match self.limits.learned(&model, &request.body, &error) {
+            Some(body) => begin(service.chat(within(body)).await?).await,
+            None => Err(error),
         }
     }
 

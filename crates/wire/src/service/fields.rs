@@ -87,6 +87,18 @@ pub(super) fn drop_effort(draft: &mut Draft) {
     }
 }
 
+/// Switches thinking off if a tool is forced.
+pub(super) fn stop_thinking(draft: &mut Draft) {
+    let choice = draft.given("tool_choice");
+    let is_forced = choice.is_some_and(|choice| match choice.as_str() {
+        Some(word) => matches!(word, "required" | "any"),
+        None => choice.as_object().is_some(),
+    });
+    if is_forced && draft.given("reasoning_effort").is_none_or(|effort| effort.as_str() != Some("none")) {
+        draft.set("reasoning_effort", "none".into(), "reasoning_effort");
+    }
+}
+
 /// Replaces a level of thinking by the nearest one of OpenAI's protocols, and removes it for a model that knows none.
 pub(super) fn lower_level(draft: &mut Draft) {
     const FIELD: &str = "reasoning_effort";

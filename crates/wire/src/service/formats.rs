@@ -20,6 +20,15 @@ const REFUSED: [&str; 9] = [
     "uniqueItems",
 ];
 
+/// Removes a format for JSON beside tools, except for models of Gemini that take both.
+pub(super) fn drop_beside_tools(draft: &mut Draft) {
+    let takes_both = draft.model().rsplit('/').next().is_some_and(|name| name.starts_with("gemini-3"));
+    let is_json = draft.given(FIELD).is_some_and(|format| type_of(&format).starts_with("json"));
+    if is_json && !takes_both && !draft.list("tools").is_empty() {
+        draft.remove(FIELD);
+    }
+}
+
 /// Returns the schema of a format.
 fn schema_of(format: &Json) -> Option<Object> {
     let schema = format.field("json_schema").given("schema").or_else(|| format.given("schema"))?;

@@ -64,6 +64,8 @@ pub enum ServiceKind {
     LlamaCpp,
     /// LM Studio.
     LmStudio,
+    /// The API of Cerebras.
+    Cerebras,
     /// Another service with OpenAI's chat completions.
     Compatible,
 }
@@ -72,7 +74,7 @@ use ServiceKind::*;
 
 impl ServiceKind {
     /// Every kind, by its name, in order.
-    pub const ALL: [(&'static str, Self); 19] = [
+    pub const ALL: [(&'static str, Self); 20] = [
         ("openai", OpenAi),
         ("responses", Responses),
         ("azure", Azure),
@@ -91,6 +93,7 @@ impl ServiceKind {
         ("sglang", Sglang),
         ("llamacpp", LlamaCpp),
         ("lmstudio", LmStudio),
+        ("cerebras", Cerebras),
         ("compatible", Compatible),
     ];
 

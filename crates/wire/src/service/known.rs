@@ -40,7 +40,7 @@ const THINKING: (&str, &str) = ("thinking", r#"{"type":"disabled"}"#);
 /// The first matching row applies. Sources: "Thought signatures" of Gemini's documentation; "Thinking mode" of
 /// DeepSeek's, Moonshot's and Zhipu's; "Deep thinking" of Volcengine's, DashScope's and SiliconFlow's; "Reasoning
 /// outputs" of vLLM's.
-static SERVICES: [KnownService; 17] = [
+static SERVICES: [KnownService; 18] = [
     service(&["openai"], &[".api.openai.com"], OpenAi),
     service(&["azure"], &[".azure.com"], Azure),
     service(&["gemini"], &[".googleapis.com"], Gemini).extras(),
@@ -51,6 +51,7 @@ static SERVICES: [KnownService; 17] = [
         .extras(),
     service(&["groq"], &[".groq.com"], Groq),
     service(&["openrouter"], &[".openrouter.ai"], OpenRouter).extras(),
+    service(&["cerebras"], &[".cerebras.ai"], Cerebras),
     service(&["xai"], &[".x.ai"], Xai),
     service(&["zhipu", "zai"], &[".bigmodel.cn", ".z.ai"], Zhipu)
         .no_thinking(THINKING.0, THINKING.1)

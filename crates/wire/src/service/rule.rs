@@ -77,6 +77,10 @@ pub(super) enum Rule {
     Thoughts,
     /// Some models think only without tools.
     EffortWithTools,
+    /// A tool is forced only without thinking.
+    FreeChoice,
+    /// A format has no tools beside it.
+    FormatWithoutTools,
     /// Models that think have another name for `max_tokens`.
     ThinkingLimit,
     /// The schema of a format is closed and has no limits of values.
@@ -133,9 +137,15 @@ impl Rule {
             Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
             Self::ClaudeSampling => fields::OF_CLAUDE.to_vec(),
             Self::ThinkingLimit => vec!["max_tokens"],
-            Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
+            Self::ClosedFormat
+            | Self::StrictFormat
+            | Self::NoSchema
+            | Self::JsonWord
+            | Self::FormatWithoutTools => {
                 vec!["response_format"]
             }
+            Self::FreeChoice => vec!["tool_choice"],
+            Self::EffortWithTools => vec!["reasoning_effort"],
             Self::MostStops(_) | Self::Stops { .. } => vec!["stop"],
             Self::Functions => vec!["functions", "function_call"],
             _ => vec!["tools", "tool_choice", "parallel_tool_calls", "functions"],
@@ -153,9 +163,11 @@ impl Rule {
             Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
             Self::Sampling => has_fixed_sampling(model),
             Self::ThinkingLimit => is_thinking(model),
-            Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
-                any(&|format| format.contains("json"))
-            }
+            Self::ClosedFormat
+            | Self::StrictFormat
+            | Self::NoSchema
+            | Self::JsonWord
+            | Self::FormatWithoutTools => any(&|format| format.contains("json")),
             Self::MostStops(_) => any(&|stop| stop.starts_with('[')),
             Self::Whole(_) => any(&|number| number.contains(['.', 'e', 'E'])),
             _ => true,
@@ -201,6 +213,8 @@ impl Rule {
             Self::OneSystem => turns::merge_systems(draft),
             Self::Thoughts => turns::fill_thoughts(draft),
             Self::EffortWithTools => fields::drop_effort(draft),
+            Self::FreeChoice => fields::stop_thinking(draft),
+            Self::FormatWithoutTools => formats::drop_beside_tools(draft),
             Self::ThinkingLimit if is_thinking(&draft.model()) => {
                 fields::rename(draft, "max_tokens", "max_completion_tokens");
             }
@@ -268,6 +282,8 @@ impl Rule {
             Self::OneSystem => "instructions are one message, the first".into(),
             Self::Thoughts => "a message with calls has `reasoning_content`, unless thinking is off".into(),
             Self::EffortWithTools => "no `reasoning_effort` with tools for GPT-5.4 and later".into(),
+            Self::FreeChoice => "`tool_choice` forces a tool only without thinking".into(),
+            Self::FormatWithoutTools => "no `response_format` for JSON beside tools; Gemini from 3 on takes both".into(),
             Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
             Self::ClosedFormat => {
                 "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
@@ -292,7 +308,7 @@ impl Rule {
             Self::Developer => "the role `system`",
             Self::OneSystem => "the first ones are joined; later ones become messages of the user",
             Self::Thoughts => "a space where the thoughts are lost",
-            Self::EffortWithTools => "`none`",
+            Self::EffortWithTools | Self::FreeChoice => "`reasoning_effort: none`",
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",
             Self::Whole(_) => "`5.0` becomes `5`",
@@ -316,6 +332,7 @@ impl Rule {
             | Self::Foreign(_)
             | Self::Sampling
             | Self::ClaudeSampling
+            | Self::FormatWithoutTools
             | Self::Needs(..)
             | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",

@@ -37,11 +37,11 @@ const KNOWN: &[ServiceKind] = &[
 ];
 const CHAT: &[ServiceKind] = &[
     OpenAi, Azure, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm, Sglang, LlamaCpp,
-    LmStudio, Compatible,
+    LmStudio, Compatible, Cerebras,
 ];
 const EVERY: &[ServiceKind] = &[
     OpenAi, Azure, Responses, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
-    Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+    Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
 ];
 
 /// All rows in the order in which they are applied: a later one finds what an earlier one left.
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Images,
         &[
             OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
-            Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+            Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
         ],
         "openai-python `ImageURL`: `url` is required; only `ResponseInputImage` has `file_id`",
     ),
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::Arguments,
-        &[Mistral, DeepSeek, Moonshot, Zhipu, Vllm, Sglang, LlamaCpp, Compatible],
+        &[Mistral, DeepSeek, Moonshot, Zhipu, Vllm, Sglang, LlamaCpp, Compatible, Cerebras],
         "vLLM parses the arguments of earlier calls as JSON (`vllm/entrypoints/chat_utils.py`)",
     ),
     row(
@@ -98,13 +98,13 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Developer,
         &[
             Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm, Sglang, LlamaCpp,
-            LmStudio, Compatible,
+            LmStudio, Compatible, Cerebras,
         ],
         "num-scope/pix#34 (DeepSeek), QuantumNous/new-api#5330",
     ),
     row(
         Rule::OneSystem,
-        &[Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible],
+        &[Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras],
         "Qwen's template: `System message must be at the beginning`; ai-dynamo/dynamo#10206, ggml-org/llama.cpp#20733",
     ),
     row(Rule::Order, &[Mistral], "mistral-common `_validate_message_order`; zed-industries/zed#31736"),
@@ -125,8 +125,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::MessageFields(&["reasoning_content", "reasoning_details"]),
-        &[Groq],
-        "agentjido/req_llm#772, tashfeenahmed/freellmapi#1070",
+        &[Groq, Cerebras],
+        "QwenLM/qwen-code#11045 (Cerebras), agentjido/req_llm#772, tashfeenahmed/freellmapi#1070",
     ),
     row(
         Rule::Thoughts,
@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
         Rule::AllowedTools,
         &[
             Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Ollama,
-            Vllm, Sglang, LlamaCpp, LmStudio, Compatible,
+            Vllm, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
         ],
         "OpenAI API reference, `ChatCompletionAllowedToolChoice`, which other services lack",
     ),
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::ToolNames(WORD_64),
-        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Groq, OpenRouter, Xai, Zhipu, Compatible],
+        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Groq, OpenRouter, Xai, Zhipu, Compatible, Cerebras],
         "OpenAI API reference, `FunctionObject.name`; nikkigallery/Whimbox#61 (DeepSeek)",
     ),
     row(Rule::ToolNames(WORD_64.after_a_letter()), &[Moonshot], "MoonshotAI/kimi-cli#1773"),
@@ -194,7 +194,7 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::Parameters, KNOWN, "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68"),
     row(
         Rule::Items("{}"),
-        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible],
+        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible, Cerebras],
         "ogx-ai/ogx#3004, garrytan/gbrain#1028",
     ),
     row(Rule::Items(r#"{"type":"string"}"#), &[Gemini], "cline/cline#7339"),
@@ -244,7 +244,7 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::Field("metadata.user_id", USER), MESSAGES, "the same"),
     row(
         Rule::Rename("max_completion_tokens", "max_tokens"),
-        &[Mistral, DeepSeek, Zhipu, Sglang, LlamaCpp, LmStudio, Compatible],
+        &[Mistral, DeepSeek, Zhipu, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras],
         "BerriAI/litellm#9583 (Mistral), earendil-works/pi#8018 (DeepSeek ignores it), mozilla-ai/any-llm#867",
     ),
     row(Rule::Rename("seed", "random_seed"), &[Mistral], "Mistral API reference, `random_seed`"),
@@ -293,13 +293,23 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::Foreign(&["prompt_cache_key", "prompt_cache_retention", "safety_identifier"]),
-        &[Compatible],
+        &[Compatible, Cerebras],
         "zed-industries/zed#36215 (Cerebras)",
     ),
     row(
         Rule::Foreign(&["presence_penalty", "frequency_penalty"]),
         &[Xai],
         "xAI: `Model … does not support parameter presencePenalty`, whatever its value; miaoxworld/NativeTavern#83",
+    ),
+    row(
+        Rule::FreeChoice,
+        &[DeepSeek],
+        "DeepSeek: `Thinking mode does not support this tool_choice`; BerriAI/litellm#37470",
+    ),
+    row(
+        Rule::FormatWithoutTools,
+        &[Gemini, Groq],
+        "Gemini: `Function calling with a response mime type: 'application/json' is unsupported`; Groq: `json mode cannot be combined with tool/function calling`",
     ),
     row(
         Rule::EffortWithTools,
@@ -360,7 +370,7 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Least(&["max_tokens", "max_completion_tokens"], 1),
         &[
             OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
-            Zhipu, Vllm, Sglang, Compatible,
+            Zhipu, Vllm, Sglang, Compatible, Cerebras,
         ],
         "OpenAI and Anthropic API references, `max_tokens`; vLLM: `max_tokens must be at least 1`",
     ),

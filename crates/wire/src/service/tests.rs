@@ -348,6 +348,15 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
                     own.list("tool_calls").is_empty() || !own.string("reasoning_content").is_empty()
                 })
         }
+        Rule::FreeChoice => {
+            let choice = body.field("tool_choice");
+            !(choice.as_object().is_some() || choice.as_str() == Some("required"))
+                || body.string("reasoning_effort") == "none"
+        }
+        Rule::FormatWithoutTools => {
+            body.list("tools").is_empty()
+                || !body.at_path("response_format.type").str_or_empty().starts_with("json")
+        }
         Rule::EffortWithTools => {
             body.string("model") != "gpt-5.4"
                 || body.list("tools").is_empty()
@@ -572,7 +581,7 @@ fn a_service_is_recognized_by_its_host_and_its_kind() {
         (Chat, "api.z.ai", "zai", ServiceKind::Zhipu),
         (Chat, "eu.api.openai.com", "openai", ServiceKind::OpenAi),
         (Chat, "openrouter.ai", "deepseek", ServiceKind::OpenRouter),
-        (Chat, "api.cerebras.ai", "cerebras", ServiceKind::Compatible),
+        (Chat, "api.cerebras.ai", "cerebras", ServiceKind::Cerebras),
         (Responses, "api.openai.com", "openai", ServiceKind::Responses),
         (Messages, "api.anthropic.com", "anthropic", ServiceKind::Anthropic),
         (Messages, "bedrock-runtime.us-east-1.amazonaws.com", "anthropic", ServiceKind::Bedrock),

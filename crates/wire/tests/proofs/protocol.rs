@@ -15,7 +15,7 @@ pub(crate) fn write_request(protocol: Protocol, chat: &Json) -> Result<Json, Err
     Ok(match protocol {
         Protocol::Chat => openai::request::write(chat, false, KnownService::of("", ""))?.body,
         Protocol::Messages => messages::request::write(chat, false)?.body,
-        Protocol::Responses => responses::request::write(chat, false)?,
+        Protocol::Responses => responses::request::write(chat, false, KnownService::of("", ""))?,
         Protocol::Ollama => ollama::request::write(chat, false)?,
     })
 }
