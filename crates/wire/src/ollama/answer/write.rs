@@ -88,8 +88,8 @@ impl OllamaWriter {
     /// Returns a complete answer.
     pub fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
-        let thinking = event::thinking_of(&own).unwrap_or_else(String::new);
-        let fields = self.message_fields(&message::text_with_refusal(&own), &thinking, calls(answer));
+        let (text, thinking) = (message::text_with_refusal(&own), event::thinking_of(&own));
+        let fields = self.message_fields(&text, thinking.as_deref().unwrap_or(""), calls(answer));
         self.line(fields, self.metrics(answer), true)
     }
 
