@@ -4,6 +4,7 @@ use super::ask;
 use super::child::Program;
 use super::link::{Link, Remote, is_stateless};
 use super::oauth;
+use super::repair::{RepairingClient, repaired_lines};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
     FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion,
@@ -163,6 +164,7 @@ impl Connection {
                     }
                     let http =
                         valvehouse_net::following_nobody(url).await.map_err(|error| error.to_string())?;
+                    let http = RepairingClient(http);
                     let (running, login) = match (auth, &link.vault) {
                         (McpAuth::OAuth(_), Some(vault)) => {
                             let (manager, login) = oauth::manager(&link.server.name, url, vault)
@@ -184,6 +186,7 @@ impl Connection {
                 }
                 McpTransport::Command { command, env, cwd } => {
                     let (program, output, input) = Program::start(&link.server.name, command, env, cwd)?;
+                    let output = repaired_lines(output);
                     match serve_client_with_lifecycle(client, (output, input), lifecycle).await {
                         Ok(running) => Ok(Self { running, program: Some(program), login: None }),
                         Err(error) => Err(with_last_words(plain(&error.to_string()), &program).into()),
