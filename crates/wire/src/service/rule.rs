@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, formats, history, ids, pairs, results, schema, tools, turns};
-use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort};
+use valvehouse_core::chat::effort::{always_thinks, is_thinking, least_effort, refuses};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
 
@@ -67,6 +67,8 @@ pub(super) enum Rule {
     Levels,
     /// Models that always think know no settings of the choice of tokens.
     Sampling,
+    /// A field that some models of a service refuse.
+    ModelField(&'static str),
     /// Models that think have another name for `max_tokens`.
     ThinkingLimit,
     /// The schema of a format is closed and has no limits of values.
@@ -116,7 +118,7 @@ impl Rule {
         match *self {
             Self::Field(path, _) => vec![path.split_once('.').map_or(path, |(outer, _)| outer)],
             Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => names.to_vec(),
-            Self::Rename(name, _) | Self::Needs(name, _) => vec![name],
+            Self::Rename(name, _) | Self::Needs(name, _) | Self::ModelField(name) => vec![name],
             Self::Levels => vec!["reasoning_effort"],
             Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
             Self::ThinkingLimit => vec!["max_tokens"],
@@ -138,6 +140,7 @@ impl Rule {
             }
             Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
             Self::Sampling => always_thinks(model),
+            Self::ModelField(name) => refuses(model, name),
             Self::ThinkingLimit => is_thinking(model),
             Self::ClosedFormat | Self::StrictFormat | Self::NoSchema | Self::JsonWord => {
                 any(&|format| format.contains("json"))
@@ -182,6 +185,8 @@ impl Rule {
             Self::Rename(name, own) => fields::rename(draft, name, own),
             Self::Levels => fields::lower_level(draft),
             Self::Sampling => fields::drop_sampling(draft),
+            Self::ModelField(name) if refuses(&draft.model(), name) => draft.remove(name),
+            Self::ModelField(_) => {}
             Self::ThinkingLimit if is_thinking(&draft.model()) => {
                 fields::rename(draft, "max_tokens", "max_completion_tokens");
             }
@@ -239,6 +244,7 @@ impl Rule {
             Self::Sampling => {
                 "no `temperature`, `top_p` and penalties other than the default for models that always think".into()
             }
+            Self::ModelField(name) => format!("no `{name}` for models that refuse it"),
             Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
             Self::ClosedFormat => {
                 "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
@@ -282,6 +288,7 @@ impl Rule {
             | Self::MessageFields(_)
             | Self::Foreign(_)
             | Self::Sampling
+            | Self::ModelField(_)
             | Self::Needs(..)
             | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",

@@ -292,6 +292,16 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI: `Unsupported value: 'temperature' does not support 0 with this model`; musistudio/claude-code-router#849",
     ),
     row(
+        Rule::ModelField("stop"),
+        &[OpenAi, Azure, Xai],
+        "OpenAI: `Unsupported parameter: 'stop' is not supported with this model`; BerriAI/litellm#15244, BerriAI/litellm#12635 (xAI)",
+    ),
+    row(
+        Rule::ModelField("parallel_tool_calls"),
+        OPENAI,
+        "OpenAI: `Unsupported parameter: 'parallel_tool_calls' is not supported with this model`; langchain-ai/langchain#29704",
+    ),
+    row(
         Rule::ThinkingLimit,
         &[OpenAi, Azure],
         "OpenAI: `Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead`",

@@ -340,6 +340,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             body.string("model") != "o3"
                 || body.get("temperature").is_none_or(|own| own.as_f64() == Some(1.0))
         }
+        Rule::ModelField(name) => body.string("model") != "o3" || body.get(name).is_none(),
         Rule::ThinkingLimit => body.string("model") != "o3" || body.get("max_tokens").is_none(),
         Rule::ClosedFormat => format_schema(body).is_none_or(|schema| is_accepted(&schema)),
         Rule::StrictFormat => {
