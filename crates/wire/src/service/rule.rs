@@ -43,7 +43,7 @@ pub(super) enum Rule {
     ToolNames(TextLimit),
     /// `name` of messages that are not results.
     Participants(TextLimit),
-    /// The outermost schema of a tool has a type and properties.
+    /// The schemas of a tool are valid, and the outermost one has a type and properties.
     Parameters,
     /// The outermost schema of a tool has no alternatives.
     Alternatives,
@@ -225,7 +225,7 @@ impl Rule {
             Self::CallIds { limit, is_unique: true } => format!("ids of calls: {limit}, each used once"),
             Self::ToolNames(limit) => format!("names of tools: {limit}"),
             Self::Participants(limit) => format!("`name` of a message: {limit}"),
-            Self::Parameters => "the schema of a tool has `type` and `properties`".into(),
+            Self::Parameters => "the schema of a tool is valid, and has `\"type\": \"object\"` and `properties`".into(),
             Self::MessageFields(names) => format!("no `{}` in messages of the model", names.join("`, `")),
             Self::Prefill(name) => format!("`{name}: true` in a message of the model that is the last one"),
             Self::Alternatives => "no `anyOf`, `oneOf` or `allOf` at the top of the schema of a tool".into(),
@@ -299,7 +299,9 @@ impl Rule {
             Self::CallIds { .. } => "shortened with a hash, the same in call and result",
             Self::ToolNames(_) => "shortened with a hash; the client receives its own name",
             Self::Participants(_) | Self::Field(..) => "shortened with a hash, the same each time",
-            Self::Parameters => "`\"type\": \"object\"`, `\"properties\": {}` added",
+            Self::Parameters => {
+                "added; another type at the top becomes an object; `int`, `dict` and the like, and a misplaced `required` are corrected"
+            }
             Self::Items("{}") => "`\"items\": {}` added",
             Self::Items(_) => "`\"items\": {\"type\": \"string\"}` added",
             Self::ToolFields => "left out with the fields that depend on it",

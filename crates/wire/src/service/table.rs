@@ -176,7 +176,11 @@ pub(super) const ROWS: &[Row] = &[
         &[OpenAi, Azure, Responses, Anthropic, Bedrock],
         "makenotion/notion-mcp-server#340, anomalyco/opencode#35516",
     ),
-    row(Rule::Parameters, KNOWN, "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68"),
+    row(
+        Rule::Parameters,
+        KNOWN,
+        "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68, zereight/gitlab-mcp#286, mastra-ai/mastra#23731, smallmain/vscode-unify-chat-provider#162",
+    ),
     row(
         Rule::Items("{}"),
         &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible],
