@@ -45,6 +45,8 @@ pub(super) enum Rule {
     Participants(TextLimit),
     /// The schemas of a tool are valid, and the outermost one has a type and properties.
     Parameters,
+    /// Alternatives in schemas of tools have types, and their parent has none.
+    BranchTypes,
     /// The outermost schema of a tool has no alternatives.
     Alternatives,
     /// Arrays in schemas of tools have `items`; the JSON is what is added.
@@ -177,6 +179,7 @@ impl Rule {
             Self::AllowedTools => tools::keep_allowed(draft),
             Self::UniqueTools => tools::drop_repeated(draft),
             Self::Parameters => schema::complete(draft),
+            Self::BranchTypes => schema::move_types(draft),
             Self::Items(added) => schema::add_items(draft, added),
             Self::ToolFields => tools::drop_dependent(draft, kind),
             Self::Field(path, limit) => fields::shorten(draft, path, &limit),
@@ -226,6 +229,7 @@ impl Rule {
             Self::ToolNames(limit) => format!("names of tools: {limit}"),
             Self::Participants(limit) => format!("`name` of a message: {limit}"),
             Self::Parameters => "the schema of a tool is valid, and has `\"type\": \"object\"` and `properties`".into(),
+            Self::BranchTypes => "a schema with `anyOf` or `oneOf` has no `type`, and each of them has one".into(),
             Self::MessageFields(names) => format!("no `{}` in messages of the model", names.join("`, `")),
             Self::Prefill(name) => format!("`{name}: true` in a message of the model that is the last one"),
             Self::Alternatives => "no `anyOf`, `oneOf` or `allOf` at the top of the schema of a tool".into(),
@@ -302,6 +306,7 @@ impl Rule {
             Self::Parameters => {
                 "added; another type at the top becomes an object; `int`, `dict` and the like, and a misplaced `required` are corrected"
             }
+            Self::BranchTypes => "the type moves",
             Self::Items("{}") => "`\"items\": {}` added",
             Self::Items(_) => "`\"items\": {\"type\": \"string\"}` added",
             Self::ToolFields => "left out with the fields that depend on it",

@@ -167,6 +167,52 @@ fn make_valid(schema: &Object) {
     inner(schema).iter().for_each(make_valid);
 }
 
+/// Moves the types of schemas with alternatives into the alternatives.
+pub(super) fn move_types(draft: &mut Draft) {
+    repair(draft, |schema| !are_types_moved(schema), |schema| _ = schema.as_object().map(move_type));
+}
+
+/// Returns the alternatives of a schema without a type, with the type that each gets.
+fn untyped(schema: &Object) -> Vec<(Object, Json)> {
+    let kind = schema.field("type");
+    let branches = ["anyOf", "oneOf"].iter().flat_map(|key| schema.field(key).items());
+    let typed = |branch: Json| {
+        let own = branch.as_object()?.clone();
+        if own.contains("type") || own.contains("$ref") || (kind.is_null() && has_alternatives(&own)) {
+            return None;
+        }
+        let value = own.field("const");
+        let value = if value.is_null() { own.field("enum").at(0).unwrap_or(Json::Null) } else { value };
+        let kind = match value.kind() {
+            _ if !kind.is_null() => kind.clone(),
+            _ if own.contains("properties") || own.contains("required") => "object".into(),
+            _ if own.contains("items") => "array".into(),
+            "null" => return None,
+            kind => kind.into(),
+        };
+        Some((own, kind))
+    };
+    branches.filter_map(typed).collect()
+}
+
+fn has_alternatives(schema: &Object) -> bool {
+    ["anyOf", "oneOf"].iter().any(|key| schema.with(key, |own| own.is_some_and(|own| !own.is_empty())))
+}
+
+/// Returns `true` if all alternatives in a schema have their types, as far as they are clear.
+pub(super) fn are_types_moved(schema: &Object) -> bool {
+    let is_moved = !has_alternatives(schema) || (!schema.contains("type") && untyped(schema).is_empty());
+    is_moved && inner(schema).iter().all(are_types_moved)
+}
+
+fn move_type(schema: &Object) {
+    if has_alternatives(schema) {
+        untyped(schema).into_iter().for_each(|(branch, kind)| branch.put("type", kind));
+        schema.remove("type");
+    }
+    inner(schema).iter().for_each(move_type);
+}
+
 /// Adds `items` to arrays without them.
 pub(super) fn add_items(draft: &mut Draft, added: &str) {
     repair(draft, |schema| !all_have_items(schema), |schema| fill_items(schema, added));

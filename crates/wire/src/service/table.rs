@@ -173,7 +173,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::Alternatives,
-        &[OpenAi, Azure, Responses, Anthropic, Bedrock],
+        &[OpenAi, Azure, Responses, Anthropic, Bedrock, Moonshot],
         "makenotion/notion-mcp-server#340, anomalyco/opencode#35516",
     ),
     row(
@@ -181,6 +181,7 @@ pub(super) const ROWS: &[Row] = &[
         KNOWN,
         "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68, zereight/gitlab-mcp#286, mastra-ai/mastra#23731, smallmain/vscode-unify-chat-provider#162",
     ),
+    row(Rule::BranchTypes, &[Moonshot], "MoonshotAI/kimi-code#2661, openclaw/openclaw#113130"),
     row(
         Rule::Items("{}"),
         &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible],

@@ -3,7 +3,7 @@
 use super::formats::{is_accepted, is_strict, names_json};
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
-use super::schema::{is_complete, is_valid};
+use super::schema::{are_types_moved, is_complete, is_valid};
 use super::table::rules_of;
 use super::{ServiceKind, adapt, may_apply};
 use futures_util::StreamExt;
@@ -123,6 +123,7 @@ fn tool() -> impl Strategy<Value = Json> {
         r#"{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]}],"required":["b"]}"#,
         r#"{"type":"string"}"#,
         r#"{"type":"dict","properties":{"n":{"type":"int","required":true},"required":["n"],"m":"string","t":{"type":["str","any"]}},"required":null}"#,
+        r#"{"type":"object","properties":{"a":{"type":"string","anyOf":[{"minLength":1},{"anyOf":[{"enum":["x"]}]}]},"b":{"oneOf":[{"enum":["x"]},{"properties":{"c":{"type":"list"}}},{}]}}}"#,
         r#"{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{"type":"string"}}}}"#,
     ];
     (select(texts()), select(schemas.to_vec()), any::<bool>()).prop_map(|(name, schema, custom)| match custom
@@ -415,6 +416,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let is_kept = |own: &Json| own.as_object().is_some_and(|own| is_valid(own) && is_complete(own));
             parameters().iter().all(is_kept)
         }
+        Rule::BranchTypes => parameters().iter().all(|own| own.as_object().is_some_and(are_types_moved)),
         Rule::Items(_) => {
             let mut lacks = false;
             parameters()
@@ -891,4 +893,15 @@ fn faults_of_schemas_with_a_clear_meaning_are_corrected() {
         assert_eq!(schema_for(ServiceKind::OpenAi, schema), json(expected), "{schema}");
         assert_eq!(schema_for(ServiceKind::Vllm, schema), json(schema));
     }
+}
+
+#[test]
+fn types_beside_alternatives_move_into_them_for_moonshot() {
+    let schema = r#"{"type":"object","properties":{"t":{"type":"array","items":{"type":"object","anyOf":[{"required":["a"]},{"type":"null"},{"anyOf":[{"required":["b"]}]}]}},"u":{"anyOf":[{"enum":["x"]},{"$ref":"d"}]}}}"#;
+    let moved = r#"{"type":"object","properties":{"t":{"type":"array","items":{"anyOf":[{"required":["a"],"type":"object"},{"type":"null"},{"anyOf":[{"required":["b"],"type":"object"}]}]}},"u":{"anyOf":[{"enum":["x"],"type":"string"},{"$ref":"d"}]}}}"#;
+    assert_eq!(schema_for(ServiceKind::Moonshot, schema), json(moved));
+    assert_eq!(schema_for(ServiceKind::OpenAi, schema), json(schema));
+    let top = r#"{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{}}]}"#;
+    let merged = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
+    assert_eq!(schema_for(ServiceKind::Moonshot, top), json(merged));
 }
