@@ -198,9 +198,13 @@ async fn chat_and_messages_clients_use_a_responses_service() {
         assert!(!answer.body().contains("response_item"), "{}", answer.body());
         assert_eq!(host.upstream.last().json()["max_output_tokens"], 99);
     }
-    // Fields that this API does not have are refused with a hint, and errors keep their status and code.
-    let ask = json!({"model": "mock-1", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
-    host.chat(&ask).await.refused(400, "cannot send stop");
+    // Fields that this API does not have are left out or refused with a hint, and errors keep their status and code.
+    let mut ask = json!({"model": "mock-1", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
+    let answer = host.chat(&ask).await;
+    assert_eq!(answer.header("x-valvehouse-left-out"), Some("stop"), "{}", answer.body());
+    assert!(host.upstream.last().json().get("stop").is_none());
+    ask["n"] = json!(2);
+    host.chat(&ask).await.refused(400, "cannot send n");
     let limited = host.ask("limited").await;
     assert_eq!(
         (limited.status, &limited.error()["code"]),

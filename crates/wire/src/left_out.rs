@@ -40,7 +40,7 @@ pub const LOST_FIELDS: &[LostField] = &[
     row("repeat_penalty", &[Messages, Responses], Own),
     row("num_ctx", &[Messages, Responses], Own),
     row("seed", &[Messages, Responses], LeftOut),
-    row("stop", &[Responses], Refused),
+    row("stop", &[Responses], LeftOut),
     row("presence_penalty", &[Messages], Refused),
     row("frequency_penalty", &[Messages], Refused),
     row("logit_bias", &[Messages, Responses], Refused),

@@ -142,6 +142,26 @@ pub fn claude(model: &str) -> Option<(&str, (u32, u32))> {
     Some((family, (numbers.next()?, numbers.next().unwrap_or(0))))
 }
 
+/// A field that models refuse: the beginnings of their names, and those of models among them that take it.
+type RefusedField = (&'static str, &'static [&'static str], &'static [&'static str]);
+/// The fields that models of OpenAI and xAI refuse. Sources: "Reasoning models" of their documentation;
+/// BerriAI/litellm#15244, BerriAI/litellm#28650, BerriAI/litellm#14565, UKGovernmentBEIS/inspect_ai#1025, tensorzero/tensorzero#2805.
+const REFUSED: [RefusedField; 2] = [
+    (
+        "stop",
+        &["o3", "o4-mini", "gpt-5", "grok-3-mini", "grok-4", "grok-5", "grok-code"],
+        &["gpt-5-chat", "gpt-5.5", "gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9"],
+    ),
+    ("parallel_tool_calls", &["o1", "o3", "o4-mini"], &[]),
+];
+
+/// Returns `true` for a model of OpenAI or xAI that refuses a field which other models there take.
+pub fn refuses(model: &str, field: &str) -> bool {
+    REFUSED.iter().any(|(own, models, except)| {
+        *own == field && begins_with(model, models) && !begins_with(model, except)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,5 +217,27 @@ mod tests {
         ] {
             assert_eq!((is_thinking(model), always_thinks(model)), (thinks, always), "{model}");
         }
+    }
+
+    #[test]
+    fn models_refuse_fields_by_their_names() {
+        for (model, stop, parallel) in [
+            ("gpt-4.1", false, false),
+            ("o1", false, true),
+            ("openai/o3-mini", true, true),
+            ("o4-mini-2025-04-16", true, true),
+            ("gpt-5", true, false),
+            ("gpt-5-chat-latest", false, false),
+            ("gpt-5.4-mini", true, false),
+            ("gpt-5.5", false, false),
+            ("gpt-6", false, false),
+            ("grok-3", false, false),
+            ("x-ai/grok-4-fast", true, false),
+            ("grok-code-fast-1", true, false),
+        ] {
+            let refused = (refuses(model, "stop"), refuses(model, "parallel_tool_calls"));
+            assert_eq!(refused, (stop, parallel), "{model}");
+        }
+        assert!(!refuses("o3", "seed"));
     }
 }

@@ -45,20 +45,18 @@ impl Approvals {
         let there = || status.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
         let mut selected = Vec::new();
         for (tool, hash) in shown {
-            // A server may list several tools with one name.
-            let mut same = there().filter(|one| one.seen.name == *tool).peekable();
-            if same.peek().is_none() {
+            let Some(seen) = there().map(|one| &one.seen).find(|seen| seen.name == *tool) else {
                 let near = did_you_mean(tool, there().map(|one| one.seen.name.as_str()));
                 return Err(McpError::Unknown(format!(
                     "cannot approve `{tool}`: `{name}` has no such tool{near}"
                 )));
-            }
-            let as_shown = same.find(|one| one.seen.hash(&server) == *hash).ok_or_else(|| {
-                McpError::Changed(format!(
+            };
+            if seen.hash(&server) != *hash {
+                return Err(McpError::Changed(format!(
                     "cannot approve `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
-                ))
-            })?;
-            selected.push(as_shown.seen.clone());
+                )));
+            }
+            selected.push(seen.clone());
         }
         self.change(move |pins| {
             selected.retain(|tool| pins.standing(&server, tool) != PinStatus::Approved);

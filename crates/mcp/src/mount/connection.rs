@@ -4,6 +4,8 @@ use super::ask;
 use super::child::Program;
 use super::link::{Link, Remote, is_stateless};
 use super::oauth;
+use super::repair::{RepairingClient, repaired_lines};
+use http::StatusCode;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
     FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion,
@@ -19,12 +21,15 @@ use rmcp::{ClientHandler, ErrorData, RoleClient};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{McpAuth, McpTransport};
+use valvehouse_core::text::shortened;
 use valvehouse_json::Json;
 
 /// The time limit for a server's first response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The minimum size limit of a response in bytes, because lists are larger than results.
 const MIN_ANSWER: usize = 4 << 20;
+/// The maximum length of an answer in an error, in bytes.
+const MAX_WORDS: usize = 300;
 
 /// A connection, closed when it is dropped.
 pub(super) struct Connection {
@@ -163,6 +168,7 @@ impl Connection {
                     }
                     let http =
                         valvehouse_net::following_nobody(url).await.map_err(|error| error.to_string())?;
+                    let http = RepairingClient(http);
                     let (running, login) = match (auth, &link.vault) {
                         (McpAuth::OAuth(_), Some(vault)) => {
                             let (manager, login) = oauth::manager(&link.server.name, url, vault)
@@ -184,6 +190,7 @@ impl Connection {
                 }
                 McpTransport::Command { command, env, cwd } => {
                     let (program, output, input) = Program::start(&link.server.name, command, env, cwd)?;
+                    let output = repaired_lines(output);
                     match serve_client_with_lifecycle(client, (output, input), lifecycle).await {
                         Ok(running) => Ok(Self { running, program: Some(program), login: None }),
                         Err(error) => Err(with_last_words(plain(&error.to_string()), &program).into()),
@@ -245,10 +252,18 @@ fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unava
     Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }
 
-/// Returns the text of an error without the Rust type in brackets.
-fn plain(error: &str) -> String {
-    let behind = |rest: &str| rest.split_once("] error: ").map(|(_, cause)| cause.to_owned());
-    error.split_once("Transport [").and_then(|(_, rest)| behind(rest)).unwrap_or_else(|| error.to_owned())
+/// Returns the text of an error without the Rust type in brackets, and with the status of an answer over HTTP in
+/// words.
+pub(super) fn plain(error: &str) -> String {
+    let cause = error.split_once("Transport [").and_then(|(_, rest)| rest.split_once("] error: "));
+    let cause = cause.map_or(error, |(_, cause)| cause);
+    match cause.strip_prefix("unexpected server response: ").unwrap_or(cause).strip_prefix("HTTP ") {
+        Some(answer) => {
+            let status = answer.parse::<StatusCode>().map(|status| status.to_string());
+            format!("it answered {}", shortened(status.unwrap_or_else(|_| answer.to_owned()), MAX_WORDS))
+        }
+        None => cause.to_owned(),
+    }
 }
 
 fn with_last_words(cause: String, program: &Program) -> String {
@@ -287,5 +302,9 @@ mod tests {
             "Send message error Transport [rmcp::worker::Worker<Client>] error: Client error: refused";
         assert_eq!(plain(error), "Client error: refused");
         assert_eq!(plain("connection closed"), "connection closed");
+        let status = "Transport send error: Transport [rmcp::transport::worker::WorkerTransport<Client>] error: HTTP 500";
+        assert_eq!(plain(status), "it answered 500 Internal Server Error");
+        let body = "Transport [Worker] error: unexpected server response: HTTP 400 Bad Request: no session";
+        assert_eq!(plain(body), "it answered 400 Bad Request: no session");
     }
 }

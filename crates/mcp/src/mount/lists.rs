@@ -1,11 +1,16 @@
 //! The lists of a server: its tools, prompts, resources and resource templates.
 
-use super::connection::Unavailable;
+use super::connection::{Unavailable, plain};
 use super::link::Remote;
 use crate::pins::{PartKind, ToolParts};
-use rmcp::model::{PaginatedRequestParams, ServerCapabilities};
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
+    PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolAnnotations,
+};
 use rmcp::service::ServiceError;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -25,13 +30,23 @@ pub(super) struct ServerLists {
 }
 
 impl ServerLists {
-    /// Adds a list. Entries of a page that was returned twice are added once.
+    /// Adds a list. Of several entries with one name, the first is added; those of a page that was returned twice
+    /// are not reported.
     fn add<T>(&mut self, list: Pages<T>, seen: impl Fn(T) -> ToolParts) {
         let mut names = HashSet::new();
-        let is_whole = list.problem.is_none();
-        let entries = list.entries.into_iter().map(seen);
-        self.parts.extend(entries.filter(|entry| is_whole || names.insert(entry.name.clone())));
-        self.problems.extend(list.problem);
+        for entry in list.entries.into_iter().map(seen) {
+            if !names.insert(entry.name.clone()) {
+                let (kind, name) = (entry.kind.as_str(), entry.own_name());
+                let why =
+                    format!("it lists the {kind} `{name}` more than once, and the first one is offered");
+                if list.is_whole && !self.problems.contains(&why) {
+                    self.problems.push(why);
+                }
+                continue;
+            }
+            self.parts.push(entry);
+        }
+        self.problems.extend(list.problems);
     }
 }
 
@@ -48,29 +63,23 @@ pub(super) async fn lists(remote: &Remote) -> Result<ServerLists, Unavailable> {
     let mut all = ServerLists::default();
     // Some servers have tools and do not declare them.
     if has(|it| it.tools.is_some()) || !(has_prompts || has_resources) {
-        let tools = pages("tools", |params| async {
-            remote.list_tools(Some(params)).await.map(|page| (page.tools, page.next_cursor))
-        });
-        all.add(tools.await?, |tool| seen(&tool));
+        let tools = pages("tools", "tools", |page| ask(remote, ListToolsRequest::with_param(page)));
+        all.add(tools.await?, seen);
     }
     if has_prompts {
-        let prompts = pages("prompts", |params| async {
-            remote.list_prompts(Some(params)).await.map(|page| (page.prompts, page.next_cursor))
-        });
-        all.add(or_none(prompts.await), |prompt| seen_prompt(&prompt));
+        let prompts = pages("prompts", "prompts", |page| ask(remote, ListPromptsRequest::with_param(page)));
+        all.add(or_none(prompts.await), |prompt: Prompt| seen_prompt(&prompt));
     }
     if has_resources {
-        let resources = pages("resources", |params| async {
-            remote.list_resources(Some(params)).await.map(|page| (page.resources, page.next_cursor))
-        });
-        all.add(or_none(resources.await), |it| {
+        let resources =
+            pages("resources", "resources", |page| ask(remote, ListResourcesRequest::with_param(page)));
+        all.add(or_none(resources.await), |it: Resource| {
             seen_resource(PartKind::Resource, &it.uri, it.title, it.description, (&it.name, it.mime_type))
         });
-        let templates = pages("resource templates", |params| async {
-            let page = remote.list_resource_templates(Some(params)).await;
-            page.map(|page| (page.resource_templates, page.next_cursor))
+        let templates = pages("resource templates", "resourceTemplates", |page| {
+            ask(remote, ListResourceTemplatesRequest::with_param(page))
         });
-        all.add(or_none(templates.await), |it| {
+        all.add(or_none(templates.await), |it: ResourceTemplate| {
             let more = (it.name.as_str(), it.mime_type);
             seen_resource(PartKind::Template, &it.uri_template, it.title, it.description, more)
         });
@@ -81,34 +90,60 @@ pub(super) async fn lists(remote: &Remote) -> Result<ServerLists, Unavailable> {
 /// The pages of a list.
 struct Pages<T> {
     entries: Vec<T>,
-    /// Set if the list ended because a page named one as the next that was read before.
-    problem: Option<String>,
+    /// `false` if the list ended because a page named one as the next that was read before.
+    is_whole: bool,
+    /// The reasons why the list is not complete, or may not be.
+    problems: Vec<String>,
 }
 
-/// Reads a list page by page. An empty cursor ends it, because some servers send it with the last page.
-async fn pages<T, F>(what: &str, ask: impl Fn(PaginatedRequestParams) -> F) -> Result<Pages<T>, Unavailable>
+/// Requests a page of a list. The library reads it if all of its entries are valid; this returns any.
+async fn ask(remote: &Remote, request: impl Into<ClientRequest>) -> Result<Value, ServiceError> {
+    let page = remote.send_request(request.into()).await?;
+    serde_json::to_value(page).map_err(|_| ServiceError::UnexpectedResponse)
+}
+
+/// Reads a list page by page. An empty cursor ends it, because some servers send it with the last page. Entries
+/// that cannot be read are left out.
+async fn pages<T: DeserializeOwned, F>(
+    what: &str,
+    key: &str,
+    ask: impl Fn(PaginatedRequestParams) -> F,
+) -> Result<Pages<T>, Unavailable>
 where
-    F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
+    F: Future<Output = Result<Value, ServiceError>>,
 {
-    let (mut entries, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
+    let mut list = Pages { entries: Vec::new(), is_whole: true, problems: Vec::new() };
+    let (mut count, mut cursor, mut known) = (0, None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let page = tokio::time::timeout(LISTING, ask(params)).await;
         let page = page.map_err(|_| format!("it did not list its {what} within {} s", LISTING.as_secs()))?;
-        let (more, next) = page.map_err(|error| unlisted(what, &error))?;
-        if entries.len() + more.len() > MAX_TOOLS {
+        let page = page.map_err(|error| unlisted(what, &error))?;
+        let more = page[key].as_array().ok_or_else(|| unlisted(what, &ServiceError::UnexpectedResponse))?;
+        if count + more.len() > MAX_TOOLS {
             let help = if what == "tools" { "; name the ones to offer in `tools`" } else { "" };
             return Err(format!("it lists more than {MAX_TOOLS} {what}{help}").into());
         }
-        entries.extend(more);
-        match next.filter(|next| !next.is_empty()) {
+        for entry in more {
+            count += 1;
+            match T::deserialize(entry) {
+                Ok(entry) => list.entries.push(entry),
+                Err(error) => {
+                    let name =
+                        entry["name"].as_str().map_or_else(|| count.to_string(), |name| format!("`{name}`"));
+                    list.problems.push(format!("cannot read the entry {name} of its {what}: {error}"));
+                }
+            }
+        }
+        match page["nextCursor"].as_str().filter(|next| !next.is_empty()).map(str::to_owned) {
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
             Some(_) => {
                 let problem =
                     format!("its list of {what} does not end: a page names an earlier one as the next one");
-                return Ok(Pages { entries, problem: Some(problem) });
+                list.problems.push(problem);
+                return Ok(Pages { is_whole: false, ..list });
             }
-            None => return Ok(Pages { entries, problem: None }),
+            None => return Ok(list),
         }
     }
     Err(format!("its list of {what} has more than {MAX_PAGES} pages").into())
@@ -121,7 +156,7 @@ fn or_none<T>(listed: Result<Pages<T>, Unavailable>) -> Pages<T> {
             "cannot list resources or prompts of an MCP server, continuing without them: {}",
             error.why
         );
-        Pages { entries: Vec::new(), problem: None }
+        Pages { entries: Vec::new(), is_whole: true, problems: Vec::new() }
     })
 }
 
@@ -129,21 +164,32 @@ fn unlisted(what: &str, error: &ServiceError) -> Unavailable {
     let challenge = error.auth_challenge().map(str::to_owned);
     let why = match challenge {
         Some(_) => format!("it does not allow this token to list its {what}"),
-        None => format!("cannot list its {what}: {error}"),
+        None => format!("cannot list its {what}: {}", plain(&error.to_string())),
     };
     Unavailable { challenge, ..Unavailable::from(why) }
 }
 
-fn seen(tool: &rmcp::model::Tool) -> ToolParts {
-    let annotations = tool.annotations.as_ref().and_then(|hints| serde_json::to_value(hints).ok());
+/// A tool of a list. Some servers list no schema for a tool without parameters.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedTool {
+    name: String,
+    title: Option<String>,
+    description: Option<String>,
+    input_schema: Option<Map<String, Value>>,
+    output_schema: Option<Map<String, Value>>,
+    annotations: Option<ToolAnnotations>,
+}
+
+fn seen(tool: ListedTool) -> ToolParts {
     ToolParts {
         kind: PartKind::Tool,
-        name: tool.name.to_string(),
-        title: tool.title.clone(),
-        description: tool.description.as_deref().unwrap_or("").to_owned(),
-        input_schema: Value::Object((*tool.input_schema).clone()),
-        output_schema: tool.output_schema.as_ref().map(|schema| Value::Object((**schema).clone())),
-        annotations,
+        name: tool.name,
+        title: tool.title,
+        description: tool.description.unwrap_or_else(String::new),
+        input_schema: tool.input_schema.map_or_else(|| json!({ "type": "object" }), Value::Object),
+        output_schema: tool.output_schema.map(Value::Object),
+        annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()),
     }
 }
 
@@ -195,10 +241,10 @@ mod tests {
         let ask = |params: PaginatedRequestParams| {
             let (entries, cursor) = next(params.cursor.as_deref());
             let entries: Vec<String> = entries.chars().map(String::from).collect();
-            std::future::ready(Ok((entries, cursor.map(str::to_owned))))
+            std::future::ready(Ok(json!({ "tools": entries, "nextCursor": cursor })))
         };
         let mut lists = ServerLists::default();
-        lists.add(pages("tools", ask).await.unwrap(), |name| part(&name));
+        lists.add(pages("tools", "tools", ask).await.unwrap(), |name: String| part(&name));
         lists
     }
 
@@ -224,8 +270,36 @@ mod tests {
     async fn an_empty_cursor_and_none_end_a_list() {
         for last in [None, Some("")] {
             let list = listed(|cursor| if cursor.is_none() { ("ab", Some("1")) } else { ("ac", last) }).await;
-            // Tools of the same name are reported later.
-            assert_eq!((&*names(&list), list.problems.len()), ("abac", 0));
+            assert_eq!(&*names(&list), "abc");
+            let twice = "it lists the resource `a` more than once, and the first one is offered";
+            assert_eq!(list.problems, [twice]);
         }
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_cannot_be_read_does_not_take_the_others_away() {
+        let tools = json!({ "tools": [
+            { "name": "none" },
+            { "name": "null", "inputSchema": null, "icons": 5 },
+            { "name": 5, "inputSchema": {} },
+            { "inputSchema": {} },
+            { "name": "text", "inputSchema": "{}" },
+            { "name": "good", "inputSchema": { "type": "object", "properties": {} } },
+        ] });
+        let mut lists = ServerLists::default();
+        lists.add(pages("tools", "tools", |_| std::future::ready(Ok(tools.clone()))).await.unwrap(), seen);
+        assert_eq!(names(&lists), "nonenullgood");
+        assert_eq!(lists.parts[1].input_schema, json!({ "type": "object" }));
+        let [number, nameless, text] = lists.problems.as_slice() else { panic!("{:?}", lists.problems) };
+        assert!(
+            number.starts_with("cannot read the entry 3 of its tools: invalid type: integer `5`"),
+            "{number}"
+        );
+        assert!(nameless.ends_with("entry 4 of its tools: missing field `name`"), "{nameless}");
+        assert!(
+            text.starts_with("cannot read the entry `text` of its tools: invalid type: string"),
+            "{text}"
+        );
+        assert!(pages::<String, _>("tools", "tools", |_| std::future::ready(Ok(json!({})))).await.is_err());
     }
 }

@@ -11,6 +11,7 @@ mod server_scan;
 mod mounts;
 mod names;
 mod oauth;
+mod repair;
 mod request;
 mod prompt_call;
 mod subscriptions;

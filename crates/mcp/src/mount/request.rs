@@ -1,5 +1,6 @@
 //! A request of a turn to a server: its progress, its cancellation with the turn, and its errors.
 
+use super::connection::plain;
 use super::link::{Link, Remote};
 use super::oauth;
 use rmcp::ServiceError;
@@ -64,7 +65,7 @@ async fn failed(link: &Link, error: &ServiceError) -> ToolError {
     if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
         link.look_again.notify_one();
     }
-    let why = link.showable(error.to_string());
+    let why = link.showable(plain(&error.to_string()));
     format!("the server `{}` failed: {why}", link.server.name).into()
 }
 

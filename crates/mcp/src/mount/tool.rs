@@ -8,15 +8,19 @@ use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, InputRequests,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock, InputRequests,
     InputRequiredResult, ServerResult,
 };
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use valvehouse_config::McpTrust;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Parameters, Tool, ToolError, ToolResult, ToolSpec};
 use valvehouse_json::Json;
+
+/// The error for an answer of another kind.
+const NO_RESULT: &str = "invalid response of the server: expected a result";
 
 struct RemoteTool {
     link: Arc<Link>,
@@ -105,7 +109,11 @@ impl RemoteTool {
         match send(&self.link, remote, request, turn).await? {
             ServerResult::CallToolResult(result) => Ok(Round::Over(self.result(result))),
             ServerResult::InputRequiredResult(input_required) => Ok(Round::Asks(input_required)),
-            _ => Err("invalid response of the server: expected a result".into()),
+            ServerResult::CustomResult(custom) => match with_known_blocks(custom.0) {
+                Some(result) => Ok(Round::Over(self.result(result))),
+                None => Err(NO_RESULT.into()),
+            },
+            _ => Err(NO_RESULT.into()),
         }
     }
 
@@ -122,5 +130,40 @@ impl RemoteTool {
             whole.edit("isError", true);
         }
         ToolResult::of_content(whole)
+    }
+}
+
+/// Returns a result in which texts replace the content that the library cannot read: a text itself, and the type
+/// of any other block.
+fn with_known_blocks(mut whole: Value) -> Option<CallToolResult> {
+    let content = whole.get_mut("content")?;
+    if content.is_string() {
+        *content = json!([content.take()]);
+    }
+    for block in content.as_array_mut()? {
+        if ContentBlock::deserialize(&*block).is_err() {
+            let kind = block["type"].as_str().unwrap_or("unknown");
+            let unread = format!("[a part of the type `{kind}` that cannot be read]");
+            *block = json!({ "type": "text", "text": block.as_str().unwrap_or(&unread) });
+        }
+    }
+    serde_json::from_value(whole).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_of_an_unknown_type_does_not_take_the_others_away() {
+        let blocks =
+            json!([{ "type": "widget", "html": "x" }, { "type": "image" }, { "type": "text", "text": "a" }]);
+        let read = with_known_blocks(json!({ "content": blocks, "structuredContent": 1 })).unwrap();
+        let unread = |kind| ContentBlock::text(format!("[a part of the type `{kind}` that cannot be read]"));
+        assert_eq!(read.content, [unread("widget"), unread("image"), ContentBlock::text("a")]);
+        assert_eq!(read.structured_content, Some(json!(1)));
+        let text = with_known_blocks(json!({ "content": "plain" })).unwrap();
+        assert_eq!(text.content, [ContentBlock::text("plain")]);
+        assert!(with_known_blocks(json!({ "other": 1 })).is_none());
     }
 }

@@ -61,6 +61,9 @@ impl OpenAiResponses {
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let body = request::write(&request.body, request.stream, self.openai.known)?;
+        if let Some(turn) = request.turn.as_ref().filter(|_| !request.body.field("stop").is_empty()) {
+            turn.leave_out(self.name(), "stop");
+        }
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = HttpCall::post(self.responses.clone(), encoded(&body)?).json(accept);
         let response = self.openai.send(call, exchange).await?;

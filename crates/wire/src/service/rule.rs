@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, formats, functions, history, ids, pairs, results, schema, tools, turns};
-use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort};
+use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort, refuses};
 use valvehouse_core::chat::{MessageTraits, Outline};
 use valvehouse_core::error::Error;
 
@@ -45,8 +45,10 @@ pub(super) enum Rule {
     ToolNames(TextLimit),
     /// `name` of messages that are not results.
     Participants(TextLimit),
-    /// The outermost schema of a tool has a type and properties.
+    /// The schemas of a tool are valid, and the outermost one has a type and properties.
     Parameters,
+    /// Alternatives in schemas of tools have types, and their parent has none.
+    BranchTypes,
     /// The outermost schema of a tool has no alternatives.
     Alternatives,
     /// Arrays in schemas of tools have `items`; the JSON is what is added.
@@ -81,6 +83,8 @@ pub(super) enum Rule {
     FreeChoice,
     /// A format has no tools beside it.
     FormatWithoutTools,
+    /// A field that some models of a service refuse.
+    ModelField(&'static str),
     /// Models that think have another name for `max_tokens`.
     ThinkingLimit,
     /// The schema of a format is closed and has no limits of values.
@@ -132,7 +136,7 @@ impl Rule {
         match *self {
             Self::Field(path, _) => vec![path.split_once('.').map_or(path, |(outer, _)| outer)],
             Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => names.to_vec(),
-            Self::Rename(name, _) | Self::Needs(name, _) => vec![name],
+            Self::Rename(name, _) | Self::Needs(name, _) | Self::ModelField(name) => vec![name],
             Self::Levels => vec!["reasoning_effort"],
             Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
             Self::ClaudeSampling => fields::OF_CLAUDE.to_vec(),
@@ -162,6 +166,7 @@ impl Rule {
             }
             Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
             Self::Sampling => has_fixed_sampling(model),
+            Self::ModelField(name) => refuses(model, name),
             Self::ThinkingLimit => is_thinking(model),
             Self::ClosedFormat
             | Self::StrictFormat
@@ -201,6 +206,7 @@ impl Rule {
             Self::AllowedTools => tools::keep_allowed(draft),
             Self::UniqueTools => tools::drop_repeated(draft),
             Self::Parameters => schema::complete(draft),
+            Self::BranchTypes => schema::move_types(draft),
             Self::Items(added) => schema::add_items(draft, added),
             Self::ToolFields => tools::drop_dependent(draft, kind),
             Self::Field(path, limit) => fields::shorten(draft, path, &limit),
@@ -215,6 +221,8 @@ impl Rule {
             Self::EffortWithTools => fields::drop_effort(draft),
             Self::FreeChoice => fields::stop_thinking(draft),
             Self::FormatWithoutTools => formats::drop_beside_tools(draft),
+            Self::ModelField(name) if refuses(&draft.model(), name) => draft.remove(name),
+            Self::ModelField(_) => {}
             Self::ThinkingLimit if is_thinking(&draft.model()) => {
                 fields::rename(draft, "max_tokens", "max_completion_tokens");
             }
@@ -256,7 +264,8 @@ impl Rule {
             Self::CallIds { limit, is_unique: true } => format!("ids of calls: {limit}, each used once"),
             Self::ToolNames(limit) => format!("names of tools: {limit}"),
             Self::Participants(limit) => format!("`name` of a message: {limit}"),
-            Self::Parameters => "the schema of a tool has `type` and `properties`".into(),
+            Self::Parameters => "the schema of a tool is valid, and has `\"type\": \"object\"` and `properties`".into(),
+            Self::BranchTypes => "a schema with `anyOf` or `oneOf` has no `type`, and each of them has one".into(),
             Self::MessageFields(names) => format!("no `{}` in messages of the model", names.join("`, `")),
             Self::Prefill(name) => format!("`{name}: true` in a message of the model that is the last one"),
             Self::Alternatives => "no `anyOf`, `oneOf` or `allOf` at the top of the schema of a tool".into(),
@@ -284,6 +293,7 @@ impl Rule {
             Self::EffortWithTools => "no `reasoning_effort` with tools for GPT-5.4 and later".into(),
             Self::FreeChoice => "`tool_choice` forces a tool only without thinking".into(),
             Self::FormatWithoutTools => "no `response_format` for JSON beside tools; Gemini from 3 on takes both".into(),
+            Self::ModelField(name) => format!("no `{name}` for models that refuse it"),
             Self::ThinkingLimit => "`max_completion_tokens` instead of `max_tokens` for models that think".into(),
             Self::ClosedFormat => {
                 "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
@@ -333,6 +343,7 @@ impl Rule {
             | Self::Sampling
             | Self::ClaudeSampling
             | Self::FormatWithoutTools
+            | Self::ModelField(_)
             | Self::Needs(..)
             | Self::Stops { .. } => "left out",
             Self::UniqueTools => "the first one is sent",
@@ -343,7 +354,10 @@ impl Rule {
             Self::CallIds { .. } => "shortened with a hash, the same in call and result",
             Self::ToolNames(_) => "shortened with a hash; the client receives its own name",
             Self::Participants(_) | Self::Field(..) => "shortened with a hash, the same each time",
-            Self::Parameters => "`\"type\": \"object\"`, `\"properties\": {}` added",
+            Self::Parameters => {
+                "added; another type at the top becomes an object; `int`, `dict` and the like, and a misplaced `required` are corrected"
+            }
+            Self::BranchTypes => "the type moves",
             Self::Items("{}") => "`\"items\": {}` added",
             Self::Items(_) => "`\"items\": {\"type\": \"string\"}` added",
             Self::ToolFields => "left out with the fields that depend on it",

@@ -188,10 +188,15 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::Alternatives,
-        &[OpenAi, Azure, Responses, Anthropic, Bedrock],
+        &[OpenAi, Azure, Responses, Anthropic, Bedrock, Moonshot],
         "makenotion/notion-mcp-server#340, anomalyco/opencode#35516",
     ),
-    row(Rule::Parameters, KNOWN, "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68"),
+    row(
+        Rule::Parameters,
+        KNOWN,
+        "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68, zereight/gitlab-mcp#286, mastra-ai/mastra#23731, smallmain/vscode-unify-chat-provider#162",
+    ),
+    row(Rule::BranchTypes, &[Moonshot], "MoonshotAI/kimi-code#2661, openclaw/openclaw#113130"),
     row(
         Rule::Items("{}"),
         &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible, Cerebras],
@@ -325,6 +330,16 @@ pub(super) const ROWS: &[Row] = &[
         Rule::ClaudeSampling,
         MESSAGES,
         "Anthropic: ``temperature` and `top_p` cannot both be specified for this model`, ``temperature` is deprecated for this model`; open-webui/open-webui#17922",
+    ),
+    row(
+        Rule::ModelField("stop"),
+        &[OpenAi, Azure, Xai],
+        "OpenAI: `Unsupported parameter: 'stop' is not supported with this model`; BerriAI/litellm#15244, BerriAI/litellm#12635 (xAI)",
+    ),
+    row(
+        Rule::ModelField("parallel_tool_calls"),
+        OPENAI,
+        "OpenAI: `Unsupported parameter: 'parallel_tool_calls' is not supported with this model`; langchain-ai/langchain#29704",
     ),
     row(
         Rule::ThinkingLimit,

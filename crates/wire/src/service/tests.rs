@@ -3,6 +3,7 @@
 use super::formats::{is_accepted, is_strict, names_json};
 use super::limit::{Letters, TextLimit};
 use super::rule::Rule;
+use super::schema::{are_types_moved, is_complete, is_valid};
 use super::table::rules_of;
 use super::{ServiceKind, adapt, may_apply};
 use futures_util::StreamExt;
@@ -120,6 +121,9 @@ fn tool() -> impl Strategy<Value = Json> {
         r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"array"}}},"$defs":{"x":{"type":"array"}}}"#,
         r#"{"type":"object","anyOf":[{"properties":{"a":{"type":"array"}},"required":["a"]},{"required":["b"]}]}"#,
         r#"{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]}],"required":["b"]}"#,
+        r#"{"type":"string"}"#,
+        r#"{"type":"dict","properties":{"n":{"type":"int","required":true},"required":["n"],"m":"string","t":{"type":["str","any"]}},"required":null}"#,
+        r#"{"type":"object","properties":{"a":{"type":"string","anyOf":[{"minLength":1},{"anyOf":[{"enum":["x"]}]}]},"b":{"oneOf":[{"enum":["x"]},{"properties":{"c":{"type":"list"}}},{}]}}}"#,
         r#"{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{"type":"string"}}}}"#,
     ];
     (select(texts()), select(schemas.to_vec()), any::<bool>()).prop_map(|(name, schema, custom)| match custom
@@ -305,7 +309,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
     let role = |message: &Json| message.string("role");
     let parameters = || -> Vec<Json> {
         let own = body.list("tools").into_iter().map(|tool| tool.at_path("function.parameters"));
-        own.filter(|own| !own.is_empty()).collect()
+        own.filter(Json::is_object).collect()
     };
     let is_last =
         |at: usize| messages[at + 1..].iter().all(|own| matches!(&*role(own), "system" | "developer"));
@@ -371,6 +375,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             !["o3", "kimi-k2.6"].contains(&&*body.string("model"))
                 || body.get("temperature").is_none_or(|own| own.as_f64() == Some(1.0))
         }
+        Rule::ModelField(name) => body.string("model") != "o3" || body.get(name).is_none(),
         Rule::ThinkingLimit => body.string("model") != "o3" || body.get("max_tokens").is_none(),
         Rule::ClosedFormat => format_schema(body).is_none_or(|schema| is_accepted(&schema)),
         Rule::StrictFormat => {
@@ -439,10 +444,10 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             messages.iter().filter(|own| role(own) != "tool").all(|own| limit.fits(&own.string("name")))
         }
         Rule::Parameters => {
-            let is_open = |own: &Json| own.get("anyOf").is_some() || own.get("allOf").is_some();
-            let is_complete = |own: &Json| own.get("type").is_some() && own.get("properties").is_some();
-            parameters().iter().all(|own| is_open(own) || is_complete(own))
+            let is_kept = |own: &Json| own.as_object().is_some_and(|own| is_valid(own) && is_complete(own));
+            parameters().iter().all(is_kept)
         }
+        Rule::BranchTypes => parameters().iter().all(|own| own.as_object().is_some_and(are_types_moved)),
         Rule::Items(_) => {
             let mut lacks = false;
             parameters()
@@ -932,4 +937,49 @@ fn alternatives_of_a_schema_become_one_object() {
     let expected = r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array"},"c":{"type":"number"}},"required":["a"]}"#;
     assert_eq!(adapted.at_path("tools.0.function.parameters"), json(expected));
     assert!(matches!(adapt(ServiceKind::Vllm, &body), Ok(None)));
+}
+
+/// Returns the schema of a tool as a service receives it.
+fn schema_for(kind: ServiceKind, schema: &str) -> Json {
+    let tool = format!(r#"{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}"#);
+    let body = json(&format!(r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":[{tool}]}}"#));
+    let adapted = adapt(kind, &body).unwrap().map_or(body, |adapted| adapted.body);
+    adapted.at_path("tools.0.function.parameters")
+}
+
+#[test]
+fn faults_of_schemas_with_a_clear_meaning_are_corrected() {
+    let empty = r#"{"type":"object","properties":{}}"#;
+    for (schema, expected) in [
+        ("{}", empty),
+        (r#"{"type":"string"}"#, empty),
+        (r#"{"type":["object","null"],"properties":[]}"#, empty),
+        (r#"{"type":"Any","required":null,"properties":null}"#, empty),
+        (
+            r#"{"type":"dict","properties":{"n":{"type":"int"},"s":{"type":["str","NULL"]},"a":{"type":"any"}}}"#,
+            r#"{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":["string","null"]},"a":{}}}"#,
+        ),
+        (
+            r#"{"type":"object","properties":{"a":{"type":"string","required":true},"b":{"type":"bool","required":false},"o":{"type":"object","properties":{"c":{"type":"float","required":true}}}}}"#,
+            r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"boolean"},"o":{"type":"object","properties":{"c":{"type":"number"}},"required":["c"]}},"required":["a"]}"#,
+        ),
+        (
+            r#"{"type":"object","properties":{"coin":{"type":"string"},"city":"string","required":["coin"],"type":"object"}}"#,
+            r#"{"type":"object","properties":{"coin":{"type":"string"},"city":{"type":"string"}},"required":["coin"]}"#,
+        ),
+    ] {
+        assert_eq!(schema_for(ServiceKind::OpenAi, schema), json(expected), "{schema}");
+        assert_eq!(schema_for(ServiceKind::Vllm, schema), json(schema));
+    }
+}
+
+#[test]
+fn types_beside_alternatives_move_into_them_for_moonshot() {
+    let schema = r#"{"type":"object","properties":{"t":{"type":"array","items":{"type":"object","anyOf":[{"required":["a"]},{"type":"null"},{"anyOf":[{"required":["b"]}]}]}},"u":{"anyOf":[{"enum":["x"]},{"$ref":"d"}]}}}"#;
+    let moved = r#"{"type":"object","properties":{"t":{"type":"array","items":{"anyOf":[{"required":["a"],"type":"object"},{"type":"null"},{"anyOf":[{"required":["b"],"type":"object"}]}]}},"u":{"anyOf":[{"enum":["x"],"type":"string"},{"$ref":"d"}]}}}"#;
+    assert_eq!(schema_for(ServiceKind::Moonshot, schema), json(moved));
+    assert_eq!(schema_for(ServiceKind::OpenAi, schema), json(schema));
+    let top = r#"{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{}}]}"#;
+    let merged = r#"{"type":"object","properties":{"a":{"type":"string"}}}"#;
+    assert_eq!(schema_for(ServiceKind::Moonshot, top), json(merged));
 }

@@ -150,12 +150,6 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Error> {
     if request.given("n").is_some_and(|count| count.as_i64() != Some(1)) {
         return cannot("n", "it returns one choice; send several requests");
     }
-    if request.given("stop").is_some_and(|stop| !stop.is_empty()) {
-        return cannot(
-            "stop",
-            "it does not support this field; remove it, or set `api = \"chat\"` for the provider",
-        );
-    }
     if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
         return cannot("logit_bias", "it does not support token weights; remove the field");
     }
