@@ -102,7 +102,8 @@ fn role(role: KeyRole) -> OperatorRole {
 fn rights(named: RightsOfKey, before: KeyRights) -> KeyRights {
     KeyRights {
         user: named.user.or(before.user),
-        group: named.group.or(before.group),
+        // Other commands write `@` before it.
+        group: named.group.map(|group| group.trim_start_matches('@').to_owned()).or(before.group),
         role: before.role,
         models: if named.models.is_empty() { before.models } else { named.models },
         requests_per_minute: named.requests_per_minute.or(before.requests_per_minute),

@@ -338,7 +338,7 @@ pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
 }
 
 /// Returns `true` if a valve's value is empty.
-fn is_nothing(value: &Json) -> bool {
+pub(crate) fn is_nothing(value: &Json) -> bool {
     value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 

@@ -172,10 +172,17 @@ fn needed(app: &App, parts: &Parts) -> OperatorRole {
     };
     match () {
         () if ["keys", "users", "confirm", "mcp"].into_iter().any(has) => OperatorRole::Admin,
-        () if has("toggle") && is_guard() => OperatorRole::Admin,
+        // A rollback restores switches and confirms the change.
+        () if (has("toggle") || has("rollback") || confirms(parts)) && is_guard() => OperatorRole::Admin,
         () if ["toggle", "valves", "try"].into_iter().any(has) => OperatorRole::Tune,
         () => OperatorRole::Write,
     }
+}
+
+/// Returns `true` if a request confirms the change of a guard that it makes.
+fn confirms(parts: &Parts) -> bool {
+    let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or("").as_bytes());
+    query.into_iter().any(|(key, _)| key == "confirm")
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {

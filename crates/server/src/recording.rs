@@ -72,7 +72,7 @@ pub(super) fn recorded(
 }
 
 /// Counts the request at its end: in the usage, and in the sums of its key.
-fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
+pub(super) fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
     let key = issued(app, parts);
     if let Some((key, at)) = key.as_ref().and_then(|key| Some((key, key.use_to_record()?))) {
         let (app, name) = (app.clone(), key.name.clone());

@@ -194,6 +194,57 @@ async fn no_route_reaches_a_model_that_a_key_cannot_use() {
     assert_eq!(tags["models"].as_array().unwrap().len(), 1, "{tags}");
 }
 
+#[tokio::test]
+async fn groups_are_found_by_name_and_not_brought_back_with_their_keys() {
+    let host = host().await;
+    operate(&host, "POST", "/api/v1/keys", json!({"name": "@lim", "rights": {"tokens_per_day": 1}}))
+        .await
+        .ok();
+    for (rights, why) in [
+        (json!({"group": "Lim"}), "did you mean `lim`?"),
+        (json!({"group": "@lim"}), "without `@`"),
+        (json!({"group": "lim "}), "invalid group"),
+        (json!({"models": []}), "the list of models is empty"),
+    ] {
+        let refused = operate(&host, "POST", "/api/v1/keys", json!({"name": "a", "rights": rights})).await;
+        assert!(refused.status == 400 && refused.body().contains(why), "{rights}: {}", refused.body());
+    }
+    key(&host, "ann", json!({"group": "lim"})).await;
+    operate(&host, "DELETE", "/api/v1/keys/@lim", Value::Null).await.ok();
+    let again = operate(&host, "POST", "/api/v1/keys", json!({"name": "@lim", "rights": {}})).await;
+    again.refused(409, "its keys ann would be valid again");
+    operate(&host, "DELETE", "/api/v1/keys/ann", Value::Null).await.ok();
+    operate(&host, "POST", "/api/v1/keys", json!({"name": "@lim", "rights": {}})).await.ok();
+}
+
+#[tokio::test]
+async fn model_calls_of_tools_at_mcp_count_for_the_key() {
+    let asks = "/*\nrequirements: llm\n*/\nfn handler(args) { llm::chat(#{ model: \"fast\", messages: [#{ role: \"user\", \
+                content: \"hi\" }] }).content }";
+    let config = format!("{CONFIG}\n[grants.asks]\nllm = true\n");
+    let host = TestHost::new().config(&config).tool("asks", asks).start().await;
+    let own = key(&host, "ci", json!({"tokens_per_day": 3})).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "asks", "arguments": {}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"}}}});
+    let ask = async || {
+        let request =
+            host.request("POST", "/mcp").bearer_auth(&own).header("mcp-protocol-version", "2026-07-28");
+        let request = request.header("mcp-method", "tools/call").header("mcp-name", "asks");
+        let request = request.header("accept", "application/json, text/event-stream");
+        Answer::of(request.header("content-type", "application/json").body(call.to_string())).await
+    };
+    for used_before in [0, 2] {
+        assert_eq!(used(&host, "ci").await.0, used_before);
+        let answer = ask().await;
+        assert!(answer.status == 200 && answer.body().contains("hello from upstream"), "{}", answer.body());
+    }
+    assert_eq!(used(&host, "ci").await.0, 4);
+    ask().await.refused(429, "limit of 3 tokens per day");
+}
+
 /// A key is checked for the model of the path; a body that names another one must not reach it.
 #[tokio::test]
 async fn the_model_of_the_path_replaces_the_one_of_the_body() {

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use valvehouse_json::Json;
 
@@ -49,8 +50,8 @@ pub struct KeyRights {
     /// The role of an operator; a key without one is for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<OperatorRole>,
-    /// The models that the key can use; a name can end with `*`. Empty allows all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// The models that the key can use; a name can end with `*`. All of them if it is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some_models")]
     pub models: Vec<String>,
     /// The maximum number of requests per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +75,17 @@ pub struct KeyRights {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub expires_at: Option<Timestamp>,
+}
+
+/// Reads a list of models. An empty one could mean none as well as all.
+fn some_models<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let models = Vec::<String>::deserialize(from)?;
+    match models.is_empty() {
+        true => {
+            Err(D::Error::custom("the list of models is empty: leave it out for all models, or name one"))
+        }
+        false => Ok(models),
+    }
 }
 
 impl KeyRights {
@@ -100,6 +112,13 @@ impl KeyRights {
             {
                 return refused(format!("invalid {name}: expected a text without control characters"));
             }
+        }
+        if let Some(group) =
+            self.group.as_deref().filter(|group| check_key_name(&format!("{GROUP}{group}")).is_err())
+        {
+            return refused(format!(
+                "invalid group {group:?}: expected up to {MAX_NAME} letters, digits, `-`, `_` or `.`, without `{GROUP}`"
+            ));
         }
         if let Some(model) =
             self.models.iter().find(|model| model.trim_end_matches('*').contains('*') || model.is_empty())

@@ -133,6 +133,7 @@ pub async fn create_key(
     check_key_name(name).map_err(|why| AdminError::invalid(why.to_string(), "name"))?;
     check(name, &rights)?;
     let rows = store.keys().await?;
+    check_group(&rows, &rights)?;
     let valid = rows.iter().filter_map(|row| KeyRecord::read(&row.name, &row.rights));
     if valid.filter(|record| record.revoked_at.is_none()).count() >= MAX_KEYS {
         let message =
@@ -147,7 +148,42 @@ pub async fn create_key(
     if replaced.is_some_and(|row| !is_revoked(row)) {
         return Err(taken(name));
     }
+    let members = name.strip_prefix(GROUP).map_or_else(Vec::new, |group| members(&rows, group));
+    if replaced.is_some() && !members.is_empty() {
+        let message = format!(
+            "cannot create `{name}` again: its keys {} would be valid again; revoke them, or give them another group, first",
+            members.join(", ")
+        );
+        return Err(AdminError::conflict(message, "group_has_keys"));
+    }
     put(store, name, &record, replaced.map(|row| &*row.digest)).await?.ok_or_else(|| taken(name))
+}
+
+/// Returns the keys of a group that are not revoked.
+fn members<'a>(rows: &'a [StoredKey], group: &str) -> Vec<&'a str> {
+    let is_member = |row: &&StoredKey| {
+        let record = KeyRecord::read(&row.name, &row.rights);
+        record.is_some_and(|record| {
+            record.revoked_at.is_none() && record.rights.group.as_deref() == Some(group)
+        })
+    };
+    rows.iter().filter(is_member).map(|row| &*row.name).collect()
+}
+
+/// Refuses a group that differs from an existing one only in the case of its letters.
+fn check_group(rows: &[StoredKey], rights: &KeyRights) -> Result<(), AdminError> {
+    let Some(group) = &rights.group else { return Ok(()) };
+    let mut groups = rows.iter().filter_map(|row| row.name.strip_prefix(GROUP));
+    if groups.clone().any(|known| known == group) {
+        return Ok(());
+    }
+    match groups.find(|known| known.eq_ignore_ascii_case(group)) {
+        Some(known) => {
+            let message = format!("unknown group `{group}`: did you mean `{known}`?");
+            Err(AdminError::invalid(message, "rights"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check(name: &str, rights: &KeyRights) -> Result<(), AdminError> {
@@ -166,6 +202,7 @@ fn check(name: &str, rights: &KeyRights) -> Result<(), AdminError> {
 pub async fn change_key(store: &Store, name: &str, rights: KeyRights) -> Result<u64, AdminError> {
     let (row, record) = valid(store, name).await?;
     check(name, &rights)?;
+    check_group(&store.keys().await?, &rights)?;
     if rights.role != record.rights.role {
         let message = "cannot change the role of a key: revoke it and create another".to_owned();
         return Err(AdminError::conflict(message, "key_role"));

@@ -6,7 +6,7 @@
 use super::last_good::{has_loaded, is_guards};
 use super::state::Reload;
 use crate::coverage::covers;
-use crate::plugin::{Plugin, Plugins, State};
+use crate::plugin::{Plugin, Plugins, State, is_nothing};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -284,6 +284,17 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     }
     if old.on_tool_error && !new.on_tool_error {
         lost.push("the tool calls that failed (`on_tool_error`)".to_owned());
+    }
+    let is_idle = |script: &Script| {
+        let needs = &script.manifest.needs;
+        !needs.is_empty()
+            && needs.iter().all(|name| script.valves.get(name).is_none_or(|own| is_nothing(&own)))
+    };
+    if !is_idle(before) && is_idle(next) {
+        lost.push(format!(
+            "its effect: no valve of `needs` has a value ({})",
+            next.manifest.needs.join(", ")
+        ));
     }
     let (old, new) = (before.file.text.trim_end(), next.file.text.trim_end());
     let holds_code = |cut: &str| ["fn", "Valves", "import"].iter().any(|part| cut.contains(part));

@@ -74,7 +74,7 @@ impl Call<'_> {
     /// # Errors
     /// Returns a protocol error for the state of another call, and for a canceled call.
     pub(super) async fn run(self) -> Result<Outcome, ErrorData> {
-        let mut recording = self.app.traces.begin(self.caller.request_facts(self.generation), false);
+        let mut recording = self.caller.begin(self.app, self.generation);
         let outcome = match is_stateless(self.context) {
             true => self.in_rounds(&recording).await,
             false => self.at_once(&recording).await,
@@ -85,6 +85,9 @@ impl Call<'_> {
             Ok(_) => {}
         }
         recording.answered(200);
+        if let Some(written) = recording.count() {
+            written.await;
+        }
         recording.done();
         outcome
     }

@@ -1,7 +1,10 @@
 //! The sender of a request, as the entry layer identified it.
 
+use std::fmt;
+use std::sync::Arc;
 use valvehouse_core::context::TurnFacts;
-use valvehouse_core::trace::RequestFacts;
+use valvehouse_core::trace::{RequestFacts, TraceGuard};
+use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// The name of this endpoint in metrics and traces.
@@ -20,11 +23,42 @@ pub struct Caller {
     pub tools: Vec<String>,
     /// `true` to list `find_tools` instead of all tools.
     pub tool_search: bool,
+    /// The count of what its calls use.
+    pub counting: CallCounting,
+}
+
+/// Counts what calls use, for the limits of their key and the usage.
+#[derive(Clone, Default)]
+pub struct CallCounting(Option<Arc<dyn Fn(&mut TraceGuard) + Send + Sync>>);
+
+impl CallCounting {
+    /// Creates a count, which is set up by this function for each call.
+    pub fn new(count: impl Fn(&mut TraceGuard) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(count)))
+    }
+}
+
+impl fmt::Debug for CallCounting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallCounting({})", self.0.is_some())
+    }
 }
 
 impl Caller {
+    /// Starts the trace of a call.
+    pub(super) fn begin(&self, app: &App, generation: u64) -> TraceGuard {
+        let mut recording = app.traces.begin(self.request_facts(generation), false);
+        if let Some(exchange) = &self.facts.exchange {
+            exchange.count_in(recording.trace());
+        }
+        if let Some(count) = &self.counting.0 {
+            count(&mut recording);
+        }
+        recording
+    }
+
     /// Returns the head of the trace of a call, which uses no model.
-    pub(super) fn request_facts(&self, generation: u64) -> RequestFacts {
+    fn request_facts(&self, generation: u64) -> RequestFacts {
         RequestFacts {
             endpoint: ENDPOINT,
             model: String::new(),

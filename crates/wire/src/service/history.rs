@@ -46,6 +46,19 @@ pub(super) fn pair_results(draft: &mut Draft) -> Result<(), Error> {
     Ok(())
 }
 
+/// Removes fields from calls that other services add to them.
+pub(super) fn drop_call_fields(draft: &mut Draft, names: &[&str]) {
+    let has_any = |call: &Json| names.iter().any(|name| call.get(name).is_some());
+    for (at, part) in draft.tool_parts() {
+        if part != Part::Calls || !draft.message(at).list("tool_calls").iter().any(has_any) {
+            continue;
+        }
+        for call in draft.edit(at, "messages.tool_calls").list("tool_calls") {
+            names.iter().for_each(|name| _ = call.remove(name));
+        }
+    }
+}
+
 fn unpaired(at: usize, open: usize) -> Error {
     let message = format!(
         "missing messages[{at}].tool_call_id: {open} calls before it have no result; send the id of the call that it \

@@ -35,6 +35,8 @@ pub(super) enum Rule {
     BlankTexts,
     /// `content` is neither null nor an empty list.
     Content,
+    /// Calls lack these fields, which other services add.
+    CallFields(&'static [&'static str]),
     /// Messages of the model lack these fields.
     MessageFields(&'static [&'static str]),
     /// A prefill has this field, set to true.
@@ -117,8 +119,9 @@ impl Rule {
             | Self::Arguments
             | Self::Calls
             | Self::Content
-            | Self::Thoughts
+            | Self::CallFields(_)
             | Self::CallIds { .. } => false,
+            Self::Thoughts => messages.has_assistant,
             Self::BlankTexts => true,
             Self::Developer => messages.has_developer,
             Self::OneSystem => messages.has_later_system,
@@ -216,6 +219,7 @@ impl Rule {
             Self::Levels => fields::lower_level(draft),
             Self::Sampling => fields::drop_sampling(draft),
             Self::ClaudeSampling => fields::drop_sampling_of_claude(draft),
+            Self::CallFields(names) => history::drop_call_fields(draft, names),
             Self::OneSystem => turns::merge_systems(draft),
             Self::Thoughts => turns::fill_thoughts(draft),
             Self::EffortWithTools => fields::drop_effort(draft),
@@ -289,7 +293,10 @@ impl Rule {
                     .into()
             }
             Self::OneSystem => "instructions are one message, the first".into(),
-            Self::Thoughts => "a message with calls has `reasoning_content`, unless thinking is off".into(),
+            Self::Thoughts => {
+                "messages of the model have `reasoning_content` if there are calls or tools, unless thinking is off".into()
+            }
+            Self::CallFields(names) => format!("no `{}` in calls", names.join("`, `")),
             Self::EffortWithTools => "no `reasoning_effort` with tools for GPT-5.4 and later".into(),
             Self::FreeChoice => "`tool_choice` forces a tool only without thinking".into(),
             Self::FormatWithoutTools => "no `response_format` for JSON beside tools; Gemini from 3 on takes both".into(),
@@ -339,6 +346,7 @@ impl Rule {
             Self::Calls
             | Self::Turns
             | Self::MessageFields(_)
+            | Self::CallFields(_)
             | Self::Foreign(_)
             | Self::Sampling
             | Self::ClaudeSampling

@@ -80,6 +80,20 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI: `Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1`",
     ),
     row(
+        Rule::CallFields(&["extra_content", "caller"]),
+        &[
+            OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm,
+            Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
+        ],
+        "Mistral: `extra_forbidden … assistant, tool_calls, 0`; zeroclaw-labs/zeroclaw#3572",
+    ),
+    row(Rule::CallFields(&["caller"]), &[Gemini], "Anthropic API reference, `caller` of `tool_use`"),
+    row(
+        Rule::CallFields(&["extra_content"]),
+        MESSAGES,
+        "Anthropic: `tool_use.extra_content: Extra inputs are not permitted`",
+    ),
+    row(
         Rule::Arguments,
         &[Mistral, DeepSeek, Moonshot, Zhipu, Vllm, Sglang, LlamaCpp, Compatible, Cerebras],
         "vLLM parses the arguments of earlier calls as JSON (`vllm/entrypoints/chat_utils.py`)",
@@ -199,7 +213,10 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::BranchTypes, &[Moonshot], "MoonshotAI/kimi-code#2661, openclaw/openclaw#113130"),
     row(
         Rule::Items("{}"),
-        &[OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible, Cerebras],
+        &[
+            OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Compatible,
+            Cerebras,
+        ],
         "ogx-ai/ogx#3004, garrytan/gbrain#1028",
     ),
     row(Rule::Items(r#"{"type":"string"}"#), &[Gemini], "cline/cline#7339"),

@@ -345,11 +345,15 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let effort = body.field("reasoning_effort");
             effort.as_str() != Some("max") && (effort.is_null() || body.string("model") != "gpt-4o")
         }
+        Rule::CallFields(names) => {
+            calls(body).iter().all(|call| names.iter().all(|name| call.get(name).is_none()))
+        }
         Rule::OneSystem => messages.iter().skip(1).all(|own| !matches!(&*role(own), "system" | "developer")),
         Rule::Thoughts => {
             body.text("reasoning_effort").is_some_and(|effort| effort == "none")
                 || messages.iter().all(|own| {
-                    own.list("tool_calls").is_empty() || !own.string("reasoning_content").is_empty()
+                    let needs = !own.list("tool_calls").is_empty() || !body.list("tools").is_empty();
+                    !needs || role(own) != "assistant" || !own.string("reasoning_content").is_empty()
                 })
         }
         Rule::FreeChoice => {

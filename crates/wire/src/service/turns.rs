@@ -1,6 +1,6 @@
 //! Messages without content, and the names of those who write them.
 
-use super::draft::{Draft, Part, Slot};
+use super::draft::{Draft, Slot};
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use valvehouse_core::chat::CONTENT_BLOCKS;
@@ -265,7 +265,8 @@ pub(super) fn merge_systems(draft: &mut Draft) {
     draft.drop_messages(&(1..first).collect::<Vec<_>>(), "messages");
 }
 
-/// Adds thoughts to messages with calls whose thoughts are lost: a service that thinks refuses a conversation without.
+/// Adds thoughts to messages whose thoughts are lost, with tools to all messages of the model: a service that thinks
+/// refuses a conversation without.
 pub(super) fn fill_thoughts(draft: &mut Draft) {
     const FIELD: &str = "reasoning_content";
     let is_off = draft.given("reasoning_effort").is_some_and(|effort| effort.as_str() == Some("none"))
@@ -273,11 +274,15 @@ pub(super) fn fill_thoughts(draft: &mut Draft) {
     if is_off {
         return;
     }
-    for (at, part) in draft.tool_parts() {
+    let has_tools = !draft.list("tools").is_empty();
+    for at in 0..draft.len() {
         let message = draft.message(at);
-        if part == Part::Calls && message.given(FIELD).is_none_or(|thoughts| thoughts.is_empty()) {
-            draft.edit(at, "messages.reasoning_content").put(FIELD, " ");
+        let needs = has_tools || !message.list("tool_calls").is_empty();
+        if !needs || role_of(message) != "assistant" || !message.field(FIELD).is_empty() {
+            continue;
         }
+        let thoughts = message.text("reasoning").filter(|text| !text.is_empty());
+        draft.edit(at, "messages.reasoning_content").put(FIELD, thoughts.as_deref().unwrap_or(" "));
     }
 }
 

@@ -122,7 +122,7 @@ impl<'a> Invocation<'a> {
         };
         let mut facts = caller.facts.clone();
         facts.message_id = uuid::Uuid::new_v4().to_string();
-        let mut recording = app.traces.begin(caller.request_facts(snapshot.generation), false);
+        let mut recording = caller.begin(app, snapshot.generation);
         facts.trace = Some(recording.trace().clone());
         let turn = Turn::new(facts, Context::new(caller.variables.deep_clone()), Events::default());
         // The script may not call tools on behalf of the caller.
@@ -140,6 +140,9 @@ impl<'a> Invocation<'a> {
             Ok(Ok(Decision::Refused(why))) => self.refuses(&why),
         };
         recording.answered(200);
+        if let Some(written) = recording.count() {
+            written.await;
+        }
         recording.done();
         result
     }

@@ -8,9 +8,12 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_core::chat::message;
-use valvehouse_core::context::MemoryLimit;
+use valvehouse_core::context::{MemoryLimit, TurnFacts};
 use valvehouse_core::provider::Request;
 use valvehouse_json::{Json, Object};
+
+/// The length from which an answer is taken for that of one conversation only, in bytes.
+const MIN_OWN_TEXT: usize = 200;
 
 /// The extras of all answers, which the providers of a host share.
 #[derive(Debug, Default)]
@@ -20,11 +23,11 @@ pub struct Extras {
     pub(super) kept: Mutex<ExtraCache>,
 }
 
-/// A call in a conversation: digests of its owner, of the user's message before it, of its id and of its content.
+/// A call in a conversation: digests of its owner, of what was said before it, of its id and of its content.
 #[derive(Clone, Copy)]
 pub(super) struct CallKey {
     owner: u64,
-    context: u64,
+    said: Said,
     id: u64,
     content: u64,
 }
@@ -42,12 +45,12 @@ impl Extras {
         if !self.kept.lock().owners.contains_key(&owner) {
             return request;
         }
-        let (mut asked, mut is_changed) = (Question::default(), false);
+        let (mut said, mut is_changed) = (Said::default(), false);
         let messages = request.body.list("messages").into_iter().map(|message| {
-            if asked.is_question(&message) || message::role_of(&message) != "assistant" {
+            if !said.add(&message, self) {
                 return message;
             }
-            let restored = self.restored(&message, owner, asked.context(self));
+            let restored = self.restored(&message, owner, said);
             is_changed |= restored.is_some();
             restored.unwrap_or(message)
         });
@@ -67,22 +70,25 @@ impl Extras {
     }
 
     pub(super) fn owner(&self, provider: &str, request: &Request) -> u64 {
-        let client = request.turn.as_ref().and_then(|turn| turn.facts().client_digest());
-        self.hashes.hash_one((client, provider, request.body.text_or_empty("model").as_str()))
+        let facts = request.turn.as_ref().map(|turn| turn.facts());
+        let client = facts.and_then(TurnFacts::client_digest);
+        // One key may be that of many users.
+        let user = facts.map(|facts| facts.user.text_or_empty("id"));
+        self.hashes.hash_one((client, user.as_deref(), provider, &*request.body.text_or_empty("model")))
     }
 
     /// Returns a message with the missing extras; `None` if there are none.
-    fn restored(&self, message: &Json, owner: u64, context: u64) -> Option<Json> {
+    fn restored(&self, message: &Json, owner: u64, said: Said) -> Option<Json> {
         let calls = message.list("tool_calls");
-        let found: Vec<_> = calls.iter().map(|call| self.find(self.call_key(owner, context, call))).collect();
+        let found: Vec<_> = calls.iter().map(|call| self.find(self.call_key(owner, said, call))).collect();
         let extra = match calls.is_empty() {
-            true => self.find_text(owner, context, &message::text_of(message))?,
+            true => self.find_text(owner, said, &message::text_of(message))?,
             false => found.iter().flatten().next()?.0.clone(),
         };
         extra.put_on(message, &calls, &found)
     }
 
-    pub(super) fn call_key(&self, owner: u64, context: u64, call: &Json) -> CallKey {
+    pub(super) fn call_key(&self, owner: u64, said: Said, call: &Json) -> CallKey {
         let (called, input) = match call.get("custom").filter(|custom| custom.as_object().is_some()) {
             Some(custom) => (custom, "input"),
             None => (call.field("function"), "arguments"),
@@ -97,18 +103,21 @@ impl Extras {
         let mut content = self.hashes.build_hasher();
         called.text_or_empty("name").hash(&mut content);
         hash(&arguments, &mut content, &self.hashes);
-        CallKey { owner, context, id: self.hashes.hash_one(id), content: content.finish() }
+        CallKey { owner, said, id: self.hashes.hash_one(id), content: content.finish() }
     }
 
-    /// Returns the keys of a call, the most precise first. The last one does without the conversation: filters may
-    /// change the user's message from one model call to the next.
+    /// Returns the keys of a call, the most precise first. One is for clients that do not return its id, within the same
+    /// conversation. The last one does without the conversation: filters may change the user's message from one model call
+    /// to the next.
     pub(super) fn keys(&self, call: CallKey) -> [u64; 4] {
-        let CallKey { owner, context, id, content } = call;
-        [(1, context, id, content), (2, context, id, 0), (3, context, 0, content), (4, 0, id, content)]
+        let CallKey { owner, said: Said { user, all }, id, content } = call;
+        [(1, user, id, content), (2, user, id, 0), (3, all, 0, content), (4, 0, id, content)]
             .map(|key| self.hashes.hash_one((owner, key)))
     }
 
-    pub(super) fn text_key(&self, owner: u64, context: u64, length: usize) -> u64 {
+    /// Returns the key of an answer without calls. Many conversations have the same short answers.
+    pub(super) fn text_key(&self, owner: u64, said: Said, length: usize) -> u64 {
+        let context = if length < MIN_OWN_TEXT { said.all } else { said.user };
         self.hashes.hash_one((owner, (5, context, length)))
     }
 
@@ -118,8 +127,8 @@ impl Extras {
     }
 
     /// Returns the extras of an answer without calls. Its text is read only if another one has its length.
-    fn find_text(&self, owner: u64, context: u64, text: &str) -> Option<Arc<Extra>> {
-        let key = self.text_key(owner, context, text.len());
+    fn find_text(&self, owner: u64, said: Said, text: &str) -> Option<Arc<Extra>> {
+        let key = self.text_key(owner, said, text.len());
         let (extra, _) = self.kept.lock().find(key)?;
         (extra.text == Sha256::digest(text).as_slice()).then_some(extra)
     }
@@ -162,32 +171,28 @@ fn hash(value: &Json, state: &mut impl Hasher, hashes: &RandomState) {
     }
 }
 
-/// The user's last message at a place of a conversation, with its digest once it is needed.
-#[derive(Default)]
-pub(super) struct Question {
-    question: Option<Json>,
-    context: Option<u64>,
+/// What was said before a place of a conversation: digests of the messages of the user, and of these with the
+/// instructions, which filters may change from one model call to the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Said {
+    user: u64,
+    all: u64,
 }
 
-impl Question {
-    /// Starts after a message of the user, if any.
-    pub(super) fn after(question: Option<Json>) -> Self {
-        Self { question, context: None }
-    }
-
-    /// Returns `true` for a message of the user, which is the last one from now on.
-    fn is_question(&mut self, message: &Json) -> bool {
-        let is_question = message::role_of(message) == "user";
-        if is_question {
-            *self = Self::after(Some(message.clone()));
+impl Said {
+    /// Adds a message. Returns `true` for a message of the model.
+    pub(super) fn add(&mut self, message: &Json, extras: &Extras) -> bool {
+        let role = message::role_of(message);
+        let is_user = role == "user";
+        if is_user || matches!(&*role, "system" | "developer") {
+            let text = extras.hashes.hash_one(message::text_of(message).as_str());
+            self.all = extras.hashes.hash_one((self.all, text));
+            self.user = if is_user { extras.hashes.hash_one((self.user, text)) } else { self.user };
         }
-        is_question
+        role == "assistant"
     }
 
-    pub(super) fn context(&mut self, extras: &Extras) -> u64 {
-        let question = &self.question;
-        let digest =
-            || question.as_ref().map_or(0, |last| extras.hashes.hash_one(message::text_of(last).as_str()));
-        *self.context.get_or_insert_with(digest)
+    pub(super) fn user(self) -> u64 {
+        self.user
     }
 }

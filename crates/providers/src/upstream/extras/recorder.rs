@@ -2,7 +2,7 @@
 
 use super::extra::{Extra, OPAQUE, further};
 use super::kept::MAX_ENTRY;
-use super::memory::{Extras, Question};
+use super::memory::{Extras, Said};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use valvehouse_core::chat::CONTENT_BLOCKS;
@@ -50,22 +50,21 @@ impl Recorder {
     fn record(&self, message: &Json, text: impl FnOnce() -> (usize, Vec<u8>)) {
         let calls = message.list("tool_calls");
         let Some(mut extra) = Extra::of(message, &calls) else { return };
-        let is_question = |message: &Json| message::role_of(message) == "user";
-        let question = self.messages.as_array().and_then(|all| {
-            all.with(|messages| messages.iter().rfind(|message| is_question(message)).cloned())
-        });
-        let context = Question::after(question).context(&self.extras);
+        let mut said = Said::default();
+        for message in self.messages.items() {
+            said.add(&message, &self.extras);
+        }
         let mut keys = Vec::with_capacity(4 * calls.len());
         for (at, call) in calls.iter().enumerate() {
-            let key = self.extras.call_key(self.owner, context, call);
+            let key = self.extras.call_key(self.owner, said, call);
             keys.extend(self.extras.keys(key).map(|key| (key, at)));
         }
         if calls.is_empty() {
             let (length, digest) = text();
             extra.text = digest;
-            keys.push((self.extras.text_key(self.owner, context, length), 0));
+            keys.push((self.extras.text_key(self.owner, said, length), 0));
         }
-        self.extras.record(self.owner, context, extra, keys);
+        self.extras.record(self.owner, said.user(), extra, keys);
     }
 
     /// Reads an event of a streamed answer.

@@ -58,6 +58,24 @@ fn counted_ids_are_told_apart_by_their_conversations() {
 }
 
 #[test]
+fn the_same_words_in_another_conversation_find_nothing() {
+    let extras = Arc::new(Extras::default());
+    let of = |system: &str| format!(r#"{{"role":"system","content":"{system}"}},{}"#, question("continue"));
+    extras.recorder("p", &request(&of("A"))).whole(&answer(&thought("of A", "a1")));
+    let thinking = |system: &str, id: &str| {
+        let talk = format!("{},{}", of(system), call(id, ""));
+        extras.restore("p", request(&talk)).body.at_path("messages.2.reasoning_content")
+    };
+    assert_eq!(thinking("A", "other"), Json::from("of A"));
+    assert_eq!(thinking("B", "b1"), Json::Null);
+    assert_eq!(
+        thinking("B", "a1"),
+        Json::from("of A"),
+        "a filter changes the instructions, and the id is of A"
+    );
+}
+
+#[test]
 fn what_the_client_returns_stays_and_another_model_gets_nothing() {
     let extras = Arc::new(Extras::default());
     let signed = call("c", r#","extra_content":{"google":{"thought_signature":"s"}}"#);
