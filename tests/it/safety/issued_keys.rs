@@ -353,6 +353,8 @@ async fn an_operators_role_limits_what_it_changes() {
         ("DELETE", "/api/v1/functions/id/valves/delete", Value::Null, &["write", "admin"]),
         ("POST", "/api/v1/functions/id/toggle/update", Value::Null, &["write", "admin"]),
         ("POST", "/api/v1/functions/create", script, &["write", "admin"]),
+        ("POST", "/api/v1/functions/check", json!({"content": "fn inlet(body) {}"}), &["write", "admin"]),
+        ("POST", "/api/v1/functions/complete", json!({"content": "", "at": 0}), &["write", "admin"]),
         ("POST", "/api/v1/functions/id/guard/confirm", Value::Null, &["admin"]),
         ("DELETE", "/api/v1/users/ann/records", Value::Null, &["admin"]),
         ("POST", "/api/v1/keys", json!({"name": "more"}), &["admin"]),
