@@ -123,6 +123,12 @@ async fn the_page_shows_broken_files_and_rolls_them_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn scripts_are_written_in_the_editor_of_the_page() {
+    run_script("editor.cjs", TestHost::new().filter("signs", SIGNS), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
