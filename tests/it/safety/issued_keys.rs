@@ -355,6 +355,7 @@ async fn an_operators_role_limits_what_it_changes() {
         ("POST", "/api/v1/functions/create", script, &["write", "admin"]),
         ("POST", "/api/v1/functions/check", json!({"content": "fn inlet(body) {}"}), &["write", "admin"]),
         ("POST", "/api/v1/functions/complete", json!({"content": "", "at": 0}), &["write", "admin"]),
+        ("GET", "/api/v1/settings", Value::Null, &["read", "tune", "write", "admin"]),
         ("POST", "/api/v1/functions/id/guard/confirm", Value::Null, &["admin"]),
         ("DELETE", "/api/v1/users/ann/records", Value::Null, &["admin"]),
         ("POST", "/api/v1/keys", json!({"name": "more"}), &["admin"]),
