@@ -6,7 +6,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
   history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
-  usage: "#/usage/1h/user", keys: "#/keys",
+  usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
 };
 
 async function settled(page) {
