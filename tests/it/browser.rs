@@ -127,6 +127,32 @@ async fn scripts_are_written_in_the_editor_of_the_page() {
     run_script("editor.cjs", TestHost::new().filter("signs", SIGNS), &[]).await;
 }
 
+/// Asks before each call of a tool.
+const ASKS: &str = r#"
+fn pre_invocation(ctx) {
+    let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+    if !answer.approved { return skip(#{ error: "rejected" }); }
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_order_the_settings_and_the_runs_of_a_host_are_on_the_page() {
+    let Some(mut node) = driver() else { return };
+    let clerk = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counter\"]\nmemory = true\n";
+    let secret = "[[providers]]\nname = \"other\"\nkind = \"openai\"\napi_key = \"hidden-word\"\n[server]\nmax_body_mb = 9\n";
+    let ordered = |order: i32| {
+        format!("const Valves = #{{ priority: {} }};\nfn inlet(body) {{ body }}", order * 20 - 1_000)
+    };
+    let setup = TestHost::new().config(clerk).config(secret).tool("counter", COUNTER);
+    let setup = setup.filter("plain", "fn inlet(body) { body }").filter("asks", ASKS);
+    let setup = (0..59).fold(setup, |setup, order| setup.filter(&format!("filter_{order}"), ordered(order)));
+    let host = setup.start().await;
+    host.upstream.script(converses);
+    node.arg(at("tests/browser/operate.cjs")).arg(host.url("")).arg(host.folder());
+    passes(node).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
