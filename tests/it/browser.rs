@@ -172,7 +172,7 @@ async fn the_page_lists_stored_requests_in_pages() {
     let [_, steps] = host.store().trace(id).await.unwrap().unwrap();
     // Further requests, from the beginning of the year 2000 on.
     let stored = |number: i64| {
-        let (seconds, facts) = (946_684_800 + number * 100_000_000 / 200, facts.deep_clone());
+        let (seconds, facts) = (946_684_800 + number * 40_000, facts.deep_clone());
         let begun = jiff::Timestamp::from_second(seconds).unwrap();
         let (user, took_ms) = if number == 0 { ("oldest", 99_000) } else { ("other", 5) };
         for (name, value) in [
@@ -188,8 +188,10 @@ async fn the_page_lists_stored_requests_in_pages() {
         StoredTrace { at, took_ms, outcome, facts, steps: steps.clone(), ..StoredTrace::default() }
     };
     let rows: Vec<StoredTrace> =
-        (0..1_250).map(|number| if number == 0 { stored(0) } else { stored(number + 200) }).collect();
-    host.store().add_traces(&rows).await.unwrap();
+        (0..10_000).map(|number| if number == 0 { stored(0) } else { stored(number + 1_000) }).collect();
+    for rows in rows.chunks(1_000) {
+        host.store().add_traces(rows).await.unwrap();
+    }
     run_script_at(&host, "stored.cjs", &[]).await;
 }
 
