@@ -18,7 +18,9 @@ export function runs(place, parts, scope) {
   const wrong = h("div");
   const list = h("div", {}, h("p", { class: "empty" }, "Loading."));
   const detail = h("div", { class: "detail" });
-  const all = h("div", { class: "master" }, approvals(scope), h("div", { class: "search" }, h("p", { class: "field small" }, h("label", { for: status.id }, "Status"), status)), summary, list);
+  const all = h("div", { class: "master" }, approvals(scope),
+    h("p", { class: "dim" }, "Runs of models with a memory, newest first. Scheduled calls of plugins (", h("code", {}, "tick"), ") stand in the ", h("a", { href: address("requests") }, "requests"), "."),
+    h("div", { class: "search" }, h("p", { class: "field small" }, h("label", { for: status.id }, "Status"), status)), summary, list);
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Runs and approvals"), wrong, all, detail);
   let chosen;
   let drawn = "";
