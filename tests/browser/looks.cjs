@@ -73,8 +73,9 @@ run({
   },
 
   "nothing overflows at any width": async (browser) => {
-    await chat("hello", { user: "ann" });
+    for (let turn = 0; turn < 12; turn += 1) await chat("hello", { user: "ann", model: turn % 3 ? "demo" : "assistant" });
     const page = await open(browser, "#/");
+    await until("the use is counted", async () => (await page.getByRole("region", { name: "Use" }).innerText()).includes("Requests\n12"));
     for (const [name, place] of Object.entries(PLACES)) {
       await goTo(page, place);
       if (name === "try") await tryOnce(page);
