@@ -6,7 +6,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
   history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
-  usage: "#/usage/1h/user", keys: "#/keys",
+  usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
 };
 
 async function settled(page) {
@@ -73,8 +73,9 @@ run({
   },
 
   "nothing overflows at any width": async (browser) => {
-    await chat("hello", { user: "ann" });
+    for (let turn = 0; turn < 12; turn += 1) await chat("hello", { user: "ann", model: turn % 3 ? "demo" : "assistant" });
     const page = await open(browser, "#/");
+    await until("the use is counted", async () => (await page.getByRole("region", { name: "Use" }).innerText()).includes("Requests\n12"));
     for (const [name, place] of Object.entries(PLACES)) {
       await goTo(page, place);
       if (name === "try") await tryOnce(page);

@@ -76,6 +76,7 @@ run({
     await page.locator(".status", { hasText: ANSWERS }).waitFor();
     await page.context().setOffline(true);
     await page.locator(".status", { hasText: "The host does not answer" }).waitFor();
+    await shot(page, "away");
     await page.context().setOffline(false);
     await page.locator(".status", { hasText: ANSWERS }).waitFor();
     page.hasBehaved();

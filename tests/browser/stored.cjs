@@ -1,6 +1,6 @@
 // Stored requests are listed in pages, selected at the host and opened.
 
-const { assert, open, run, until } = require("./page.cjs");
+const { assert, open, run, shot, until } = require("./page.cjs");
 
 run({
   "stored requests are listed in pages, selected and opened": async (browser) => {
@@ -12,6 +12,7 @@ run({
       await more.click();
       await until(`${count} are listed`, async () => await rows.count() >= count);
     }
+    await shot(page, "stored");
     await page.getByLabel("Slower than (ms)").fill("90000");
     await page.getByLabel("Slower than (ms)").press("Enter");
     await until("one is selected", async () => await rows.count() === 1);

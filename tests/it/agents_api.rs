@@ -266,6 +266,8 @@ async fn runs_are_listed_by_agent_chat_and_status() {
     host.run("c2", "hello").await;
     let all = host.look("clerk/runs").await;
     assert_eq!(all["data"].as_array().unwrap().len(), 2);
+    assert_eq!(host.look("runs").await, all, "of all agents");
+    assert_eq!(host.look("runs?limit=1").await["data"][0]["chat_id"], "c2");
     let paused = host.look("clerk/runs?status=paused").await;
     assert_eq!(paused["data"][0]["run_id"], run);
     assert_eq!(paused["data"].as_array().unwrap().len(), 1);

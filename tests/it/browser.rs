@@ -123,6 +123,38 @@ async fn the_page_shows_broken_files_and_rolls_them_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn scripts_are_written_in_the_editor_of_the_page() {
+    run_script("editor.cjs", TestHost::new().filter("signs", SIGNS), &[]).await;
+}
+
+/// Asks before each call of a tool.
+const ASKS: &str = r#"
+fn pre_invocation(ctx) {
+    let answer = ask(#{ type: "approval", data: #{ tool: ctx.tool.name, arguments: ctx.args } });
+    if !answer.approved { return skip(#{ error: "rejected" }); }
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
+async fn the_order_the_settings_and_the_runs_of_a_host_are_on_the_page() {
+    let Some(mut node) = driver() else { return };
+    let clerk = "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"counter\"]\nmemory = true\n";
+    let secret = "[[providers]]\nname = \"other\"\nkind = \"openai\"\napi_key = \"hidden-word\"\n[server]\nmax_body_mb = 9\n";
+    let ordered = |order: i32| {
+        format!("const Valves = #{{ priority: {} }};\nfn inlet(body) {{ body }}", order * 20 - 1_000)
+    };
+    let setup = TestHost::new().config(clerk).config(secret).tool("counter", COUNTER);
+    let setup = setup.filter("plain", "fn inlet(body) { body }").filter("asks", ASKS);
+    let setup = (0..59).fold(setup, |setup, order| setup.filter(&format!("filter_{order}"), ordered(order)));
+    let host = setup.start().await;
+    host.upstream.script(converses);
+    node.arg(at("tests/browser/operate.cjs")).arg(host.url("")).arg(host.folder());
+    passes(node).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_follows_dry_runs_and_replays_requests() {
     run_script("requests.cjs", TestHost::new().filter("marks", MARKS), &[]).await;
 }
@@ -140,7 +172,7 @@ async fn the_page_lists_stored_requests_in_pages() {
     let [_, steps] = host.store().trace(id).await.unwrap().unwrap();
     // Further requests, from the beginning of the year 2000 on.
     let stored = |number: i64| {
-        let (seconds, facts) = (946_684_800 + number * 100_000_000 / 200, facts.deep_clone());
+        let (seconds, facts) = (946_684_800 + number * 40_000, facts.deep_clone());
         let begun = jiff::Timestamp::from_second(seconds).unwrap();
         let (user, took_ms) = if number == 0 { ("oldest", 99_000) } else { ("other", 5) };
         for (name, value) in [
@@ -156,8 +188,10 @@ async fn the_page_lists_stored_requests_in_pages() {
         StoredTrace { at, took_ms, outcome, facts, steps: steps.clone(), ..StoredTrace::default() }
     };
     let rows: Vec<StoredTrace> =
-        (0..1_250).map(|number| if number == 0 { stored(0) } else { stored(number + 200) }).collect();
-    host.store().add_traces(&rows).await.unwrap();
+        (0..10_000).map(|number| if number == 0 { stored(0) } else { stored(number + 1_000) }).collect();
+    for rows in rows.chunks(1_000) {
+        host.store().add_traces(rows).await.unwrap();
+    }
     run_script_at(&host, "stored.cjs", &[]).await;
 }
 

@@ -126,3 +126,30 @@ async fn the_page_is_public_and_its_data_is_for_operators() {
         assert_eq!(Answer::of(with_key).await.status, 200);
     }
 }
+
+#[tokio::test]
+async fn the_settings_have_their_origin_and_wait_for_a_restart_if_they_need_one() {
+    let mut host =
+        TestHost::new().config("[admin]\nkey = \"a secret\"\n[server]\nmax_body_mb = 9\n").start().await;
+    let toml = host.settings().replace("max_body_mb = 9", "max_body_mb = 8");
+    host.reconfigure(&format!("{toml}\n[breaker]\nfailure_threshold = 7\n")).await;
+    let answer = Answer::of(host.request("GET", "/api/v1/settings").bearer_auth("a secret")).await;
+    assert!(!answer.body().contains("a secret"), "{}", answer.body());
+    let all = answer.json();
+    let setting =
+        |key: &str| all["data"].as_array().unwrap().iter().find(|one| one["key"] == key).cloned().unwrap();
+    let size = setting("server.max_body_mb");
+    assert_eq!(
+        (&size["value"], &size["next"], &size["restart"]),
+        (&json!("9"), &json!("8"), &json!(true)),
+        "{size}"
+    );
+    let threshold = setting("breaker.failure_threshold");
+    assert_eq!(
+        (&threshold["value"], &threshold["next"], &threshold["origin"]),
+        (&json!("7"), &Value::Null, &json!("file"))
+    );
+    assert!(threshold["place"].as_str().unwrap().starts_with("valvehouse.toml:"), "{threshold}");
+    let timeout = setting("server.body_timeout_ms");
+    assert_eq!((&timeout["origin"], &timeout["place"]), (&json!("default"), &Value::Null));
+}

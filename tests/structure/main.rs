@@ -44,12 +44,12 @@ const LAYERS: &[&str] = &[
     "valvehouse-dialect",
     "valvehouse-script-std",
     "valvehouse-script",
+    "valvehouse-authoring",
     "valvehouse-agent",
     "valvehouse-host",
     "valvehouse-terminal",
     "valvehouse-mcp",
     "valvehouse-server",
-    "valvehouse-authoring",
     "valvehouse-workbench",
     "valvehouse",
 ];

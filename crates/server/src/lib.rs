@@ -41,6 +41,7 @@ mod responses;
 mod router;
 mod scope;
 mod session;
+mod settings;
 mod traces;
 mod turn;
 mod usage;

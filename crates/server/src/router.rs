@@ -13,7 +13,7 @@ use crate::recording::followed;
 use crate::reply::{self, unlogged};
 use crate::{
     actions, agents, functions, keys, listen, messages, metrics, middleware, ollama, openai, openapi,
-    operations, page, passthrough, pipelines, responses, session, traces, usage, users,
+    operations, page, passthrough, pipelines, responses, session, settings, traces, usage, users,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -81,6 +81,7 @@ fn typed_routes(app: &Arc<App>) -> Routes {
         .merge(page::routes(app))
         .merge(session::routes())
         .merge(operations::routes())
+        .merge(settings::routes(app))
         .merge(users::routes(app))
         .merge(keys::routes(app))
         .merge(usage::routes(app))

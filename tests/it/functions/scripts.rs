@@ -95,6 +95,42 @@ async fn an_invalid_function_is_rejected_with_all_problems_and_positions() {
 }
 
 #[tokio::test]
+async fn a_draft_is_checked_with_fixes_and_completed_without_being_stored() {
+    let host = TestHost::new().filter("shouts", SHOUTS).script(
+        "filters",
+        "lib/words",
+        "/// Greets.\nfn greet(name) { name }",
+    );
+    let host = host.start().await;
+    let checked = host
+        .api_post("/check", &json!({"content": "fn inlet(body) {\n    text::truncat(body, 1);\n    body\n}"}))
+        .await;
+    let problem = &checked[0];
+    assert_eq!(
+        (&problem["line"], &problem["column"], &problem["severity"]),
+        (&json!(2), &json!(11), &json!("error"))
+    );
+    assert_eq!(problem["fix"]["edits"], json!([{"from": 27, "to": 34, "text": "truncate"}]), "{checked}");
+    let good = json!({"content": filter_with_answer("one"), "id": "shouts"});
+    assert_eq!(host.api_post("/check", &good).await, json!([]));
+    host.api("POST", "/check", &json!({"content": "", "id": "none"})).await.denied(404, "unknown plugin");
+    assert!(!host.path_of("draft").exists());
+
+    let complete = async |content: &str| {
+        let at = content.chars().count();
+        host.api_post("/complete", &json!({"content": content, "at": at, "type": "filter"})).await
+    };
+    let found = complete("// für ä\nfn inlet(body) {\n    text::trun").await;
+    assert_eq!(found[0]["label"], "truncate", "{found}");
+    assert!(found[0]["detail"].as_str().unwrap().contains("truncate(") && found[0]["doc"] != "", "{found}");
+    let found = complete("import \"lib/words\" as words;\nfn inlet(body) {\n    words::").await;
+    assert_eq!((&found[0]["label"], &found[0]["doc"]), (&json!("greet"), &json!("Greets.")), "{found}");
+    assert!(complete("fn inlet(body) {\n    ").await.as_array().unwrap().len() <= 60);
+    let long = json!({"content": " ".repeat(300 * 1024), "at": 0});
+    host.api("POST", "/complete", &long).await.denied(400, "256 KiB");
+}
+
+#[tokio::test]
 async fn an_update_that_conflicts_with_stored_valves_is_rejected() {
     let host = TestHost::new().filter("shouts", SHOUTS).start().await;
     host.api_post("/id/shouts/valves/update", &json!({"times": 3, "token": "canary-2"})).await;

@@ -18,6 +18,10 @@ pub struct Effective {
     pub value: String,
     /// The origin of the value.
     pub origin: Origin,
+    /// `true` if a change takes effect at the next start.
+    pub restart: bool,
+    /// The description.
+    pub about: &'static str,
 }
 
 /// Returns the loaded settings in the order of the reference. The keys of clients are shown as a whole.
@@ -26,7 +30,8 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     each(config, &mut |schema, setting, key| {
         let value = setting.map_or_else(String::new, |setting| shown(schema, &setting.to_json()));
         let origin = Setting::origin(setting);
-        effective.push(Effective { key: key.to_owned(), value, origin });
+        let (restart, about) = (schema["x-restart"] == true, schema["description"].as_str().unwrap_or(""));
+        effective.push(Effective { key: key.to_owned(), value, origin, restart, about });
     });
     effective
 }

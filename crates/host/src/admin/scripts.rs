@@ -8,6 +8,7 @@ use super::files::File;
 use super::plugins::{Admin, known};
 use super::rejection::AdminError;
 use crate::plugin::{Plugin, State};
+use crate::reload::compiler::aside;
 use crate::reload::removed_plugin::adoptable;
 use crate::snapshot::Snapshot;
 use crate::writer::{CompiledText, ReloadLock};
@@ -59,6 +60,30 @@ impl Admin {
             write(&writer, &host.snapshot(), change, compiled).await.map(drop)
         })
         .await
+    }
+
+    /// Returns the problems that a text would have as the file of a plugin, which need not exist. Nothing is stored.
+    ///
+    /// # Errors
+    /// Returns a refusal for an invalid id, and if the file or the store cannot be read.
+    pub async fn check(&self, kind: Kind, id: &str, text: &str) -> Result<Vec<Diagnostic>, AdminError> {
+        let writer = self.host.writer().await?;
+        let (file, _) = place_of(&writer, &self.host.snapshot(), kind, id, &ExpectedVersion::Whatever)?;
+        let job = writer.aside(|| writer.compile_job(kind, &file.path(), text, None));
+        let stored = writer.stored_valves(id);
+        drop(writer);
+        Ok(match job.map(|job| aside(|| job.run())) {
+            Err(problem) => vec![problem],
+            Ok(Err(problems)) => problems,
+            Ok(Ok(script)) => {
+                let misfits = stored_must_fit(&script, &stored, text).err();
+                script
+                    .findings()
+                    .into_iter()
+                    .chain(misfits.into_iter().flat_map(|error| error.problems))
+                    .collect()
+            }
+        })
     }
 
     /// Deletes a plugin's file together with its settings. A guard is deleted only if that is confirmed:

@@ -46,6 +46,8 @@ const LAST_BATCH: Duration = Duration::from_secs(2);
 pub struct App {
     /// The settings at the start. The plan of the host has the current values of those that may change.
     pub config: Config,
+    /// The settings that were read last. Those that need a restart are not in force.
+    pub latest: parking_lot::Mutex<Config>,
     /// The plugins and models.
     pub host: Arc<Host>,
     /// The questions of plugins that wait for an answer.
@@ -213,6 +215,7 @@ impl App {
             response_headers: Arc::new(names(&config.server.response_headers)),
             memory,
             extras,
+            latest: parking_lot::Mutex::new(config.clone()),
             config,
             mcp,
             subscriptions: Arc::default(),
@@ -268,7 +271,8 @@ impl App {
             self.traces.keep_contents(plugin, false);
         }
         config.trace.contents.iter().for_each(|plugin| self.traces.keep_contents(plugin, true));
-        *contents = config.trace.contents;
+        contents.clone_from(&config.trace.contents);
+        *self.latest.lock() = config;
         Ok(waiting)
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
                 .runs_turns()
                 .result(OUTCOME),
         )
+        .route("/api/v1/agents/runs", get("Lists runs of all agents, newest first.", runs::all))
         .route("/api/v1/agents/runs/{run}", get("Returns the complete state of a run.", runs::state))
         .route(
             "/api/v1/agents/runs/{run}/events",

@@ -96,8 +96,20 @@ pub(super) async fn list(
     Query(query): Query<RunsQuery>,
 ) -> Answer<List<JsonOf<Run>>> {
     agent(&app.host.snapshot(), &id, &Json::Null)?;
+    listed(&app, Some(id), query).await
+}
+
+/// Handles `GET /api/v1/agents/runs`.
+pub(super) async fn all(
+    State(app): State<Arc<App>>,
+    Query(query): Query<RunsQuery>,
+) -> Answer<List<JsonOf<Run>>> {
+    listed(&app, None, query).await
+}
+
+async fn listed(app: &App, agent: Option<String>, query: RunsQuery) -> Answer<List<JsonOf<Run>>> {
     let query = RunQuery {
-        agent: Some(id),
+        agent,
         conversation: query.chat_id,
         status: query.status,
         limit: query.limit.unwrap_or(LISTED),

@@ -3,6 +3,7 @@
 //! Paths and JSON match Open WebUI. Statuses differ where they can be more precise: 404 for an unknown id,
 //! 400 for invalid values, 409 for a conflict with another change, 422 for a script that does not load.
 
+mod drafts;
 mod function;
 mod history;
 mod routes;

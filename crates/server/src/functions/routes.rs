@@ -1,6 +1,6 @@
 //! The routes of the Functions API.
 
-use super::{function, history, scripts, valves};
+use super::{drafts, function, history, scripts, valves};
 use crate::api::{Callers, Routes, delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
@@ -37,6 +37,14 @@ fn plugins() -> Routes {
             )
             .conflicts()
             .unusable(),
+        )
+        .route(
+            "/api/v1/functions/check",
+            post("Returns the problems of a text with their fixes; nothing is stored.", drafts::check),
+        )
+        .route(
+            "/api/v1/functions/complete",
+            post("Returns the names that fit a position of a text; nothing runs.", drafts::complete),
         )
         .route("/api/v1/functions/id/{id}", get("Returns a plugin with its text.", function::show))
         .route(

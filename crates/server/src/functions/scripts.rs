@@ -29,10 +29,20 @@ pub(super) struct NewFunction {
 /// The kind of a function.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum FunctionKind {
+pub(super) enum FunctionKind {
     Filter,
     Tool,
     Action,
+}
+
+/// Returns the kind of a script, by default determined from its text.
+pub(super) fn kind_of(kind: Option<FunctionKind>, text: &str) -> Kind {
+    match kind {
+        Some(FunctionKind::Filter) => Kind::Filter,
+        Some(FunctionKind::Tool) => Kind::Tool,
+        Some(FunctionKind::Action) => Kind::Action,
+        None => Kind::guess(text),
+    }
 }
 
 /// Handles `POST /api/v1/functions/create`: creates a plugin, which is live when the response arrives.
@@ -42,12 +52,7 @@ pub(super) async fn create(
     Body(new): Body<NewFunction>,
 ) -> FunctionAnswer<Function> {
     let created = async {
-        let kind = match new.r#type {
-            Some(FunctionKind::Filter) => Kind::Filter,
-            Some(FunctionKind::Tool) => Kind::Tool,
-            Some(FunctionKind::Action) => Kind::Action,
-            None => Kind::guess(&new.content),
-        };
+        let kind = kind_of(new.r#type, &new.content);
         app.admin.write(kind, &new.id, &new.content, ExpectedVersion::Nothing, &by).await?;
         one(&app, &app.host.snapshot(), &new.id).await
     };

@@ -54,7 +54,7 @@ export function create(place) {
   id.setAttribute("aria-describedby", hint.id);
   const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "Filter"), h("option", { value: "tool" }, "Tool"),
     h("option", { value: "action" }, "Action (a button under answers)"));
-  const text = editor("Source");
+  const text = editor("Source", () => ({ type: kind.value }));
   const wrong = h("div", { role: "alert" });
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "New plugin"),
     h("form", { class: "card", onsubmit: send },

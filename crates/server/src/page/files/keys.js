@@ -8,13 +8,13 @@ import { day, visible } from "/page/words.js";
 const PERIOD = 10_000;
 // The fields of the form: the name in the API, the label, the kind, and a hint.
 const FIELDS = [
-  ["user", "User", "text", "the id of the user whom the key identifies"],
-  ["group", "Group", "text", "research shares the limits of @research"],
-  ["models", "Models", "list", "names, such as fast, gpt-*; empty allows all"],
+  ["user", "User", "text", "id, such as ann"],
+  ["group", "Group", "text", "of @research: research"],
+  ["models", "Models", "list", "all; or fast, gpt-*"],
   ["requests_per_minute", "Requests per minute", "number", ""],
   ["tokens_per_day", "Tokens per day", "number", ""],
   ["tokens_per_month", "Tokens per month", "number", ""],
-  ["cost_per_day", "Cost per day", "number", "in the currency of the prices of models"],
+  ["cost_per_day", "Cost per day", "number", "in the models' currency"],
   ["cost_per_month", "Cost per month", "number", ""],
   ["expires_at", "Expires on", "date", ""],
 ];

@@ -13,21 +13,25 @@ import { coverage } from "/page/coverage.js";
 import { create } from "/page/create.js";
 import { keys } from "/page/keys.js";
 import { mcp } from "/page/mcp.js";
+import { runs } from "/page/runs.js";
+import { settings } from "/page/settings.js";
 import { requests } from "/page/requests.js";
 import { chat } from "/page/chat.js";
 import { usage } from "/page/usage.js";
 
 // The sections of the menu: the name in the address, the title and the picture.
-const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["usage", "Usage", "usage"],
-  ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"]];
+const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["runs", "Runs", "runs"], ["usage", "Usage", "usage"],
+  ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"], ["settings", "Settings", "settings"]];
 
 route("", "Overview", home);
 route("plugins", "Plugins", plugins);
 route("requests", "Requests", requests);
+route("runs", "Runs and approvals", runs);
 route("usage", "Usage", usage);
 route("keys", "Keys", keys);
 route("coverage", "Coverage", coverage);
 route("mcp", "MCP servers", mcp);
+route("settings", "Settings", settings);
 route("try", "Test chat", chat);
 route("new", "New plugin", create);
 

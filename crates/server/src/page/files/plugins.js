@@ -2,6 +2,7 @@
 
 import { get } from "/page/api.js";
 import { badge, button, failed, fill, h, keyed, rowsOf, setText } from "/page/dom.js";
+import { draggable, place as orderOf } from "/page/order.js";
 import { pluginPanel, restore } from "/page/plugin.js";
 import { address, go } from "/page/route.js";
 import { standing, state } from "/page/state.js";
@@ -11,7 +12,7 @@ const ORDER = ["missing", "broken", "held", "stale", "breaker_open", "audit", "l
 // The orders of the list: the title, the number to sort by, and the number in words.
 const SORTS = {
   "": ["Attention", urgency, () => ""],
-  priority: ["Running order", (plugin) => plugin.priority ?? Infinity, (plugin) => plugin.priority === null ? "" : `order ${plugin.priority}`],
+  priority: ["Running order", (plugin) => plugin.priority ?? Infinity, (plugin) => plugin.priority === null || isOrdered(plugin) ? "" : `order ${plugin.priority}`],
   calls: ["Calls", (plugin) => -plugin.stats.calls, (plugin) => count(plugin.stats.calls, "call")],
   time: ["Time", (plugin) => -plugin.stats.mean_us, (plugin) => plugin.stats.calls ? time(plugin.stats.mean_us) : "–"],
   broken: ["Failures", (plugin) => -plugin.stats.broken, (plugin) => `${number(plugin.stats.broken)} failed`],
@@ -65,9 +66,17 @@ export function plugins(place, parts, scope) {
       return isKind && (!word || `${plugin.id} ${plugin.title} ${plugin.description ?? ""} ${plugin.tools.join(" ")}`.toLowerCase().includes(word));
     };
     const [, numberOf] = SORTS[sort.value];
-    const shown = all.filter(fits).sort((a, b) => numberOf(a) - numberOf(b) || a.kind.localeCompare(b.kind) || NAMES.compare(a.title, b.title) || NAMES.compare(a.id, b.id));
+    // The host runs filters with the same number by id.
+    const byName = sort.value === "priority" ? byId : (a, b) => a.kind.localeCompare(b.kind) || NAMES.compare(a.title, b.title) || NAMES.compare(a.id, b.id);
+    const shown = all.filter(fits).sort((a, b) => numberOf(a) - numberOf(b) || byName(a, b));
     setText(summary, shown.length === all.length ? count(all.length, "plugin") : `${shown.length} of ${count(all.length, "plugin")}`);
+    const focused = document.activeElement;
     keyed(list, shown, (plugin) => plugin.id, row);
+    if (list.contains(focused) && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  function ordered() {
+    return (state.overview?.plugins ?? []).filter(isOrdered).sort((a, b) => a.priority - b.priority || byId(a, b));
   }
 
   async function drawDeleted() {
@@ -85,7 +94,16 @@ export function plugins(place, parts, scope) {
     const kind = h("span", { class: "dim" });
     const link = h("a", { href: address("plugins", plugin.id) }, title, h("span", { class: "marks" }, kind, word));
     const item = h("li", {}, link);
+    let order = null;
     item.update = (plugin) => {
+      item.draggable = isOrdered(plugin) && sort.value === "priority";
+      if (item.draggable && !order) {
+        order = orderOf(plugin, ordered);
+        draggable(item, plugin.id, ordered);
+      }
+      if (!item.draggable) order?.remove();
+      else if (order.parentNode !== item) item.append(order);
+      order?.update(plugin);
       setText(title, plugin.title);
       setText(kind, SORTS[sort.value][2](plugin) || (plugin.title === plugin.id ? plugin.kind : `${plugin.id} · ${plugin.kind}`));
       word.update(standing(plugin));
@@ -114,4 +132,12 @@ export function plugins(place, parts, scope) {
 // Plugins that need attention come first.
 function urgency(plugin) {
   return Math.min(ORDER.indexOf(standing(plugin)), 5);
+}
+
+function byId(a, b) {
+  return a.id < b.id ? -1 : 1;
+}
+
+function isOrdered(plugin) {
+  return plugin.kind === "filter" && plugin.priority !== null;
 }

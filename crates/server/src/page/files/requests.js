@@ -7,7 +7,7 @@ import { replay } from "/page/replay.js";
 import { address, go } from "/page/route.js";
 import { state } from "/page/state.js";
 import { detail } from "/page/steps.js";
-import { clock, computer, day, span, time } from "/page/words.js";
+import { clock, computer, day, moment, span, time } from "/page/words.js";
 
 // The number of rows at first, and added on request.
 const MOST = 100;
@@ -209,7 +209,7 @@ export function requests(place, parts, scope) {
     item.update = (request) => {
       if (item.last === request) return;
       item.last = request;
-      setText(link, clock(request.begun));
+      setText(link, moment(request.begun));
       word.dataset.state = request.running ? "running" : isFailed(request) ? "broken" : "live";
       setText(word, stateOf(request));
       const values = [null, request.model, request.user, null, request.running ? "" : time(request.took_ms * 1000), request.first_ms === null ? "–" : time(request.first_ms * 1000),

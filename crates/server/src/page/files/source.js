@@ -4,7 +4,7 @@ import { get, plugin as path, post } from "/page/api.js";
 import { button, failed, fill, h, name, notify } from "/page/dom.js";
 import { editor } from "/page/editor.js";
 import { excerpt } from "/page/problems.js";
-import { reload, state } from "/page/state.js";
+import { plugin as known, reload, state } from "/page/state.js";
 
 // Unsaved texts by plugin id. They are kept while another view is open.
 export const drafts = new Map();
@@ -14,7 +14,7 @@ addEventListener("beforeunload", (event) => {
 });
 
 export function source(place, id) {
-  const text = editor("Source");
+  const text = editor("Source", () => ({ id, type: known(id)?.kind }));
   const wrong = h("div", { role: "alert" });
   const standing = h("p", { class: "dim", role: "status", id: name("standing") });
   const elsewhere = h("div");

@@ -60,6 +60,12 @@ export function day(when) {
   return Number.isNaN(date.getTime()) ? "" : `${date.toLocaleDateString("en-CA")} ${date.toLocaleTimeString("en-GB")}`;
 }
 
+// The time of a moment today, the day and time of another one.
+export function moment(when) {
+  const [then] = day(when).split(" ");
+  return then === day(Date.now() / 1000).split(" ")[0] ? clock(when) : day(when);
+}
+
 export function plain(value) {
   if (typeof value === "string") return value;
   return JSON.stringify(value, null, 2) ?? "";
