@@ -23,6 +23,7 @@ mod mcp;
 mod missing_secret;
 mod model;
 mod network;
+mod operator_role;
 mod origin;
 mod provider;
 mod reference;
@@ -45,6 +46,7 @@ pub use mcp::{
 pub use missing_secret::UnreadSecret;
 pub use model::{BudgetSettings, FilterMode, ModelSettings, PluginSettings};
 pub use network::Network;
+pub use operator_role::OperatorRole;
 pub use origin::Origin;
 pub use provider::{
     Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,

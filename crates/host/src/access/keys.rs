@@ -2,11 +2,10 @@
 
 use super::digest::Digest;
 use super::issued::{IssuedKey, IssuedKeys};
-use super::rights::OperatorRole;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::{InferenceKey, SecretSource, Server};
+use valvehouse_config::{InferenceKey, OperatorRole, SecretSource, Server};
 use valvehouse_json::Json;
 
 /// The time after which a key from a file or a variable is read again.
