@@ -26,6 +26,7 @@ mod network;
 mod operator_role;
 mod origin;
 mod provider;
+mod proxy_sign_in;
 mod reference;
 mod rules;
 mod schema;
@@ -51,6 +52,7 @@ pub use origin::Origin;
 pub use provider::{
     Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
 };
+pub use proxy_sign_in::ProxySignIn;
 pub use reference::{Effective, document, effective, schema};
 pub use secret::{HASHED, Secret, SecretSource, SecretSourceError, SecretUnread};
 pub use settings::{

@@ -43,6 +43,7 @@ impl Section<'_> {
 
 /// Checks what the settings say together, and supplies the defaults that follow from others.
 pub(super) fn apply(root: &mut Table, log: &mut Log) {
+    each(root, "server", log, server);
     each(root, "store", log, store);
     each(root, "otlp", log, otlp);
     each(root, "providers", log, provider);
@@ -80,6 +81,28 @@ fn each(root: &mut Table, key: &str, log: &mut Log, rule: impl Fn(&mut Section<'
     if !is_usable {
         root.shift_remove(key);
     }
+}
+
+/// A sign-in at a proxy needs the proxy's addresses.
+fn server(it: &mut Section<'_>) -> bool {
+    let Some(Setting { node: Node::Table(table), origin }) = it.table.get_mut("proxy_sign_in") else {
+        return true;
+    };
+    let key = format!("{}.proxy_sign_in", it.key);
+    let mut sign_in = Section { key: &key, origin, table, log: &mut *it.log };
+    let proxies = sign_in.table.get("proxies").map(|proxies| &proxies.node);
+    let is_all = |network: &Setting| network.as_text().is_some_and(|text| text.trim_end().ends_with("/0"));
+    if matches!(proxies, Some(Node::List(networks)) if networks.iter().any(is_all)) {
+        let what = "contains all addresses, so that anyone could be any operator: list those of the proxy";
+        sign_in.wrong("proxies", what);
+    }
+    for name in ["users", "groups"] {
+        if sign_in.is_given(name) && !sign_in.is_given("proxies") {
+            let what = "has no effect without `proxies`: list the addresses of the proxy, or remove it";
+            sign_in.wrong(name, what);
+        }
+    }
+    true
 }
 
 fn store(it: &mut Section<'_>) -> bool {

@@ -325,6 +325,31 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
+        (
+            "[server.proxy_sign_in]\nusers = { 'a@b' = 'admin' }",
+            "server.proxy_sign_in.users has no effect without `proxies`",
+        ),
+        (
+            "[server.proxy_sign_in]\nproxies = ['10.0.0.7']\nusers = { 'a@b' = 'owner' }",
+            "server.proxy_sign_in.users.a@b must be \"read\" or \"tune\" or \"write\" or \"admin\", not \"owner\"",
+        ),
+        (
+            "[server.proxy_sign_in]\nproxies = ['10.0.0.7']\ngroups = { ops = '' }",
+            "server.proxy_sign_in.groups.ops must be \"read\"",
+        ),
+        ("[server.proxy_sign_in]\nproxies = ['::/0']", "server.proxy_sign_in.proxies contains all addresses"),
+        (
+            "[server.proxy_sign_in]\nproxies = ['proxy']",
+            "server.proxy_sign_in.proxies must be an IP address or a network",
+        ),
+        (
+            "[server.proxy_sign_in]\nuser_header = 'X_User'",
+            "server.proxy_sign_in.user_header must be the name of a header",
+        ),
+        (
+            "[server.proxy_sign_in]\nsign_out = '//evil.example'",
+            "server.proxy_sign_in.sign_out must be a path or a URL",
+        ),
         ("[tools.weather]\nmode = 'audit'", "tools.weather.mode has no effect: only filters have a mode"),
         ("[actions.save]\nmode = 'enforce'", "actions.save.mode has no effect: only filters have a mode"),
         (
