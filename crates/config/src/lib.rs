@@ -50,7 +50,8 @@ pub use network::Network;
 pub use operator_role::OperatorRole;
 pub use origin::Origin;
 pub use provider::{
-    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
+    Api, DeploymentSettings, ExposedModels, KINDS, ProviderKey, ProviderKind, ProviderSettings, ROUTES,
+    RetrySettings, Timeouts, Wire,
 };
 pub use proxy_sign_in::ProxySignIn;
 pub use reference::{Effective, document, effective, schema};

@@ -146,7 +146,18 @@ fn provider(it: &mut Section<'_>) -> bool {
     let Some(kind) = given.and_then(ProviderKind::from_name) else {
         return !it.is_given("kind") && it.wrong("kind", &format!("is missing; {}", ProviderKind::known()));
     };
-    if !it.is_given("base_url") && kind.base_url.is_empty() && kind.wire != Wire::Demo {
+    let first = match it.table.get("deployments").map(|deployments| &deployments.node) {
+        Some(Node::List(deployments)) => deployments.first().and_then(|first| first.get("base_url")).cloned(),
+        _ => None,
+    };
+    if let Some(Setting { node: Node::Text(url), .. }) = first {
+        if it.is_given("base_url") {
+            let what =
+                "has no effect with `deployments`, which have addresses of their own: remove one of both";
+            it.wrong("base_url", what);
+        }
+        it.supply("base_url", Node::Text(url));
+    } else if !it.is_given("base_url") && kind.base_url.is_empty() && kind.wire != Wire::Demo {
         let what = "is missing: this kind has a URL per customer, such as \"https://NAME.openai.azure.com/openai/v1\"";
         return it.wrong("base_url", what);
     }
@@ -157,6 +168,16 @@ fn provider(it: &mut Section<'_>) -> bool {
     if it.is_given("api_keys") && it.text("api_key") == Some("client") {
         let what = "has no effect with api_key = \"client\", where each client sends its own key: remove one of both";
         it.wrong("api_keys", what);
+    }
+    let has_keys = |deployment: &Setting| {
+        let is_given = |key: &&str| deployment.get(key).is_some_and(|keys| keys.origin != Origin::Default);
+        ["api_key", "api_keys"].iter().any(is_given)
+    };
+    let deployments = it.table.get("deployments").map(|deployments| &deployments.node);
+    let has_keys = matches!(deployments, Some(Node::List(all)) if all.iter().any(has_keys));
+    if has_keys && it.text("api_key") == Some("client") {
+        let what = "have keys, which have no effect with api_key = \"client\": remove one of both";
+        it.wrong("deployments", what);
     }
     let is_usable = !it.log.wrong.contains(&it.key("base_url"));
     it.supply("kind", Node::Text(kind.name.to_owned()));

@@ -357,6 +357,26 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
             "providers.openai.api_keys has no effect with api_key = \"client\"",
         ),
         (
+            "[[providers]]\nname = 'openai'\napi_key = 'client'\ndeployments = [{ name = 'e', base_url = 'http://e', api_key = 'k' }]",
+            "providers.openai.deployments have keys, which have no effect with api_key = \"client\"",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\nbase_url = 'http://h'\ndeployments = [{ name = 'e', base_url = 'http://e' }]",
+            "providers.vllm.base_url has no effect with `deployments`",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\ndeployments = [{ name = 'e', base_url = 'http://e', weight = 0 }]",
+            "providers.vllm.deployments.e.weight must be a whole number from 1 to 1000",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\ndeployments = [{ name = 'e', base_url = 'http://e' }, { name = 'e', base_url = 'http://f' }]",
+            "providers.vllm.deployments contains the name \"e\" twice",
+        ),
+        (
+            "[[providers]]\nname = 'openai'\napi_keys = [{ key = 'k', weight = 1001 }]",
+            "providers.openai.api_keys[0].weight must be a whole number from 1 to 1000",
+        ),
+        (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://u:hunter2@h'",
             "contains a user name or password: set api_key instead",
         ),
