@@ -35,6 +35,7 @@ mod context_and_loop;
 mod contract;
 mod conversations;
 mod cut_short;
+mod deployments;
 mod dev;
 mod openai_endpoint;
 mod doors;

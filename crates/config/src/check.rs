@@ -111,8 +111,9 @@ impl Log {
                 if tables(schema).is_some() && !is_id(name) {
                     self.wrong(&place, &setting.origin, NO_ID);
                 }
-                // A variable or a header may be empty.
-                let is_empty = inner["type"] == "string" && setting.as_text() == Some("");
+                // A variable or a header may be empty, unlike a word.
+                let is_text = inner["type"] == "string" && inner["enum"].is_null();
+                let is_empty = is_text && setting.as_text() == Some("");
                 is_empty || self.check(inner, setting, &place)
             });
         }

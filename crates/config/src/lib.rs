@@ -23,8 +23,10 @@ mod mcp;
 mod missing_secret;
 mod model;
 mod network;
+mod operator_role;
 mod origin;
 mod provider;
+mod proxy_sign_in;
 mod reference;
 mod rules;
 mod schema;
@@ -45,10 +47,13 @@ pub use mcp::{
 pub use missing_secret::UnreadSecret;
 pub use model::{BudgetSettings, FilterMode, ModelSettings, PluginSettings};
 pub use network::Network;
+pub use operator_role::OperatorRole;
 pub use origin::Origin;
 pub use provider::{
-    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
+    Api, DeploymentSettings, ExposedModels, KINDS, ProviderKey, ProviderKind, ProviderSettings, ROUTES,
+    RetrySettings, Timeouts, Wire,
 };
+pub use proxy_sign_in::ProxySignIn;
 pub use reference::{Effective, document, effective, schema};
 pub use secret::{HASHED, Secret, SecretSource, SecretSourceError, SecretUnread};
 pub use settings::{

@@ -239,6 +239,10 @@ fn check(config: &Config, log: &mut Log) {
         log.problem(&origin, format!("{key} is reserved for scripts with `fn pipe`: choose another name"));
     }
     refuse_twins("providers", &providers, config, log);
+    for provider in &config.providers {
+        let names: Vec<&str> = provider.deployments.iter().map(|one| one.name.as_str()).collect();
+        refuse_twins(&format!("providers.{}.deployments", provider.name), &names, config, log);
+    }
     refuse_twins("models", &models, config, log);
     let servers: Vec<&str> = config.mcp.iter().map(|server| server.name.as_str()).collect();
     refuse_twins("mcp", &servers, config, log);

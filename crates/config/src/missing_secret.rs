@@ -5,6 +5,7 @@ use crate::schema::{branch, visit};
 use crate::secret::{SecretSource, SecretUnread};
 use crate::settings::{Config, root};
 use crate::tree::Setting;
+use valvehouse_core::text::optional;
 
 /// A secret that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,12 @@ impl Config {
             true
         });
         for provider in &self.providers {
-            if let Err((key, why)) = of_provider(provider, &env) {
+            let failed = provider.of_deployments().into_iter().find_map(|own| {
+                let (key, why) = of_provider(&own, &env).err()?;
+                let deployment = own.deployments.iter().find(|deployment| deployment.has_keys());
+                Some((optional(deployment, |one| format!("deployments.{}.", one.name)) + key, why))
+            });
+            if let Some((key, why)) = failed {
                 unread.push(UnreadSecret { key: format!("providers.{}.{key}", provider.name), why });
             }
         }
@@ -53,7 +59,7 @@ fn of_provider(
     provider: &ProviderSettings,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), (&'static str, String)> {
-    let further = provider.api_keys.iter().map(|source| ("api_keys", source));
+    let further = provider.api_keys.iter().map(|further| ("api_keys", &further.key));
     let mut sources = provider.api_key.iter().map(|source| ("api_key", source)).chain(further).peekable();
     if sources.peek().is_some() {
         let read = |(key, source): (_, &SecretSource)| match source.read_with(&env) {
@@ -142,12 +148,15 @@ mod tests {
 
     #[test]
     fn a_further_key_that_cannot_be_read_is_listed_with_its_own_setting() {
-        let text = "[[providers]]\nname = \"openai\"\napi_key = \"env:FIRST\"\napi_keys = [\"env:SECOND\"]\n";
+        let text = "[[providers]]\nname = \"openai\"\napi_key = \"env:FIRST\"\napi_keys = [\"env:SECOND\"]\n\
+            deployments = [{ name = \"east\", base_url = \"https://e\" },\n{ name = \"west\", base_url = \"https://w\",\n\
+            api_keys = [{ key = \"env:WEST\" }] }]\n";
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("valvehouse.toml"), text).unwrap();
         let config = Config::load_with(folder.path(), [], &[]).unwrap();
         for (set, expected) in [
-            (&["FIRST", "SECOND"][..], None),
+            (&["FIRST", "SECOND", "WEST"][..], None),
+            (&["FIRST", "SECOND"], Some(("providers.openai.deployments.west.api_keys", 7))),
             (&["FIRST"], Some(("providers.openai.api_keys", 4))),
             (&["SECOND"], Some(("providers.openai.api_key", 3))),
         ] {

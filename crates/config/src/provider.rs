@@ -3,7 +3,7 @@
 use crate::forms::Millis;
 use crate::schema::usual;
 use crate::secret::SecretSource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
@@ -152,9 +152,15 @@ pub struct ProviderSettings {
     #[schemars(extend("x-word" = "client", "x-default" = "*the usual variable of its kind*", "examples" = ["env:OPENAI_API_KEY"]))]
     pub api_key: Option<SecretSource>,
     /// Further keys of the service. Requests take turns with all keys; one that the service refuses or limits (401, 403,
-    /// 429) rests for the announced time, or 30 seconds.
-    #[schemars(extend("x-form" = "list of secrets", "default" = [], "examples" = [["env:SECOND_KEY", "file:keys/third"]]))]
-    pub api_keys: Vec<SecretSource>,
+    /// 429) rests for the announced time, or 30 seconds. A key is a text, or a table with its weight.
+    #[schemars(extend("x-form" = "list of secrets", "default" = [], "examples" = [["env:SECOND_KEY", {"key": "file:keys/third", "weight": 3}]]))]
+    pub api_keys: Vec<ProviderKey>,
+    /// The addresses of a service that has several, such as regions of Azure or servers with the same models. They share
+    /// the requests; one that fails rests for `breaker.cool_down_ms` or the announced time, and the request continues with
+    /// the next one, unless an answer has begun ([providers](providers.md)). They replace
+    /// `base_url`.
+    #[schemars(extend("x-form" = "list of tables", "examples" = [[{"name": "east", "base_url": "https://east.example.com/v1", "weight": 3}, {"name": "west", "base_url": "https://west.example.com/v1"}]]))]
+    pub deployments: Vec<DeploymentSettings>,
     /// Set if each caller's own key is passed on; the provider then has no key.
     #[serde(skip)]
     pub is_paid_by_callers: bool,
@@ -180,6 +186,51 @@ pub struct ProviderSettings {
     pub breaker: BreakerSettings,
 }
 
+/// A key of a service that has several.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(transform = or_key)]
+pub struct ProviderKey {
+    /// The key: `env:NAME`, `file:PATH`, or the key itself.
+    #[schemars(extend("examples" = ["env:SECOND_KEY"]))]
+    pub key: SecretSource,
+    /// The share of requests, in proportion to the weights of the other keys. `api_key` has 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1, "examples" = [3]))]
+    pub weight: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A text stands for a table with this key alone.
+fn or_key(schema: &mut Schema) {
+    let table = std::mem::take(schema);
+    let text = json_schema!({"type": "string", "format": "secret"});
+    *schema = json_schema!({"anyOf": [text, table], "x-short": "key"});
+}
+
+/// One of several addresses of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct DeploymentSettings {
+    /// The name in logs, errors and metrics, and on the page.
+    #[schemars(length(min = 1), extend("examples" = ["east"]))]
+    pub name: String,
+    /// The address of its API.
+    #[serde(deserialize_with = "without_slash")]
+    #[schemars(extend("format" = "base-url", "x-form" = "URL", "examples" = ["https://east.example.com/v1"]))]
+    pub base_url: String,
+    /// Its key.
+    #[schemars(extend("x-default" = "*the keys of the provider*", "examples" = ["env:EAST_KEY"]))]
+    pub api_key: Option<SecretSource>,
+    /// Its further keys, which share its requests.
+    #[schemars(extend("x-form" = "list of secrets", "default" = [], "examples" = [["env:SECOND_KEY"]]))]
+    pub api_keys: Vec<ProviderKey>,
+    /// The share of requests, in proportion to the weights of the other deployments.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1, "examples" = [3]))]
+    pub weight: u32,
+}
+
 fn without_slash<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let url = String::deserialize(from)?;
     Ok(url.trim().trim_end_matches('/').to_owned())
@@ -189,7 +240,37 @@ fn refuses<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(String::deserialize(from)? == "refuse")
 }
 
+impl DeploymentSettings {
+    /// Returns `true` if it has keys of its own.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.api_key.is_some() || !self.api_keys.is_empty()
+    }
+}
+
 impl ProviderSettings {
+    /// Returns the settings of each deployment: those of the provider with its address and, if it has some, its keys.
+    pub fn of_deployments(&self) -> Vec<Self> {
+        let of = |deployment: &DeploymentSettings| {
+            let keys = match deployment.has_keys() {
+                true => (deployment.api_key.clone(), deployment.api_keys.clone()),
+                false => (self.api_key.clone(), self.api_keys.clone()),
+            };
+            let (base_url, (api_key, api_keys)) = (deployment.base_url.clone(), keys);
+            Self { base_url, api_key, api_keys, deployments: vec![deployment.clone()], ..self.clone() }
+        };
+        if self.deployments.is_empty() {
+            vec![self.clone()]
+        } else {
+            self.deployments.iter().map(of).collect()
+        }
+    }
+
+    /// Returns the configured keys with their weights.
+    pub fn keys(&self) -> impl Iterator<Item = (&SecretSource, u32)> {
+        let further = self.api_keys.iter().map(|further| (&further.key, further.weight));
+        self.api_key.iter().map(|key| (key, one())).chain(further)
+    }
+
     /// The variable its key usually is in, as long as it is where its kind usually is: a key is sent to
     /// nobody else.
     pub fn usual_key(&self) -> Option<&'static str> {

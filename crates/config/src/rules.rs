@@ -43,6 +43,7 @@ impl Section<'_> {
 
 /// Checks what the settings say together, and supplies the defaults that follow from others.
 pub(super) fn apply(root: &mut Table, log: &mut Log) {
+    each(root, "server", log, server);
     each(root, "store", log, store);
     each(root, "otlp", log, otlp);
     each(root, "providers", log, provider);
@@ -80,6 +81,28 @@ fn each(root: &mut Table, key: &str, log: &mut Log, rule: impl Fn(&mut Section<'
     if !is_usable {
         root.shift_remove(key);
     }
+}
+
+/// A sign-in at a proxy needs the proxy's addresses.
+fn server(it: &mut Section<'_>) -> bool {
+    let Some(Setting { node: Node::Table(table), origin }) = it.table.get_mut("proxy_sign_in") else {
+        return true;
+    };
+    let key = format!("{}.proxy_sign_in", it.key);
+    let mut sign_in = Section { key: &key, origin, table, log: &mut *it.log };
+    let proxies = sign_in.table.get("proxies").map(|proxies| &proxies.node);
+    let is_all = |network: &Setting| network.as_text().is_some_and(|text| text.trim_end().ends_with("/0"));
+    if matches!(proxies, Some(Node::List(networks)) if networks.iter().any(is_all)) {
+        let what = "contains all addresses, so that anyone could be any operator: list those of the proxy";
+        sign_in.wrong("proxies", what);
+    }
+    for name in ["users", "groups"] {
+        if sign_in.is_given(name) && !sign_in.is_given("proxies") {
+            let what = "has no effect without `proxies`: list the addresses of the proxy, or remove it";
+            sign_in.wrong(name, what);
+        }
+    }
+    true
 }
 
 fn store(it: &mut Section<'_>) -> bool {
@@ -123,7 +146,18 @@ fn provider(it: &mut Section<'_>) -> bool {
     let Some(kind) = given.and_then(ProviderKind::from_name) else {
         return !it.is_given("kind") && it.wrong("kind", &format!("is missing; {}", ProviderKind::known()));
     };
-    if !it.is_given("base_url") && kind.base_url.is_empty() && kind.wire != Wire::Demo {
+    let first = match it.table.get("deployments").map(|deployments| &deployments.node) {
+        Some(Node::List(deployments)) => deployments.first().and_then(|first| first.get("base_url")).cloned(),
+        _ => None,
+    };
+    if let Some(Setting { node: Node::Text(url), .. }) = first {
+        if it.is_given("base_url") {
+            let what =
+                "has no effect with `deployments`, which have addresses of their own: remove one of both";
+            it.wrong("base_url", what);
+        }
+        it.supply("base_url", Node::Text(url));
+    } else if !it.is_given("base_url") && kind.base_url.is_empty() && kind.wire != Wire::Demo {
         let what = "is missing: this kind has a URL per customer, such as \"https://NAME.openai.azure.com/openai/v1\"";
         return it.wrong("base_url", what);
     }
@@ -134,6 +168,16 @@ fn provider(it: &mut Section<'_>) -> bool {
     if it.is_given("api_keys") && it.text("api_key") == Some("client") {
         let what = "has no effect with api_key = \"client\", where each client sends its own key: remove one of both";
         it.wrong("api_keys", what);
+    }
+    let has_keys = |deployment: &Setting| {
+        let is_given = |key: &&str| deployment.get(key).is_some_and(|keys| keys.origin != Origin::Default);
+        ["api_key", "api_keys"].iter().any(is_given)
+    };
+    let deployments = it.table.get("deployments").map(|deployments| &deployments.node);
+    let has_keys = matches!(deployments, Some(Node::List(all)) if all.iter().any(has_keys));
+    if has_keys && it.text("api_key") == Some("client") {
+        let what = "have keys, which have no effect with api_key = \"client\": remove one of both";
+        it.wrong("deployments", what);
     }
     let is_usable = !it.log.wrong.contains(&it.key("base_url"));
     it.supply("kind", Node::Text(kind.name.to_owned()));

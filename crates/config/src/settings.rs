@@ -13,6 +13,7 @@ use crate::model::{ModelSettings, PluginSettings};
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::{Breaker, ProviderSettings};
+use crate::proxy_sign_in::ProxySignIn;
 use crate::schema;
 use crate::secret::SecretSource;
 use crate::store::StoreSettings;
@@ -129,6 +130,10 @@ pub struct Server {
     /// address.
     #[schemars(extend("x-form" = "list of addresses and networks", "default" = [], "examples" = [["127.0.0.1", "10.0.0.0/8"]]))]
     pub trusted_proxies: Vec<Network>,
+    /// The sign-in of operators at a proxy in front of the host, such as oauth2-proxy
+    /// ([operating](operating.md#sign-in-at-a-proxy)). While it is on, operators of this machine need a key, too.
+    #[schemars(extend("x-restart" = false))]
+    pub proxy_sign_in: ProxySignIn,
     /// Include filters in lists of models, so that Open WebUI treats this host as a pipelines server. If it is not set,
     /// `/v1/models` includes them only for Open WebUI.
     #[schemars(extend("default" = true, "examples" = [false]))]

@@ -325,11 +325,56 @@ fn every_invalid_setting_is_reported_with_place_and_help() {
         ),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
+        (
+            "[server.proxy_sign_in]\nusers = { 'a@b' = 'admin' }",
+            "server.proxy_sign_in.users has no effect without `proxies`",
+        ),
+        (
+            "[server.proxy_sign_in]\nproxies = ['10.0.0.7']\nusers = { 'a@b' = 'owner' }",
+            "server.proxy_sign_in.users.a@b must be \"read\" or \"tune\" or \"write\" or \"admin\", not \"owner\"",
+        ),
+        (
+            "[server.proxy_sign_in]\nproxies = ['10.0.0.7']\ngroups = { ops = '' }",
+            "server.proxy_sign_in.groups.ops must be \"read\"",
+        ),
+        ("[server.proxy_sign_in]\nproxies = ['::/0']", "server.proxy_sign_in.proxies contains all addresses"),
+        (
+            "[server.proxy_sign_in]\nproxies = ['proxy']",
+            "server.proxy_sign_in.proxies must be an IP address or a network",
+        ),
+        (
+            "[server.proxy_sign_in]\nuser_header = 'X_User'",
+            "server.proxy_sign_in.user_header must be the name of a header",
+        ),
+        (
+            "[server.proxy_sign_in]\nsign_out = '//evil.example'",
+            "server.proxy_sign_in.sign_out must be a path or a URL",
+        ),
         ("[tools.weather]\nmode = 'audit'", "tools.weather.mode has no effect: only filters have a mode"),
         ("[actions.save]\nmode = 'enforce'", "actions.save.mode has no effect: only filters have a mode"),
         (
             "[[providers]]\nname = 'openai'\napi_key = 'client'\napi_keys = ['k']",
             "providers.openai.api_keys has no effect with api_key = \"client\"",
+        ),
+        (
+            "[[providers]]\nname = 'openai'\napi_key = 'client'\ndeployments = [{ name = 'e', base_url = 'http://e', api_key = 'k' }]",
+            "providers.openai.deployments have keys, which have no effect with api_key = \"client\"",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\nbase_url = 'http://h'\ndeployments = [{ name = 'e', base_url = 'http://e' }]",
+            "providers.vllm.base_url has no effect with `deployments`",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\ndeployments = [{ name = 'e', base_url = 'http://e', weight = 0 }]",
+            "providers.vllm.deployments.e.weight must be a whole number from 1 to 1000",
+        ),
+        (
+            "[[providers]]\nname = 'vllm'\ndeployments = [{ name = 'e', base_url = 'http://e' }, { name = 'e', base_url = 'http://f' }]",
+            "providers.vllm.deployments contains the name \"e\" twice",
+        ),
+        (
+            "[[providers]]\nname = 'openai'\napi_keys = [{ key = 'k', weight = 1001 }]",
+            "providers.openai.api_keys[0].weight must be a whole number from 1 to 1000",
         ),
         (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://u:hunter2@h'",

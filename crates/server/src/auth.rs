@@ -4,6 +4,7 @@ use crate::address::{self, at_this_machine};
 use crate::credentials::{given_key, is_operators_key};
 use crate::facts;
 use crate::headers::CSRF;
+use crate::proxy_sign_in;
 use crate::reply::ErrorForm;
 use crate::session::cookie;
 use axum::body::Body;
@@ -62,8 +63,8 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     }
 }
 
-/// Admits operators: callers with the key of `[admin]` or a session or, without such a key, all local
-/// callers.
+/// Admits operators: callers with the key of `[admin]` or a session, those whom a trusted proxy names or, without such a
+/// key and proxy, all local callers.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     admitted(operator(&app, &parts), ErrorForm::OpenAi, parts, body, next).await
@@ -137,7 +138,9 @@ pub(crate) fn with_key(
 ) -> Result<Operator, Error> {
     match app.access.keys.operator(&Digest::of(given)) {
         Some((_, None)) => Ok(named("admin", &parts.headers)),
-        Some((role, Some(name))) => sufficient(role, needed, &name).map(|()| Operator(name)),
+        Some((role, Some(name))) => {
+            sufficient(role, needed, &format!("the key `{name}`")).map(|()| Operator(name))
+        }
         None => {
             let message = "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin] or an operator's own";
             Err(wrong_key(app, address::client(parts), given, message))
@@ -146,13 +149,12 @@ pub(crate) fn with_key(
 }
 
 /// Rejects an operator whose role does not allow a change.
-fn sufficient(role: OperatorRole, needed: OperatorRole, name: &str) -> Result<(), Error> {
+fn sufficient(role: OperatorRole, needed: OperatorRole, holder: &str) -> Result<(), Error> {
     if role >= needed {
         return Ok(());
     }
-    let message = format!(
-        "the key `{name}` has the role `{role}`, and this needs `{needed}`: ask an operator with that role"
-    );
+    let message =
+        format!("{holder} has the role `{role}`, and this needs `{needed}`: ask an operator with that role");
     Err(forbidden(message, "role_not_sufficient"))
 }
 
@@ -185,17 +187,27 @@ fn confirms(parts: &Parts) -> bool {
     query.into_iter().any(|(key, _)| key == "confirm")
 }
 
+/// Returns the operator that a proxy names, or else that of a session of the page.
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Error> {
-    let session = cookie::session(app, parts).ok_or_else(|| {
-        unauthenticated(
+    let refusal = match proxy_sign_in::operator(app, parts) {
+        Some(Ok((by, role))) => {
+            // Browsers send the cookie of the proxy with requests of other sites, too.
+            if changes(&parts.method) {
+                from_our_page(app, parts)?;
+            }
+            return sufficient(role, needed(app, parts), &by).map(|()| Operator(by));
+        }
+        Some(Err(refusal)) => refusal,
+        None => unauthenticated(
             "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin] or an operator's own, or sign in at the page",
-        )
-    })?;
+        ),
+    };
+    let session = cookie::session(app, parts).ok_or(refusal)?;
     if changes(&parts.method) {
         from_our_page(app, parts)?;
     }
     if let Some((role, Some(name))) = session.key.and_then(|key| app.access.keys.operator(&key)) {
-        sufficient(role, needed(app, parts), &name)?;
+        sufficient(role, needed(app, parts), &format!("the key `{name}`"))?;
     }
     Ok(Operator(session.by))
 }

@@ -34,6 +34,7 @@ mod page;
 mod passthrough;
 mod pipelines;
 mod problem;
+mod proxy_sign_in;
 mod ready;
 mod recording;
 mod reply;

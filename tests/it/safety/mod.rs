@@ -19,6 +19,7 @@ mod joined_texts;
 mod keys;
 mod known_routes;
 mod one_reading;
+mod proxy_sign_in;
 mod sealed_values;
 mod service_errors;
 mod sessions;

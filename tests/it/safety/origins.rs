@@ -79,7 +79,7 @@ impl Sender {
 }
 
 /// Returns the method and an example of the path of every route.
-async fn routes(host: &TestHost) -> Vec<(String, String)> {
+pub(super) async fn routes(host: &TestHost) -> Vec<(String, String)> {
     let described = host.get("/openapi.json").await.json();
     let mut routes = vec![("GET".to_owned(), "/nowhere".to_owned())];
     for (path, operations) in described["paths"].as_object().unwrap() {

@@ -79,8 +79,9 @@ pub(super) fn settings(key: &str, schema: &'static Value) -> Vec<Setting> {
         }
         let is_required = required.is_some_and(|names| names.iter().any(|one| one == name));
         all.push(Setting { key: key.clone(), schema, is_required });
-        // Items of this list are texts or tables.
-        let entry = &schema["items"]["anyOf"][1];
+        // Items of this list are tables, or texts or tables.
+        let items = &schema["items"];
+        let entry = if properties(items).is_some() { items } else { &items["anyOf"][1] };
         all.append(&mut settings(&format!("{key}[0]"), entry));
     }
     all

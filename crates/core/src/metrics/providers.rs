@@ -1,7 +1,7 @@
 //! Metrics of the calls of one provider.
 
+use super::balancer::Balancer;
 use super::histogram::{Histogram, HistogramSnapshot, counted};
-use super::key_rests::KeyRests;
 use crate::chat::response::cached_tokens;
 use crate::error::Error;
 use crate::trace::Trace;
@@ -87,8 +87,8 @@ pub struct Service {
     tokens: [AtomicU64; 2],
     times: Histogram,
     first: Histogram,
-    /// The keys, if there are several.
-    keys: Arc<KeyRests>,
+    /// The keys and deployments, if there are several.
+    targets: Arc<Balancer>,
 }
 
 impl Default for Service {
@@ -101,20 +101,20 @@ impl Default for Service {
             tokens: Default::default(),
             times: Histogram::of_models(),
             first: Histogram::of_models(),
-            keys: Arc::default(),
+            targets: Arc::default(),
         }
     }
 }
 
 impl Service {
-    /// Creates the metrics of a provider with several keys.
-    pub fn with_keys(keys: Arc<KeyRests>) -> Self {
-        Self { keys, ..Self::default() }
+    /// Creates the metrics of a provider with several keys or deployments.
+    pub fn with_targets(targets: Arc<Balancer>) -> Self {
+        Self { targets, ..Self::default() }
     }
 
-    /// Returns the keys; empty unless there are several.
-    pub fn keys(&self) -> &KeyRests {
-        &self.keys
+    /// Returns the keys and deployments; empty unless there are several.
+    pub fn targets(&self) -> &Balancer {
+        &self.targets
     }
 
     /// Starts a call, whose tokens count in this trace too.

@@ -2,11 +2,10 @@
 
 use super::digest::Digest;
 use super::issued::{IssuedKey, IssuedKeys};
-use super::rights::OperatorRole;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::{InferenceKey, SecretSource, Server};
+use valvehouse_config::{InferenceKey, OperatorRole, ProxySignIn, SecretSource, Server};
 use valvehouse_json::Json;
 
 /// The time after which a key from a file or a variable is read again.
@@ -17,6 +16,7 @@ pub struct Keys {
     admin: Option<KeyFile>,
     users: RwLock<Vec<Arc<UserKey>>>,
     issued: Arc<IssuedKeys>,
+    proxy_sign_in: RwLock<Arc<ProxySignIn>>,
     /// Set if requests need a key even while there is none.
     is_required: bool,
 }
@@ -45,13 +45,15 @@ impl Keys {
         let admin = admin.map(KeyFile::new);
         // A host that other machines reach stays closed when its last key goes.
         let is_required = server.require_key || !server.listen.is_loopback();
-        let keys = Self { admin, users: RwLock::default(), issued, is_required };
-        keys.configure(&server.keys);
+        let proxy_sign_in = RwLock::new(Arc::new(server.proxy_sign_in.clone()));
+        let keys = Self { admin, users: RwLock::default(), issued, proxy_sign_in, is_required };
+        keys.configure(server);
         keys
     }
 
-    /// Replaces the keys of the configuration.
-    pub fn configure(&self, users: &[InferenceKey]) {
+    /// Replaces the keys of the configuration and its sign-in at a proxy.
+    pub fn configure(&self, server: &Server) {
+        *self.proxy_sign_in.write() = Arc::new(server.proxy_sign_in.clone());
         let mut known = self.users.write();
         let user = |configured: &InferenceKey| {
             let same = known.iter().find(|key| key.configured == *configured);
@@ -60,7 +62,7 @@ impl Keys {
                 Arc::new(UserKey { configured: configured.clone(), held, user })
             })
         };
-        *known = users.iter().map(user).collect();
+        *known = server.keys.iter().map(user).collect();
     }
 
     /// Returns `true` if requests for models need a key.
@@ -68,9 +70,14 @@ impl Keys {
         self.is_required || !self.users.read().is_empty() || self.issued.has_users()
     }
 
-    /// Returns `true` if operators have a key; without one, every local user is an operator.
+    /// Returns `true` if operators have a key or sign in at a proxy; otherwise, every local user is an operator.
     pub fn has_admin(&self) -> bool {
-        self.admin.is_some() || self.issued.has_operators()
+        self.admin.is_some() || self.issued.has_operators() || self.proxy_sign_in().is_on()
+    }
+
+    /// Returns the sign-in of operators at a proxy.
+    pub fn proxy_sign_in(&self) -> Arc<ProxySignIn> {
+        self.proxy_sign_in.read().clone()
     }
 
     /// Returns the digest of the operators' current key; `None` if there is none or it cannot be read.

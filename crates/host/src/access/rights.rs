@@ -4,38 +4,13 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
+use valvehouse_config::OperatorRole;
 use valvehouse_json::Json;
 
 /// Invalid rights or an invalid name of a key, with the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidKey(String);
-
-/// The role of an operator. Each includes the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OperatorRole {
-    /// Read everything except secrets.
-    Read,
-    /// Also set valves and switches.
-    Tune,
-    /// Also change scripts.
-    Write,
-    /// Also grants, guards, keys and the records of users.
-    Admin,
-}
-
-impl fmt::Display for OperatorRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Tune => "tune",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        })
-    }
-}
 
 /// The rights of a key: its models, its limits and its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -33,7 +33,7 @@ pub struct Session {
     csrf: String,
     /// The id under which the end of the session is stored.
     id: String,
-    /// The digest of the operator's own key; `None` for the key of the settings, and without keys.
+    /// The digest of the operator's own key; `None` for the key of the settings, without keys, and at a proxy.
     pub key: Option<Digest>,
 }
 
@@ -66,6 +66,11 @@ fn about(key: Option<Digest>) -> String {
     }
 }
 
+/// Returns the purpose that the tokens of an operator at a proxy are sealed for.
+fn at_proxy(by: &str) -> String {
+    format!("page session at a proxy of {by}")
+}
+
 impl Sessions {
     /// Creates the sessions of a store.
     pub fn new(store: Arc<Store>, kv: Arc<Kv>) -> Self {
@@ -80,6 +85,12 @@ impl Sessions {
     /// Signs an operator in with a key of its own.
     pub fn begin_issued(&self, by: String, key: Digest) -> NewSession {
         self.begin_at(now(), by, ISSUED, Some(key))
+    }
+
+    /// Begins a session of the page for an operator whom a proxy names with each request; it gives no access by itself.
+    pub fn begin_at_proxy(&self, by: String) -> NewSession {
+        let about = at_proxy(&by);
+        self.begin_at(now(), by, &about, None)
     }
 
     fn begin_at(&self, now: i64, by: String, about: &str, key: Option<Digest>) -> NewSession {
@@ -103,6 +114,11 @@ impl Sessions {
     /// Returns the session of a token for an operator's own key, which may have become invalid.
     pub fn of_issued(&self, token: &str) -> Option<Session> {
         self.of_at(now(), token, ISSUED).filter(|session| session.key.is_some())
+    }
+
+    /// Returns the session of a token that began for this operator at a proxy.
+    pub fn of_proxy(&self, token: &str, by: &str) -> Option<Session> {
+        self.of_at(now(), token, &at_proxy(by))
     }
 
     fn of_at(&self, now: i64, token: &str, about: &str) -> Option<Session> {

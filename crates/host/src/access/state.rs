@@ -37,9 +37,10 @@ impl Access {
         self.rate.read().clone()
     }
 
-    /// Applies the keys and the limit of requests per minute of new settings; 0 disables the limit.
+    /// Applies the keys, the sign-in at a proxy and the limit of requests per minute of new settings; 0 disables the
+    /// limit.
     pub fn configure(&self, server: &Server) {
-        self.keys.configure(&server.keys);
+        self.keys.configure(server);
         let requests = server.requests_per_minute;
         let mut rate = self.rate.write();
         if rate.as_ref().map_or(0, |rate| rate.requests) != requests {

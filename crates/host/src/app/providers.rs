@@ -9,6 +9,7 @@ use valvehouse_config::{
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Credential;
 use valvehouse_core::error::Error;
+use valvehouse_core::metrics::BalancerTarget;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
 use valvehouse_providers::{
@@ -40,24 +41,29 @@ pub(super) fn provider(
         return Ok(plan(settings, Arc::new(demo)));
     }
     let client = client(settings.timeouts, clients).map_err(|error| problem(error.to_string()))?;
-    if keys == ProviderKeys::Read {
-        client.prepare(&settings.base_url);
+    let (mut all, mut is_keyless) = (Vec::new(), !settings.is_paid_by_callers);
+    for (position, own) in settings.of_deployments().iter().enumerate() {
+        let read = match keys {
+            ProviderKeys::Read => {
+                client.prepare(&own.base_url);
+                read_keys(own).map_err(|error| problem(error.to_string()))?
+            }
+            ProviderKeys::Left => Vec::new(),
+        };
+        is_keyless &= read.is_empty();
+        let targets = targets(own, position, &read);
+        let made: Result<Vec<_>, _> = match read.is_empty() {
+            _ if own.is_paid_by_callers => of_callers(own, client.clone()).map(|one| vec![one]),
+            true => service(own, client.clone(), None).map(|one| vec![Credentials::fixed(one)]),
+            false => read.into_iter().map(|key| credentials(own, client.clone(), key)).collect(),
+        };
+        all.extend(targets.into_iter().zip(made.map_err(|error| problem(error.to_string()))?));
     }
-    let mut own: Vec<(Secret, Option<SecretSource>)> = match keys {
-        ProviderKeys::Read => read_keys(settings).map_err(|error| problem(error.to_string()))?,
-        ProviderKeys::Left => Vec::new(),
+    let credentials = match all.len() {
+        1 => all.remove(0).1,
+        _ => Credentials::several(all),
     };
-    let is_keyless = own.is_empty() && !settings.is_paid_by_callers;
-    let credentials = match own.len() {
-        _ if settings.is_paid_by_callers => of_callers(settings, client),
-        0 => service(settings, client, None).map(Credentials::fixed),
-        1 => credentials(settings, client, own.remove(0)),
-        _ => {
-            let all = own.into_iter().map(|key| credentials(settings, client.clone(), key));
-            all.collect::<Result<_, _>>().map(Credentials::several)
-        }
-    };
-    let mut upstream = Upstream::new(credentials.map_err(|error| problem(error.to_string()))?)
+    let mut upstream = Upstream::new(credentials)
         .with_retry(settings.retry)
         .with_breaker(settings.breaker)
         .within(settings.timeouts.total)
@@ -71,6 +77,26 @@ pub(super) fn provider(
         upstream = upstream.keyless(help);
     }
     Ok(plan(settings, Arc::new(upstream)))
+}
+
+/// A key with its file, if it may change at run time, and its weight.
+type ReadKey = (Secret, Option<SecretSource>, u32);
+
+/// Returns a target for each key of a deployment, or for one without a key: the keys share the weight of the deployment.
+fn targets(own: &config::ProviderSettings, position: usize, keys: &[ReadKey]) -> Vec<BalancerTarget> {
+    let deployment = own.deployments.first();
+    let weights = if keys.is_empty() { vec![1] } else { keys.iter().map(|(.., weight)| *weight).collect() };
+    let sum: u32 = weights.iter().sum();
+    let target = |(number, weight): (usize, &u32)| {
+        let (key, weight) = (format!("key {}", number + 1), f64::from(*weight));
+        let (name, weight) = match deployment {
+            Some(own) if weights.len() == 1 => (own.name.clone(), f64::from(own.weight)),
+            Some(own) => (format!("{}, {key}", own.name), f64::from(own.weight) * weight / f64::from(sum)),
+            None => (key, weight),
+        };
+        BalancerTarget { name, deployment: position, weight }
+    };
+    weights.iter().enumerate().map(target).collect()
 }
 
 fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> ProviderPlan {
@@ -114,7 +140,7 @@ fn client(timeouts: Timeouts, clients: &mut Vec<Client>) -> Result<Client, Error
 fn credentials(
     settings: &config::ProviderSettings,
     client: Client,
-    (key, file): (Secret, Option<SecretSource>),
+    (key, file, _): ReadKey,
 ) -> Result<Credentials, Error> {
     match file {
         Some(file) => {
@@ -126,20 +152,16 @@ fn credentials(
     }
 }
 
-/// Returns the keys of a provider, each with its file if it may change at run time. The usual environment variable may
-/// be missing.
-fn read_keys(
-    settings: &config::ProviderSettings,
-) -> Result<Vec<(Secret, Option<SecretSource>)>, SecretUnread> {
-    let own = settings.api_key.iter().chain(&settings.api_keys);
-    let read = own.map(|source| {
+/// Returns the keys of a provider. The usual environment variable may be missing.
+fn read_keys(settings: &config::ProviderSettings) -> Result<Vec<ReadKey>, SecretUnread> {
+    let read = settings.keys().map(|(source, weight)| {
         let file = matches!(source, SecretSource::File(_)).then(|| source.clone());
-        Ok((source.read()?, file))
+        Ok((source.read()?, file, weight))
     });
     let mut keys = read.collect::<Result<Vec<_>, _>>()?;
     if keys.is_empty() && !settings.is_paid_by_callers {
         let usual = settings.usual_key().map(|name| SecretSource::Env(name.to_owned()));
-        keys.extend(usual.and_then(|usual| usual.read().ok()).map(|key| (key, None)));
+        keys.extend(usual.and_then(|usual| usual.read().ok()).map(|key| (key, None, 1)));
     }
     Ok(keys)
 }

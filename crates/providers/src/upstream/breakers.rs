@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState, OpenState};
 
 /// The maximum number of models with their own breaker, because clients choose the names.
@@ -33,6 +34,11 @@ impl Breakers {
     pub(super) fn new(provider: &str, settings: BreakerSettings) -> Self {
         let (provider, has_failed) = (provider.to_owned(), AtomicBool::new(false));
         Self { provider, settings, has_failed, models: RwLock::default() }
+    }
+
+    /// Returns the time for which a model rests.
+    pub(super) fn cool_down(&self) -> Duration {
+        self.settings.cool_down
     }
 
     /// Requests admission for a call of a model.

@@ -1,5 +1,5 @@
-//! The credentials for a provider: a fixed key, a key in a file that may change, several keys in turn, or each caller's
-//! own key.
+//! The credentials for a provider: a fixed key, a key in a file that may change, each caller's own key, or several of
+//! these, also for several deployments.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use valvehouse_config::{Secret, SecretSource};
 use valvehouse_core::chat::Outline;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::metrics::KeyRests;
+use valvehouse_core::metrics::{Balancer, BalancerTarget};
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
 /// The time for which a key is used before its file is read again.
@@ -18,6 +18,9 @@ const FRESH: Duration = Duration::from_secs(1);
 type Make = Box<dyn Fn(Secret) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
 /// Creates the provider with a caller's credential.
 type MakeFor = Box<dyn Fn(&Credential) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
+
+/// The provider for one request, and the position of its target.
+pub(super) type TargetProvider = (Arc<dyn Provider>, usize);
 
 /// The credentials for a provider.
 pub struct Credentials {
@@ -30,8 +33,8 @@ enum Kind {
     Fixed(Arc<dyn Provider>),
     /// A key in a file. When the file contains another key, that key is used from then on.
     Rotating { source: SecretSource, make: Make, current: Mutex<Current>, first: Arc<dyn Provider> },
-    /// Several keys, each fixed or in a file, which take turns.
-    Several { keys: Vec<Credentials>, rests: Arc<KeyRests> },
+    /// Several keys or deployments, which share the requests.
+    Several { all: Vec<Credentials>, balancer: Arc<Balancer> },
     /// Each caller's own key.
     Callers { bare: Arc<dyn Provider>, make: MakeFor },
 }
@@ -63,10 +66,11 @@ impl Credentials {
         Ok(Self { forwards, kind: Kind::Rotating { source, make: Box::new(make), current, first: provider } })
     }
 
-    /// Creates credentials of several keys that take turns.
-    pub fn several(keys: Vec<Self>) -> Self {
-        let rests = Arc::new(KeyRests::new(keys.len()));
-        Self { forwards: keys.iter().all(Self::forwards), kind: Kind::Several { keys, rests } }
+    /// Creates credentials of several keys or deployments that share the requests.
+    pub fn several(several: Vec<(BalancerTarget, Self)>) -> Self {
+        let (targets, all): (Vec<_>, Vec<_>) = several.into_iter().unzip();
+        let balancer = Arc::new(Balancer::new(targets));
+        Self { forwards: all.iter().all(Self::forwards), kind: Kind::Several { all, balancer } }
     }
 
     /// Creates credentials for a provider that each caller uses with its own key. `bare` has no key and lists
@@ -85,7 +89,10 @@ impl Credentials {
 
     /// Returns `true` if each caller uses its own key.
     pub(super) fn are_of_callers(&self) -> bool {
-        matches!(self.kind, Kind::Callers { .. })
+        match &self.kind {
+            Kind::Several { all, .. } => all[0].are_of_callers(),
+            kind => matches!(kind, Kind::Callers { .. }),
+        }
     }
 
     /// Returns `true` if the provider forwards the bytes of chats.
@@ -98,29 +105,34 @@ impl Credentials {
         match &self.kind {
             Kind::Rotating { source, make, current, .. } => rotated(source, make, &mut current.lock()),
             Kind::Fixed(provider) | Kind::Callers { bare: provider, .. } => provider.clone(),
-            Kind::Several { keys, rests } => keys[rests.next()].any(),
+            Kind::Several { all, balancer } => all[balancer.any()].any(),
         }
     }
 
-    /// Returns the provider for one request, and the position of its key.
-    pub(super) fn service(&self, exchange: &Exchange) -> Result<(Arc<dyn Provider>, usize), Error> {
+    /// Returns the provider for a request that was sent to the `tried` targets; `None` if all others rest.
+    pub(super) fn service(
+        &self,
+        exchange: &Exchange,
+        tried: &[usize],
+    ) -> Result<Option<TargetProvider>, Error> {
         match &self.kind {
             Kind::Callers { bare, make } => match exchange.credential() {
-                Some(credential) => Ok((make(credential)?, 0)),
+                Some(credential) => Ok(Some((make(credential)?, 0))),
                 None => Err(no_credential(bare.name())),
             },
-            Kind::Several { keys, rests } => {
-                let key = rests.next();
-                Ok((keys[key].any(), key))
+            Kind::Several { all, balancer } => {
+                let Some(target) = balancer.next(tried) else { return Ok(None) };
+                let service = all[target].service(exchange, &[])?;
+                Ok(service.map(|(service, _)| (service, target)))
             }
-            _ => Ok((self.any(), 0)),
+            _ => Ok(Some((self.any(), 0))),
         }
     }
 
-    /// Returns the state of the keys; empty unless there are several.
-    pub(super) fn rests(&self) -> Arc<KeyRests> {
+    /// Returns the state of the keys and deployments; empty unless there are several.
+    pub(super) fn balancer(&self) -> Arc<Balancer> {
         match &self.kind {
-            Kind::Several { rests, .. } => rests.clone(),
+            Kind::Several { balancer, .. } => balancer.clone(),
             _ => Arc::default(),
         }
     }
@@ -131,7 +143,7 @@ impl Credentials {
             Kind::Fixed(provider)
             | Kind::Rotating { first: provider, .. }
             | Kind::Callers { bare: provider, .. } => &**provider,
-            Kind::Several { keys, .. } => keys[0].first(),
+            Kind::Several { all, .. } => all[0].first(),
         }
     }
 }
@@ -187,7 +199,9 @@ mod tests {
 
     async fn key_sent(credentials: &Credentials, exchange: &Exchange) -> Result<String, Error> {
         let request = Request::new(Json::object(), false);
-        let Answer::Whole(whole) = credentials.service(exchange)?.0.chat(request).await? else { panic!() };
+        let Answer::Whole(whole) = credentials.service(exchange, &[])?.unwrap().0.chat(request).await? else {
+            panic!()
+        };
         Ok(whole.at_path("choices.0.message.content").to_string())
     }
 

@@ -10,6 +10,7 @@ use super::stream::{self, begin, begin_forwarded, begin_relayed};
 use super::watch::{LastBytes, LastWords, record_usage_at_the_end, watched};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -19,7 +20,7 @@ use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::error_code::message_of;
-use valvehouse_core::metrics::{ProviderOutcome, Service};
+use valvehouse_core::metrics::{Balancer, ProviderOutcome, Service};
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,
@@ -60,7 +61,7 @@ impl Upstream {
     pub fn new(credentials: Credentials) -> Self {
         let name = credentials.name().to_owned();
         let breakers = Breakers::new(&name, BreakerSettings::default());
-        let metrics = Arc::new(Service::with_keys(credentials.rests()));
+        let metrics = Arc::new(Service::with_targets(credentials.balancer()));
         Self {
             name,
             credentials,
@@ -123,60 +124,99 @@ impl Upstream {
         &self,
         question: Question<'_>,
         body: impl Fn() -> Vec<u8>,
-        mut ask: impl FnMut(Arc<dyn Provider>) -> F,
+        ask: impl Fn(Arc<dyn Provider>) -> F,
     ) -> Result<T, Error> {
-        let Question { model, exchange, turn, deadline, is_repeatable } = question;
         let known = OnceLock::new();
-        let once = || {
+        let (question, known, body, ask) = (&question, &known, &body, &ask);
+        let once = move || async move {
+            let model = question.model;
             let admitted = self.breakers.admit(model);
-            let service = match (admitted.admission, admitted.breaker()) {
-                (BreakerState::Open(rest), Some(breaker)) => {
-                    Err(Error::BreakerOpen { message: breaker.explains(rest), cool_down: rest })
-                }
-                _ => self.credentials.service(exchange),
-            };
-            let asking = service.map(|(service, key)| (ask(service), key));
-            let (known, body) = (&known, &body);
-            async move {
-                let (asking, key) = asking?;
-                let outcome = match deadline {
-                    Some(deadline) => {
-                        timeout_at(deadline, asking).await.unwrap_or_else(|_| Err(self.too_long()))
-                    }
-                    None => asking.await,
-                };
-                if let Err(error) = &outcome
-                    && let Some(rest) = retry::rest_of_key(error)
-                {
-                    self.let_rest(key, rest, error);
-                }
-                match &outcome {
-                    Err(error) if retry::is_failure(error) => {
-                        let request = *known.get_or_init(|| digest(&body()));
-                        self.breakers.record_failure(model, &error.to_string(), request);
-                    }
-                    _ => admitted.record_answer(),
-                }
-                outcome
+            if let (BreakerState::Open(rest), Some(breaker)) = (admitted.admission, admitted.breaker()) {
+                return Err(Error::BreakerOpen { message: breaker.explains(rest), cool_down: rest });
             }
+            let outcome = self.attempt(question, ask).await;
+            match &outcome {
+                Err(error) if retry::is_failure(error) => {
+                    let request = *known.get_or_init(|| digest(&body()));
+                    self.breakers.record_failure(model, &error.to_string(), request);
+                }
+                _ => admitted.record_answer(),
+            }
+            outcome
         };
-        if !is_repeatable {
-            let mut once = once;
+        if !question.is_repeatable {
             return once().await.map_err(|error| self.explained(error));
         }
         let metrics = Some(&*self.metrics);
+        let Question { exchange, turn, deadline, .. } = *question;
         let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, metrics };
         retries.run(deadline, once).await.map_err(|error| self.explained(error))
     }
 
-    /// Lets one of several keys rest.
-    fn let_rest(&self, key: usize, rest: Duration, error: &Error) {
-        let keys = self.metrics.keys();
-        if !keys.is_empty() {
-            let (provider, seconds, number) = (&self.name, rest.as_secs(), key + 1);
-            tracing::warn!(provider, "key {number} of {} rests for {seconds} s: {error}", keys.len());
-            keys.rest(key, rest);
+    /// Sends a request to one key or deployment after another, until one answers or no other one can. All of them
+    /// together are one attempt for the breaker and for retries.
+    async fn attempt<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        question: &Question<'_>,
+        ask: &impl Fn(Arc<dyn Provider>) -> F,
+    ) -> Result<T, Error> {
+        let targets = self.metrics.targets();
+        let (mut tried, mut last) = (Vec::new(), None);
+        loop {
+            let Some((service, target)) = self.credentials.service(question.exchange, &tried)? else {
+                return Err(last.unwrap_or_else(|| self.all_rest(targets)));
+            };
+            let asking = ask(service);
+            let outcome = match question.deadline {
+                Some(deadline) => timeout_at(deadline, asking).await.unwrap_or_else(|_| Err(self.too_long())),
+                None => asking.await,
+            };
+            match outcome {
+                Err(error) if self.let_rest(targets, target, &error) && question.is_repeatable => {
+                    tried.push(target);
+                    last = Some(error);
+                }
+                outcome => {
+                    if outcome.is_ok() && !targets.is_empty() {
+                        targets.wake_deployment(target);
+                    }
+                    return outcome;
+                }
+            }
         }
+    }
+
+    /// Lets a key or a deployment rest after this error. Returns `true` if another one may answer the request.
+    fn let_rest(&self, targets: &Balancer, target: usize, error: &Error) -> bool {
+        let of_key = retry::rest_of_key(error).filter(|_| !self.credentials.are_of_callers());
+        let of_deployment = || {
+            let rest = retry::rest_of_deployment(error, &self.retry, self.breakers.cool_down());
+            rest.filter(|_| targets.has_deployments())
+        };
+        let Some((rest, status)) = of_key.or_else(of_deployment).filter(|_| !targets.is_empty()) else {
+            return false;
+        };
+        let (provider, name) = (&self.name, targets.name(target));
+        tracing::warn!(provider, "`{name}` rests for {} s: {error}", rest.as_secs());
+        match of_key {
+            Some(_) => targets.rest(target, rest, status),
+            None => targets.rest_deployment(target, rest, status),
+        }
+        of_key.is_some() || retry::may_repeat(error, &self.retry)
+    }
+
+    /// Returns the error while all keys and deployments rest until a time that the service announced.
+    fn all_rest(&self, targets: &Balancer) -> Error {
+        let announced = targets.reports().into_iter();
+        let first = announced.filter_map(|report| Some((report.rest?, report.status?, report.name))).min();
+        let (rest, status, name) = first.unwrap_or((Duration::ZERO, 503, String::new()));
+        let seconds = rest.as_secs_f64().ceil();
+        let provider = self.name.clone();
+        let message = format!(
+            "all keys and deployments of provider {provider} rest as their service demands; `{name}` is the first to be ready, in {seconds} s"
+        );
+        let body = upstream_error(message, Json::Null);
+        Error::Answered { provider, status, body, retry_after: Some(seconds.to_string()) }
     }
 
     fn too_long(&self) -> Error {
@@ -212,13 +252,8 @@ impl Upstream {
                 ),
             ),
         };
-        let error = Json::from([
-            ("message", format!("{message} (its message: {own_message})").into()),
-            ("type", "upstream_error".into()),
-            ("param", Json::Null),
-            ("code", code.into()),
-        ]);
-        Error::Answered { provider, status: 502, body: Json::from([("error", error)]), retry_after: None }
+        let body = upstream_error(format!("{message} (its message: {own_message})"), code.into());
+        Error::Answered { provider, status: 502, body, retry_after: None }
     }
 
     /// Adapts a request to the rules of the service. The names of the changed fields are recorded for the response
@@ -350,17 +385,17 @@ impl Upstream {
     async fn pass_through(&self, request: RelayRequest<'_>) -> Result<RelayResponse, Error> {
         let deadline = self.deadline();
         let RelayRequest { method, path, query, headers, body, model, exchange } = request;
-        let (mut streamed, whole) = match body {
-            PassthroughBody::Whole(bytes) => (None, Some(bytes)),
-            PassthroughBody::Stream(stream) => (Some(stream), None),
-        };
         // A streamed body can be sent only once.
+        let (streamed, whole) = match body {
+            PassthroughBody::Whole(bytes) => (Mutex::new(None), Some(bytes)),
+            PassthroughBody::Stream(stream) => (Mutex::new(Some(stream)), None),
+        };
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
         let mut asking = self.metrics.ask(exchange.trace());
         asking.sends(whole.as_ref().map_or(0, Bytes::len));
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
         let attempt = self.call(question, bytes, |service| {
-            let body = match (&whole, streamed.take()) {
+            let body = match (&whole, streamed.lock().take()) {
                 (Some(bytes), _) => PassthroughBody::Whole(bytes.clone()),
                 (None, Some(stream)) => PassthroughBody::Stream(stream),
                 (None, None) => PassthroughBody::Whole(Bytes::new()),
@@ -383,6 +418,13 @@ impl Upstream {
             }
         }
     }
+}
+
+/// Returns the body of an error of a service that the host writes.
+fn upstream_error(message: String, code: Json) -> Json {
+    let kind = ("type", "upstream_error".into());
+    let error = Json::from([("message", message.into()), kind, ("param", Json::Null), ("code", code)]);
+    Json::from([("error", error)])
 }
 
 impl Provider for Upstream {

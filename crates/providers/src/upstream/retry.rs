@@ -8,7 +8,7 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::context::{Exchange, Notice, NoticeKind, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::metrics::{KeyRests, Service};
+use valvehouse_core::metrics::Service;
 
 /// The retry policy of one request.
 pub(super) struct Retries<'a> {
@@ -34,17 +34,6 @@ impl Retries<'_> {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        // Another key is tried at once, and does not count as a retry.
-        let keys = self.metrics.map(Service::keys);
-        for _ in 1..keys.map_or(0, KeyRests::len) {
-            if rest_of_key(&last).is_none() || keys.is_none_or(|keys| keys.ready() == 0) {
-                break;
-            }
-            last = match once().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-        }
         while let Some(delay) = wait(&last, self.retry, own)
             && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
             && let Some(number) = self.exchange.retry(self.retry.max_retries)
@@ -84,16 +73,10 @@ const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// Returns the delay before the next attempt; `None` if a retry cannot help.
 pub(super) fn wait(error: &Error, retry: &RetrySettings, retries: u32) -> Option<Duration> {
-    let requested_wait = match error {
-        Error::Unanswered { sent: false, .. } => None,
-        // The service may have handled the request, so the operator has to allow the retry.
-        Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
-        Error::Answered { status, retry_after, .. } if NOT_NOW.contains(status) && !is_lasting(error) => {
-            retry_after.as_deref().and_then(requested_wait)
-        }
-        _ => return None,
-    };
-    match requested_wait {
+    if !may_repeat(error, retry) {
+        return None;
+    }
+    match announced_wait(error) {
         Some(wait) if wait > retry.max_delay => None,
         // A random addition separates clients that received the same time.
         Some(wait) => Some(wait + up_to(retry.initial_delay / 4)),
@@ -102,6 +85,22 @@ pub(super) fn wait(error: &Error, retry: &RetrySettings, retries: u32) -> Option
             Some(up_to(longest.min(retry.max_delay)))
         }
     }
+}
+
+/// Returns `true` if a request that failed with this error can be sent again.
+pub(super) fn may_repeat(error: &Error, retry: &RetrySettings) -> bool {
+    match error {
+        // A service that was sent the request may have handled it, so the operator has to allow the retry.
+        Error::Unanswered { sent, timeout, .. } => !sent || retry.after_send && !timeout,
+        Error::Answered { status, .. } => NOT_NOW.contains(status) && !is_lasting(error),
+        _ => false,
+    }
+}
+
+/// Returns the time that a service demands before the next attempt.
+fn announced_wait(error: &Error) -> Option<Duration> {
+    let Error::Answered { retry_after, .. } = error else { return None };
+    retry_after.as_deref().and_then(requested_wait)
 }
 
 /// Returns `true` if the service itself failed. A caller's mistake does not count, and neither does "too many
@@ -114,15 +113,33 @@ pub(super) fn is_failure(error: &Error) -> bool {
     }
 }
 
-/// Returns the time for which a key rests after this error; `None` if the error is not about the key.
-pub(super) fn rest_of_key(error: &Error) -> Option<Duration> {
-    const REST: Duration = Duration::from_secs(30);
-    const MAX_REST: Duration = Duration::from_secs(60 * 60);
-    let Error::Answered { status: status @ (401 | 403 | 429), retry_after, body, .. } = error else {
-        return None;
-    };
+/// The time for which a key rests if the service does not announce one.
+const REST: Duration = Duration::from_secs(30);
+const MAX_REST: Duration = Duration::from_secs(60 * 60);
+
+/// Returns the time for which a key rests after this error, with the status if the service announced it; `None` if the
+/// error is not about the key.
+pub(super) fn rest_of_key(error: &Error) -> Option<(Duration, Option<u16>)> {
+    let Error::Answered { status: status @ (401 | 403 | 429), body, .. } = error else { return None };
     let is_about_content = ErrorCode::of_service(*status, body) == Some(ErrorCode::ContentPolicy);
-    (!is_about_content).then(|| retry_after.as_deref().and_then(requested_wait).unwrap_or(REST).min(MAX_REST))
+    (!is_about_content).then(|| rest(error, REST))
+}
+
+/// Returns the time for which a deployment rests after this error; `None` if the deployment did not fail.
+pub(super) fn rest_of_deployment(
+    error: &Error,
+    retry: &RetrySettings,
+    usual: Duration,
+) -> Option<(Duration, Option<u16>)> {
+    let is_away = matches!(error, Error::Unanswered { .. });
+    (is_away || is_failure(error) && may_repeat(error, retry)).then(|| rest(error, usual))
+}
+
+fn rest(error: &Error, usual: Duration) -> (Duration, Option<u16>) {
+    match (announced_wait(error), error) {
+        (Some(wait), Error::Answered { status, .. }) => (wait.min(MAX_REST), Some(*status)),
+        _ => (usual, None),
+    }
 }
 
 /// Returns `true` for a used-up quota and a refused key, which seconds do not change.
@@ -229,7 +246,12 @@ mod tests {
             let body = Json::parse(format!(r#"{{"error":{{"code":"{code}"}}}}"#).as_bytes()).unwrap();
             rest_of_key(&Error::Answered { provider: "lab".into(), status: 403, body, retry_after: None })
         };
-        assert_eq!([refused("content_policy_violation"), refused("no")], [None, Some(30 * SECOND)]);
+        assert_eq!([refused("content_policy_violation"), refused("no")], [None, Some((REST, None))]);
+        let rest = |error| rest_of_deployment(&error, &RetrySettings::default(), SECOND);
+        assert_eq!(rest_of_key(&answered(429, Some("7200"))), Some((MAX_REST, Some(429))));
+        assert_eq!(rest(answered(503, Some("5"))), Some((5 * SECOND, Some(503))));
+        assert_eq!(rest(answered(500, None)), Some((SECOND, None)));
+        assert_eq!([400, 409, 501].map(|status| rest(answered(status, None))), [None; 3]);
     }
 
     #[test]

@@ -403,6 +403,13 @@ pub(crate) fn misplaced_endpoints(
     )
 }
 
+/// Returns the problem of a `mode` of a tool or an action, whose calls always take effect.
+pub(crate) fn misplaced_mode(manifest: &Manifest, file: &SourceFile, source: &str) -> Option<Diagnostic> {
+    let mode = manifest.get("mode")?;
+    let problem = Diagnostic::of(Code::BadSwitch, file, "`mode` has no effect: only filters have a mode");
+    Some(problem.at_frontmatter(source, "mode", mode).help("remove it"))
+}
+
 /// Splits a text at commas.
 fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()

@@ -1,7 +1,7 @@
 //! The metrics of providers.
 
 use super::families::Families;
-use valvehouse_core::metrics::Service;
+use valvehouse_core::metrics::{Service, TargetReport};
 use valvehouse_host::Snapshot;
 use valvehouse_host::usage::Usage;
 use valvehouse_store::UsageCount;
@@ -16,14 +16,33 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
         let open_breaker = u8::from(provider.open_breaker().is_some());
         open.add(&[("provider", provider.name())], open_breaker.into());
     }
-    let mut keys = families.gauge("provider_keys", "Keys of a provider with several keys, by state.");
-    for (name, own) in services.iter().map(|(name, service)| (*name, service.keys())) {
-        let ready = own.ready();
-        for (state, count) in [("ready", ready), ("resting", own.len().saturating_sub(ready))] {
-            if !own.is_empty() {
-                keys.add(&[("provider", name), ("state", state)], count as f64);
-            }
+    let targets: Vec<(&str, Vec<TargetReport>)> =
+        services.iter().map(|(name, service)| (*name, service.targets().reports())).collect();
+    let mut keys = families.gauge(
+        "provider_keys",
+        "Keys and deployments of a provider with several, by state: ready or resting.",
+    );
+    for (name, own) in targets.iter().filter(|(_, own)| !own.is_empty()) {
+        let resting = own.iter().filter(|target| target.rest.is_some()).count();
+        for (state, count) in [("ready", own.len() - resting), ("resting", resting)] {
+            keys.add(&[("provider", name), ("state", state)], count as f64);
         }
+    }
+    let each = || targets.iter().flat_map(|(name, own)| own.iter().map(move |target| (*name, target)));
+    let mut resting = families.gauge(
+        "provider_deployment_resting",
+        "1 while a key or deployment of a provider with several rests, else 0.",
+    );
+    for (name, target) in each() {
+        let labels = [("provider", name), ("deployment", &*target.name)];
+        resting.add(&labels, u8::from(target.rest.is_some()).into());
+    }
+    let mut sent = families.counter(
+        "provider_deployment_calls_total",
+        "Calls that were sent to a key or deployment of a provider with several.",
+    );
+    for (name, target) in each() {
+        sent.add(&[("provider", name), ("deployment", &*target.name)], target.calls as f64);
     }
     let mut calls = families.counter(
         "model_calls_total",

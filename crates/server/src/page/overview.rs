@@ -6,7 +6,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_core::metrics::Sum;
+use valvehouse_core::metrics::{Sum, TargetReport};
 use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
 use valvehouse_host::{ListedTool, Plugin, Snapshot};
@@ -105,6 +105,26 @@ struct OverviewProvider {
     /// `breaker_open` while the provider's circuit breaker is open.
     #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
+    /// The keys and deployments that share its requests; empty unless there are several.
+    targets: Vec<OverviewTarget>,
+}
+
+/// A key or deployment of a provider.
+#[derive(Serialize, JsonSchema)]
+struct OverviewTarget {
+    /// The name of the deployment, or the position of the key.
+    name: String,
+    /// The number of requests that were sent to it.
+    calls: u64,
+    /// The seconds for which it still rests after a refusal or failure; null if it is ready.
+    rests_s: Option<u64>,
+}
+
+impl From<TargetReport> for OverviewTarget {
+    fn from(target: TargetReport) -> Self {
+        let rests_s = target.rest.map(|rest| rest.as_secs() + 1);
+        Self { name: target.name, calls: target.calls, rests_s }
+    }
 }
 
 /// Handles `GET /api/v1/overview`.
@@ -184,6 +204,9 @@ fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
     let rows = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
         name: plan.provider.name().to_owned(),
         state: if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" },
+        targets: plan.provider.metrics().map_or_else(Vec::new, |metrics| {
+            metrics.targets().reports().into_iter().map(OverviewTarget::from).collect()
+        }),
     });
     rows.collect()
 }

@@ -1,6 +1,7 @@
 //! The cookie of a session.
 
 use crate::address::host_of;
+use crate::proxy_sign_in;
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
@@ -14,6 +15,9 @@ pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
     let (keys, sessions) = (&app.access.keys, &app.sessions);
     if !keys.has_admin() {
         return sessions.of(token, None);
+    }
+    if let Some(Ok((by, _))) = proxy_sign_in::operator(app, parts) {
+        return sessions.of_proxy(token, &by);
     }
     let of_admin = keys.admin().and_then(|admin| sessions.of(token, Some(admin)));
     let is_valid = |session: &Session| session.key.is_some_and(|key| keys.operator(&key).is_some());

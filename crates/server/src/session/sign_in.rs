@@ -5,6 +5,7 @@ use crate::address::at_this_machine;
 use crate::api::{Body, Callers, Reply, Routes, delete, get, post};
 use crate::auth;
 use crate::headers::CSRF;
+use crate::proxy_sign_in;
 use crate::reply::OpenAiError;
 use axum::extract::State;
 use axum::http::header;
@@ -41,6 +42,15 @@ struct PageSession {
     csrf: Option<String>,
     /// The name that is recorded with changes.
     by: Option<String>,
+    /// Set if the operator signed in at a proxy.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_proxy: bool,
+    /// The address at which the proxy signs the operator out, if it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sign_out: Option<String>,
+    /// The reason why the operator whom a proxy names has no access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
 }
 
 /// A key, and a name for the record of changes.
@@ -57,12 +67,17 @@ async fn look(State(app): State<Arc<App>>, parts: Parts) -> Response {
     if let Some(session) = cookie::session(&app, &parts).filter(|_| is_of_page)
         && (app.access.keys.has_admin() || at_this_machine(&parts).is_ok())
     {
-        return session_response(&app, Some(&session));
+        return session_response(&app, &parts, Some(&session));
+    }
+    if let Some(Ok((by, _))) = proxy_sign_in::operator(&app, &parts)
+        && is_of_page
+    {
+        return begins(&app, &parts, &app.sessions.begin_at_proxy(by));
     }
     // A request with the key needs no session.
     if app.access.keys.has_admin() || at_this_machine(&parts).is_err() || !is_of_page {
         let operator = auth::operator(&app, &parts).ok();
-        return shape(&app, operator.map(|operator| operator.0), None).into_response();
+        return shape(&app, &parts, operator.map(|operator| operator.0), None).into_response();
     }
     let begun = app.sessions.begin(auth::named("local", &parts.headers).0, None);
     begins(&app, &parts, &begun)
@@ -113,7 +128,7 @@ async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response,
         }
         session => {
             session.inspect(|session| app.sessions.end(session));
-            let mut response = session_response(&app, None);
+            let mut response = session_response(&app, &parts, None);
             response.headers_mut().insert(header::SET_COOKIE, cookie::none(&parts));
             Ok(response)
         }
@@ -121,21 +136,30 @@ async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response,
 }
 
 fn begins(app: &App, parts: &Parts, begun: &NewSession) -> Response {
-    let mut response = session_response(app, Some(&begun.session));
+    let mut response = session_response(app, parts, Some(&begun.session));
     response.headers_mut().insert(header::SET_COOKIE, cookie::of(parts, &begun.token));
     response
 }
 
-fn session_response(app: &App, session: Option<&Session>) -> Response {
+fn session_response(app: &App, parts: &Parts, session: Option<&Session>) -> Response {
     let by = session.map(|session| session.by.clone());
-    shape(app, by, session.map(Session::csrf)).into_response()
+    shape(app, parts, by, session.map(Session::csrf)).into_response()
 }
 
-fn shape(app: &App, by: Option<String>, csrf: Option<&str>) -> Reply<PageSession> {
+fn shape(app: &App, parts: &Parts, by: Option<String>, csrf: Option<&str>) -> Reply<PageSession> {
+    let (at_proxy, refusal) = match proxy_sign_in::operator(app, parts) {
+        Some(Ok(_)) => (true, None),
+        Some(Err(refusal)) if by.is_none() => (false, Some(refusal.to_string())),
+        _ => (false, None),
+    };
+    let keys = &app.access.keys;
     Reply(PageSession {
         operator: by.is_some(),
-        needs_key: app.access.keys.has_admin(),
+        needs_key: keys.has_admin() && !at_proxy,
         csrf: csrf.map(str::to_owned),
         by,
+        at_proxy,
+        sign_out: keys.proxy_sign_in().sign_out.clone().filter(|_| at_proxy),
+        refusal,
     })
 }

@@ -5,8 +5,8 @@ use super::codes;
 codes! {
     /// V201 an invalid value of a key
     ///
-    /// `global`, `security` and `hold` are `true` or `false`, `on_error` is `abort` or `continue`, `mode` is `enforce` or `audit`.
-    /// The script does not load, because a guard with an invalid key would not protect anything.
+    /// `global`, `security` and `hold` are `true` or `false`, `on_error` is `abort` or `continue`, `mode` is `enforce` or `audit`
+    /// and only for filters. The script does not load, because a guard with an invalid key would not protect anything.
     ///
     /// Wrong:
     /// ```rhai

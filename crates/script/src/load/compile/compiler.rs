@@ -98,6 +98,8 @@ impl Script {
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
             problems.extend(manifest::misplaced_endpoints(&manifest, &hooks, file, source));
+        } else {
+            problems.extend(manifest::misplaced_mode(&manifest, file, source));
         }
         if is_guard(file, &manifest) {
             as_a_guard(&hooks, &mut problems, file, source);

@@ -92,7 +92,11 @@ export function home(place, _parts, scope) {
     if (!overview) return;
     const live = overview.plugins.filter((plugin) => standing(plugin) === "live").length;
     const running = [...state.requests.values()].filter((request) => request.running).length;
-    const providers = overview.providers.map((one) => one.state === "used" ? one.name : `${one.name} (breaker open)`).join(", ") || "none";
+    const providers = overview.providers.map((one) => {
+      const targets = one.targets.map(({ name, rests_s }) => rests_s === null ? name : `${name} rests ${span(rests_s)}`);
+      const notes = one.state === "used" ? targets : ["breaker open", ...targets];
+      return notes.length === 0 ? one.name : `${one.name} (${notes.join("; ")})`;
+    }).join(", ") || "none";
     setText(facts, [`${live} of ${count(overview.plugins.length, "plugin")} live`, `${count(running, "request")} running`, `providers: ${providers}`,
       `generation ${overview.generation}`, `up ${span(Math.max(1, Date.now() / 1000 - state.begun))}`, `version ${overview.version}`].join(" · "));
   }

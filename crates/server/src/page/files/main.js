@@ -37,7 +37,10 @@ route("new", "New plugin", create);
 
 const main = document.getElementById("main");
 const leave = document.getElementById("leave");
+const who = document.getElementById("who");
 let isIn = false;
+// The session of an operator whom a proxy signed in; the page cannot ask for a key then.
+let atProxy = null;
 
 async function start() {
   let session;
@@ -56,7 +59,9 @@ async function start() {
 
 async function enter(session) {
   isIn = true;
-  leave.hidden = !session.needs_key;
+  atProxy = session.at_proxy ? session : null;
+  setText(who, atProxy ? session.by : "");
+  leave.hidden = !session.needs_key && !session.sign_out;
   leave.title = session.by ? `Signed in as ${session.by}` : "";
   fill(document.getElementById("nav"), PARTS.map(([name, title, picture]) =>
     h("li", {}, h("a", { href: name ? address(name) : "#/" }, icon(picture), title))));
@@ -72,6 +77,7 @@ function ask(session) {
   close();
   fill(document.getElementById("nav"));
   leave.hidden = true;
+  setText(who, "");
   state.overview = null;
   state.requests.clear();
   connected("out");
@@ -87,10 +93,13 @@ function connected(word) {
 }
 
 whenSignedOut(() => {
-  if (isIn) ask({ needs_key: true });
+  if (!isIn) return;
+  if (atProxy) location.reload();
+  else ask({ needs_key: true });
 });
 
 leave.addEventListener("click", async () => {
+  if (atProxy) return location.assign(atProxy.sign_out);
   try {
     await remove("/api/v1/session");
   } catch (error) {

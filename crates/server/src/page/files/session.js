@@ -17,6 +17,7 @@ export function signIn(main, session, entered) {
   const submit = h("button", { type: "submit", class: "main" }, "Sign in");
   const form = h("form", { class: "card narrow", onsubmit: send },
     h("h1", {}, "Sign in"),
+    session.refusal && h("p", { class: "failed" }, session.refusal),
     h("p", {}, "This page is for operators. Enter the key of the [admin] section, or your own."),
     h("label", { for: key.id }, "Admin key"), key, wrong, submit);
   fill(main, form);
