@@ -186,7 +186,7 @@ fn seen(tool: ListedTool) -> ToolParts {
         kind: PartKind::Tool,
         name: tool.name,
         title: tool.title,
-        description: tool.description.unwrap_or_else(String::new),
+        description: tool.description.as_deref().unwrap_or("").to_owned(),
         input_schema: tool.input_schema.map_or_else(|| json!({ "type": "object" }), Value::Object),
         output_schema: tool.output_schema.map(Value::Object),
         annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()),
