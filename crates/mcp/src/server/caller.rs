@@ -27,9 +27,12 @@ pub struct Caller {
     pub counting: CallCounting,
 }
 
+/// Sets up the count of one call.
+type Count = dyn Fn(&mut TraceGuard) + Send + Sync;
+
 /// Counts what calls use, for the limits of their key and the usage.
 #[derive(Clone, Default)]
-pub struct CallCounting(Option<Arc<dyn Fn(&mut TraceGuard) + Send + Sync>>);
+pub struct CallCounting(Option<Arc<Count>>);
 
 impl CallCounting {
     /// Creates a count, which is set up by this function for each call.

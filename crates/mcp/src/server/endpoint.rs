@@ -397,10 +397,8 @@ fn accepts_streams(headers: &HeaderMap) -> bool {
 /// Removes the first event of a stream if it has no data: older clients read its data as JSON.
 fn unprimed(body: AnswerBody) -> AnswerBody {
     let is_priming = |frame: &Result<Frame<Bytes>, Infallible>| {
-        let Ok(frame) = frame;
-        frame
-            .data_ref()
-            .is_some_and(|data| [&b"data: \n"[..], b"data:\n"].iter().any(|begin| data.starts_with(begin)))
+        let data = frame.as_ref().ok().and_then(Frame::data_ref);
+        data.is_some_and(|data| [&b"data: \n"[..], b"data:\n"].iter().any(|begin| data.starts_with(begin)))
     };
     let frames = BodyStream::new(body).enumerate();
     let frames =

@@ -132,9 +132,9 @@ fn refuse_hidden_tools(guards: &[&str], body: &Json) -> Result<(), Error> {
     };
     let Some(Json::Array(messages)) = body.get("messages") else { return Ok(()) };
     let added = messages.with(|messages| {
-        let items =
+        let mut items =
             messages.iter().filter(|message| message.get(CONTENT_BLOCKS).is_some()).flat_map(items::of);
-        items.map(|(_, item)| item).find(adds)
+        items.find(adds)
     });
     let Some(item) = added else { return Ok(()) };
     let message = format!(
