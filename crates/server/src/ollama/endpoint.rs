@@ -49,6 +49,12 @@ async fn answer(app: Arc<App>, request: Request, kind: OllamaRoute) -> Response 
         let (key_user, bytes) = received(&app, &parts, body).await?;
         let call = Call::new(&app, &snapshot, &parts);
         let chat_request = request::read(&call.parse(&bytes)?, kind)?;
+        let model = chat_request.body.text_or_empty("model");
+        let base = models::untagged(&snapshot, &model);
+        if base != model {
+            // The request was created above.
+            chat_request.body.edit("model", base);
+        }
         if chat_request.is_empty {
             let model = chat_request.body.text_or_empty("model");
             let body = &chat_request.body;

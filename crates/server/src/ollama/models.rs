@@ -77,10 +77,18 @@ async fn show(State(app): State<Arc<App>>, request: Request) -> Response {
         let name =
             ["model", "name"].into_iter().filter_map(|key| sent.text(key)).find(|name| !name.is_empty());
         let name = name.ok_or_else(|| Error::invalid("missing `model`: name the model", Some("model")))?;
-        scope::check_model(&app, &parts, &snapshot, &name, &Json::Null)?;
-        Ok(json_response(StatusCode::OK, &shown(&snapshot, &name)?))
+        let name = untagged(&snapshot, &name);
+        scope::check_model(&app, &parts, &snapshot, name, &Json::Null)?;
+        Ok(json_response(StatusCode::OK, &shown(&snapshot, name)?))
     };
     named(&snapshot, Box::pin(answer), refused::<OllamaWriter>).await
+}
+
+/// Returns the name of a model without the tag that clients of Ollama add to names without one.
+pub(super) fn untagged<'a>(snapshot: &Snapshot, name: &'a str) -> &'a str {
+    let is_named = || snapshot.plan().models.iter().any(|model| model.name == name);
+    let base = name.strip_suffix(":latest").filter(|base| !is_named() && snapshot.ready(base, &[]).is_ok());
+    base.unwrap_or(name)
 }
 
 /// Returns the description of a model. Unknown fields are empty.
