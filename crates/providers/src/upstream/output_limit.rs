@@ -56,20 +56,20 @@ fn with_limit(request: &Json, limit: i64) -> Option<Json> {
 }
 
 /// Returns the limit that a refusal names, and `true` if it is the same for all requests.
-fn limit_in(message: &str, asked: i64) -> Option<(i64, bool)> {
-    if !WORDS.iter().any(|word| message.contains(word)) {
+fn limit_in(refusal: &str, asked: i64) -> Option<(i64, bool)> {
+    if !WORDS.iter().any(|word| refusal.contains(word)) {
         return None;
     }
     let before = |words: &[&str]| {
-        words.iter().find_map(|word| numbers(message.split_once(word)?.0).last().copied())
+        words.iter().find_map(|word| numbers(refusal.split_once(word)?.0).last().copied())
     };
-    let after = |word: &str| numbers(message.split_once(word)?.1).first().copied();
+    let after = |word: &str| numbers(refusal.split_once(word)?.1).first().copied();
     let is_one = |limit: &i64| (MIN_LIMIT..asked).contains(limit);
     if let Some(context) = after("context length") {
         let input = before(&[" input tokens", " tokens in the messages", " in the messages", " in the input"])?;
         return Some((context.checked_sub(input).filter(is_one)?, false));
     }
-    numbers(message).into_iter().filter(is_one).max().map(|limit| (limit, true))
+    numbers(refusal).into_iter().filter(is_one).max().map(|limit| (limit, true))
 }
 
 /// Returns the whole numbers in a text.

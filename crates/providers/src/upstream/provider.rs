@@ -10,6 +10,7 @@ use super::stream::{self, begin, begin_forwarded, begin_relayed};
 use super::watch::{LastBytes, LastWords, record_usage_at_the_end, watched};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use memchr::memmem;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
+use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::error_code::message_of;
@@ -278,6 +280,12 @@ impl Upstream {
     /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
     fn takes_bytes(&self, request: &ForwardRequest<'_>) -> bool {
         let Some(kind) = self.service else { return true };
+        // Blocks are of this host, and services refuse them.
+        if request.outline.messages.is_rich
+            && memmem::find(&request.body, CONTENT_BLOCKS.as_bytes()).is_some()
+        {
+            return false;
+        }
         !service::may_apply(kind, request.outline, request.model)
             || Json::parse_shared(&request.body)
                 .is_ok_and(|body| matches!(service::adapt(kind, &body), Ok(None)))

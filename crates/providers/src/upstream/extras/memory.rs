@@ -27,7 +27,7 @@ pub struct Extras {
 #[derive(Clone, Copy)]
 pub(super) struct CallKey {
     owner: u64,
-    said: Said,
+    said: ConversationDigest,
     id: u64,
     content: u64,
 }
@@ -45,7 +45,7 @@ impl Extras {
         if !self.kept.lock().owners.contains_key(&owner) {
             return request;
         }
-        let (mut said, mut is_changed) = (Said::default(), false);
+        let (mut said, mut is_changed) = (ConversationDigest::default(), false);
         let messages = request.body.list("messages").into_iter().map(|message| {
             if !said.add(&message, self) {
                 return message;
@@ -78,7 +78,7 @@ impl Extras {
     }
 
     /// Returns a message with the missing extras; `None` if there are none.
-    fn restored(&self, message: &Json, owner: u64, said: Said) -> Option<Json> {
+    fn restored(&self, message: &Json, owner: u64, said: ConversationDigest) -> Option<Json> {
         let calls = message.list("tool_calls");
         let found: Vec<_> = calls.iter().map(|call| self.find(self.call_key(owner, said, call))).collect();
         let extra = match calls.is_empty() {
@@ -88,7 +88,7 @@ impl Extras {
         extra.put_on(message, &calls, &found)
     }
 
-    pub(super) fn call_key(&self, owner: u64, said: Said, call: &Json) -> CallKey {
+    pub(super) fn call_key(&self, owner: u64, said: ConversationDigest, call: &Json) -> CallKey {
         let (called, input) = match call.get("custom").filter(|custom| custom.as_object().is_some()) {
             Some(custom) => (custom, "input"),
             None => (call.field("function"), "arguments"),
@@ -110,13 +110,13 @@ impl Extras {
     /// conversation. The last one does without the conversation: filters may change the user's message from one model call
     /// to the next.
     pub(super) fn keys(&self, call: CallKey) -> [u64; 4] {
-        let CallKey { owner, said: Said { user, all }, id, content } = call;
+        let CallKey { owner, said: ConversationDigest { user, all }, id, content } = call;
         [(1, user, id, content), (2, user, id, 0), (3, all, 0, content), (4, 0, id, content)]
             .map(|key| self.hashes.hash_one((owner, key)))
     }
 
     /// Returns the key of an answer without calls. Many conversations have the same short answers.
-    pub(super) fn text_key(&self, owner: u64, said: Said, length: usize) -> u64 {
+    pub(super) fn text_key(&self, owner: u64, said: ConversationDigest, length: usize) -> u64 {
         let context = if length < MIN_OWN_TEXT { said.all } else { said.user };
         self.hashes.hash_one((owner, (5, context, length)))
     }
@@ -127,7 +127,7 @@ impl Extras {
     }
 
     /// Returns the extras of an answer without calls. Its text is read only if another one has its length.
-    fn find_text(&self, owner: u64, said: Said, text: &str) -> Option<Arc<Extra>> {
+    fn find_text(&self, owner: u64, said: ConversationDigest, text: &str) -> Option<Arc<Extra>> {
         let key = self.text_key(owner, said, text.len());
         let (extra, _) = self.kept.lock().find(key)?;
         (extra.text == Sha256::digest(text).as_slice()).then_some(extra)
@@ -171,15 +171,14 @@ fn hash(value: &Json, state: &mut impl Hasher, hashes: &RandomState) {
     }
 }
 
-/// What was said before a place of a conversation: digests of the messages of the user, and of these with the
-/// instructions, which filters may change from one model call to the next.
+/// Digests of a conversation up to a place: of the messages of the user, and of these with the instructions, which filters may change from one model call to the next.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Said {
+pub(super) struct ConversationDigest {
     user: u64,
     all: u64,
 }
 
-impl Said {
+impl ConversationDigest {
     /// Adds a message. Returns `true` for a message of the model.
     pub(super) fn add(&mut self, message: &Json, extras: &Extras) -> bool {
         let role = message::role_of(message);

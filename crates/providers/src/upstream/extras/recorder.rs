@@ -2,7 +2,7 @@
 
 use super::extra::{Extra, OPAQUE, further};
 use super::kept::MAX_ENTRY;
-use super::memory::{Extras, Said};
+use super::memory::{ConversationDigest, Extras};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use valvehouse_core::chat::CONTENT_BLOCKS;
@@ -50,7 +50,7 @@ impl Recorder {
     fn record(&self, message: &Json, text: impl FnOnce() -> (usize, Vec<u8>)) {
         let calls = message.list("tool_calls");
         let Some(mut extra) = Extra::of(message, &calls) else { return };
-        let mut said = Said::default();
+        let mut said = ConversationDigest::default();
         for message in self.messages.items() {
             said.add(&message, &self.extras);
         }
