@@ -89,6 +89,9 @@ pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
 /// Returns the sentence that stands for a part of a tool's result that a service cannot receive there.
 pub fn missing(part: &Json) -> Json {
     let what = match &*part.text_or_empty("type") {
+        "tool_reference" => {
+            return text_part(&format!("[The tool `{}` is available.]", part.text_or_empty("tool_name")));
+        }
         "image_url" => "An image".to_owned(),
         "input_audio" => "Audio".to_owned(),
         "video_url" => "A video".to_owned(),

@@ -2,11 +2,15 @@
 
 use super::content_blocks::CONTENT_BLOCKS;
 use super::effort::{Effort, effort_of_thinking, least_effort};
+use super::media::missing;
 use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
 /// The request field that holds settings only Anthropic supports.
 pub const ONLY_ANTHROPIC: &str = "anthropic";
+
+/// The thoughts of a message whose own are lost or of another service, for services that expect some.
+pub const LOST_THOUGHTS: &str = " ";
 
 /// The request field that holds settings only Ollama supports.
 pub const ONLY_OLLAMA: &str = "ollama";
@@ -140,8 +144,11 @@ impl Marks {
         }
         let blocks = message.list(CONTENT_BLOCKS);
         let is_signed = blocks.iter().any(|block| block.get("signature").is_some_and(|own| !own.is_empty()));
-        let goes = |key: &str| self.names().contains(&key) || (is_signed && key == "reasoning_content");
-        let entries = fields.entries().into_iter().filter(|(key, _)| !goes(key));
+        let goes = |key: &str, value: &Json| {
+            let is_thought = is_signed && key == "reasoning_content" && value.as_str() != Some(LOST_THOUGHTS);
+            self.names().contains(&key) || is_thought
+        };
+        let entries = fields.entries().into_iter().filter(|(key, value)| !goes(key, value));
         let content = |key: &str, value: Json| if key == "content" { self.off_parts(value) } else { value };
         let plain: Object = entries.map(|(key, value)| (key.clone(), content(&key, value))).collect();
         let is_assistant = message.is_text("role", "assistant");
@@ -204,7 +211,7 @@ fn parts(own: &Json) -> Vec<Json> {
     let text = |text: &str| vec![Json::from([("type", "text".into()), ("text", text.into())])];
     match &*kind {
         kind if CHANGES.contains(&kind) => Vec::new(),
-        "tool_reference" => text(&format!("The tool `{}` is available.", own.text_or_empty("tool_name"))),
+        "tool_reference" => vec![missing(own)],
         "container_upload" => text("[A file is missing here: only the service of its container has it.]"),
         "text" | "image_url" | "file" => {
             let is_own = |key: &str| key == "type" || key == kind;

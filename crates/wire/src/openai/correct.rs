@@ -6,21 +6,13 @@ use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::message::text_of;
 use valvehouse_json::Json;
 
-/// Corrects an answer or an event of it in place: `usage`, `choices` and choices of another type are dropped, because no
-/// guard reads them, an `index` that is not an integer becomes the position of its choice, and Mistral's parts of thinking
+/// Corrects an answer or an event of it in place: a `usage` of another type is dropped, because no guard reads it, an `index` that is not an integer becomes the position of its choice, and Mistral's parts of thinking
 /// become `reasoning_content`. `has_parts` is set once an answer has such parts; its other contents are texts from then
 /// on. Returns `true` if anything was changed.
 pub(super) fn correct(answer: &Json, has_parts: &mut bool) -> bool {
     let is_odd = |key: &str, is_own: fn(&Json) -> bool| answer.given(key).is_some_and(|own| !is_own(&own));
     let mut is_changed = is_odd("usage", Json::is_object) && answer.remove("usage").is_some();
-    is_changed |= is_odd("choices", Json::is_array) && answer.remove("choices").is_some();
-    let (choices, odd): (Vec<Json>, Vec<Json>) =
-        answer.list("choices").into_iter().partition(Json::is_object);
-    if !odd.is_empty() {
-        is_changed = true;
-        answer.edit("choices", choices.clone());
-    }
-    for (place, choice) in choices.iter().enumerate() {
+    for (place, choice) in answer.list("choices").iter().enumerate() {
         let is_odd = choice.given("index").is_some_and(|index| index.as_i64().is_none());
         is_changed |= is_odd && choice.set("index", place).is_ok();
         for key in ["message", "delta"] {
@@ -58,8 +50,6 @@ mod tests {
     fn odd_answers_become_those_of_the_chat_api() {
         for (given, expected) in [
             (r#"{"choices":[],"usage":"a secret"}"#, r#"{"choices":[]}"#),
-            (r#"{"choices":"a secret"}"#, "{}"),
-            (r#"{"choices":["a secret",{"index":0}]}"#, r#"{"choices":[{"index":0}]}"#),
             (r#"{"choices":[{"index":"x"},{"index":1}]}"#, r#"{"choices":[{"index":0},{"index":1}]}"#),
             (
                 r#"{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},{"type":"text","text":"b"}]}}]}"#,

@@ -99,3 +99,51 @@ impl ItemOrder {
         blocks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::responses::{answer, request};
+    use crate::service::KnownService;
+    use valvehouse_json::Json;
+
+    const OUTPUT: &str = r#"[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"E1"},
+        {"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"Looking"}]},
+        {"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},
+        {"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"E2"},
+        {"type":"function_call","call_id":"c2","name":"f","arguments":"{}"},
+        {"type":"web_search_call","id":"ws_1"},
+        {"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"Done"}]}]"#;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    /// Returns what tells the items of a chat request apart that is sent to OpenAI.
+    fn sent(chat: &Json) -> Vec<String> {
+        let sent = request::write(chat, false, KnownService::of("api.openai.com", "")).unwrap();
+        let keys = ["phase", "call_id", "encrypted_content", "id"];
+        let told = |item: &Json| keys.iter().map(|key| item.string(key)).collect::<Vec<_>>().concat();
+        sent.list("input").iter().map(|item| format!("{} {}", item.string("type"), told(item))).collect()
+    }
+
+    #[test]
+    fn a_turn_goes_back_in_its_order_with_its_phases() {
+        let response = json(&format!(r#"{{"status":"completed","output":{OUTPUT}}}"#));
+        let message = answer::read(&response).unwrap().at_path("choices.0.message");
+        let chat = Json::from([("model", "m".into()), ("messages", vec![message].into())]);
+        let expected = [
+            "reasoning E1rs_1",
+            "message commentary",
+            "function_call c1",
+            "reasoning E2rs_2",
+            "function_call c2",
+            "web_search_call ws_1",
+            "message final_answer",
+        ];
+        assert_eq!(sent(&chat), expected);
+        // The items of a client may have ids of this host, which do not belong to encrypted content.
+        let items = json(&format!(r#"{{"model":"m","input":{OUTPUT}}}"#));
+        let expected = expected.map(|told| told.replace("rs_1", "").replace("rs_2", ""));
+        assert_eq!(sent(&request::read(items, Vec::new()).unwrap().chat), expected);
+    }
+}

@@ -2,7 +2,10 @@
 
 use super::draft::Draft;
 use super::limit::TextLimit;
-use valvehouse_core::chat::effort::{Effort, claude, has_fixed_sampling, least_effort, thinks_without_tools};
+use valvehouse_core::chat::ONLY_ANTHROPIC;
+use valvehouse_core::chat::effort::{
+    Effort, claude, effort_of_thinking, has_fixed_sampling, least_effort, thinks_without_tools,
+};
 use valvehouse_json::Json;
 
 /// Shortens a text beyond its limit. A dot in the path leads into an object.
@@ -81,7 +84,11 @@ pub(super) fn drop_sampling_of_claude(draft: &mut Draft) {
 /// Switches thinking off for models that think only without tools.
 pub(super) fn drop_effort(draft: &mut Draft) {
     const FIELD: &str = "reasoning_effort";
-    let is_given = draft.given(FIELD).is_some_and(|effort| effort.as_str() != Some("none"));
+    let of_thinking = draft.given(ONLY_ANTHROPIC).and_then(|own| effort_of_thinking(&own.field("thinking")));
+    let is_given = match draft.given(FIELD) {
+        Some(effort) => effort.as_str() != Some("none"),
+        None => of_thinking.is_some_and(|effort| effort.name != "none"),
+    };
     if is_given && !draft.list("tools").is_empty() && thinks_without_tools(&draft.model()) {
         draft.set(FIELD, "none".into(), FIELD);
     }

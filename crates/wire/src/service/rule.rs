@@ -5,7 +5,7 @@ use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use super::{fields, formats, functions, history, ids, pairs, results, schema, tools, turns};
 use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort, refuses};
-use valvehouse_core::chat::{MessageTraits, Outline};
+use valvehouse_core::chat::{MessageTraits, ONLY_ANTHROPIC, Outline};
 use valvehouse_core::error::Error;
 
 /// A rule of services, with its data.
@@ -152,7 +152,7 @@ impl Rule {
                 vec!["response_format"]
             }
             Self::FreeChoice => vec!["tool_choice"],
-            Self::EffortWithTools => vec!["reasoning_effort"],
+            Self::EffortWithTools => vec!["reasoning_effort", ONLY_ANTHROPIC],
             Self::MostStops(_) | Self::Stops { .. } => vec!["stop"],
             Self::Functions => vec!["functions", "function_call"],
             _ => vec!["tools", "tool_choice", "parallel_tool_calls", "functions"],

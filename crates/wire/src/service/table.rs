@@ -81,13 +81,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::CallFields(&["extra_content", "caller"]),
-        &[
-            OpenAi, Azure, Responses, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai, Zhipu, Vllm,
-            Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
-        ],
+        &[Responses, Mistral, DeepSeek, Groq, Xai, Zhipu, Cerebras],
         "Mistral: `extra_forbidden … assistant, tool_calls, 0`; zeroclaw-labs/zeroclaw#3572",
     ),
-    row(Rule::CallFields(&["caller"]), &[Gemini], "Anthropic API reference, `caller` of `tool_use`"),
+    row(
+        Rule::CallFields(&["caller"]),
+        &[OpenAi, Azure, Gemini, Moonshot, OpenRouter, Vllm, Sglang, LlamaCpp, LmStudio, Compatible],
+        "Anthropic API reference, `caller` of `tool_use`",
+    ),
     row(
         Rule::CallFields(&["extra_content"]),
         MESSAGES,

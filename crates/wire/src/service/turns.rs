@@ -3,9 +3,9 @@
 use super::draft::{Draft, Slot};
 use super::limit::TextLimit;
 use compact_str::CompactString;
-use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::content_blocks::reseal;
 use valvehouse_core::chat::message::{self, TEXT_BREAK, role_of};
+use valvehouse_core::chat::{CONTENT_BLOCKS, LOST_THOUGHTS};
 use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
@@ -278,11 +278,13 @@ pub(super) fn fill_thoughts(draft: &mut Draft) {
     for at in 0..draft.len() {
         let message = draft.message(at);
         let needs = has_tools || !message.list("tool_calls").is_empty();
-        if !needs || role_of(message) != "assistant" || !message.field(FIELD).is_empty() {
+        // Signed thinking is of another service, which alone reads it.
+        let is_signed = message.list(CONTENT_BLOCKS).iter().any(|block| !block.field("signature").is_empty());
+        if !needs || role_of(message) != "assistant" || !(is_signed || message.field(FIELD).is_empty()) {
             continue;
         }
-        let thoughts = message.text("reasoning").filter(|text| !text.is_empty());
-        draft.edit(at, "messages.reasoning_content").put(FIELD, thoughts.as_deref().unwrap_or(" "));
+        let thoughts = message.text("reasoning").filter(|text| !text.is_empty() && !is_signed);
+        draft.edit(at, "messages.reasoning_content").put(FIELD, thoughts.as_deref().unwrap_or(LOST_THOUGHTS));
     }
 }
 

@@ -417,10 +417,19 @@ fn assistant(message: &Json, place: &str) -> Result<Vec<Json>, Error> {
 
 fn result(message: &Json, content: Vec<Json>) -> Json {
     let id = message.text_or_empty("tool_call_id");
-    let content = match message.get("content") {
+    let content: Json = match message.get("content") {
         Some(Json::Text(text)) => text.into(),
         _ => content.into(),
     };
+    let is_blank = match &content {
+        Json::Text(text) => text.trim().is_empty(),
+        blocks => blocks
+            .items()
+            .iter()
+            .all(|block| block.is_text("type", "text") && block.text_or_empty("text").trim().is_empty()),
+    };
+    // Anthropic refuses a failure without a text.
+    let content = if is_blank && message.is_true("is_error") { "Error".into() } else { content };
     let fields =
         [("type", "tool_result".into()), ("tool_use_id", blocks::id(&id).into()), ("content", content)];
     let fields = fields.into_iter().map(|(key, value)| (key.into(), value));

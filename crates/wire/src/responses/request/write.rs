@@ -232,7 +232,9 @@ impl Input<'_> {
                     self.items.push(item);
                 }
                 ("text", _) => {
-                    self.add_text(&texts.added().unwrap_or_default(), phase);
+                    if let Some(added) = texts.added() {
+                        self.add_text(&added, phase);
+                    }
                     self.add_text(&texts.take_next().0, phase.take());
                 }
                 ("tool_use", _) => {
