@@ -20,7 +20,7 @@ pub struct KeyEntry {
     pub name: String,
     #[serde(flatten)]
     record: KeyRecord,
-    /// Whether requests with the key are answered.
+    /// The state of the key.
     pub state: KeyState,
     /// The time of its last use, up to a minute late.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
