@@ -173,8 +173,7 @@ async fn reasoning_and_calls_are_sent_back_to_their_service() {
     let sent = host.upstream.last().json();
     let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     let expected = json!([
-        {"role": "system", "content": "rules"},
-        {"role": "system", "content": "be brief"},
+        {"role": "system", "content": "rules\n\nbe brief"},
         {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
         {"role": "assistant", "content": "one moment", "reasoning_content": "hm",
          "tool_calls": [function("a", "weather", "{}"), function("b", "apply_patch", r#"{"input":"+1"}"#)]},
@@ -357,7 +356,7 @@ async fn invalid_fields_of_a_request_are_named() {
         ),
         (
             json!({"model": "mock-1", "input": [{"type": "compaction", "encrypted_content": "gAAAA"}]}),
-            "cannot read input[0].encrypted_content",
+            "cannot read an item of the type `compaction` in input",
         ),
         (json!({"model": "mock-1", "input": "hi", "background": 1}), "invalid background"),
         (json!({"model": "mock-1", "input": "hi", "conversation": {}}), "invalid conversation"),

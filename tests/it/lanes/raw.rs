@@ -331,12 +331,14 @@ pub(super) fn redacted(blocks: &[Value]) -> Vec<Value> {
     blocks.iter().map(redact).collect()
 }
 
-/// Returns blocks without empty fields.
+/// Returns blocks without empty fields, and without the ids that this host makes for calls without one.
 pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
+    let is_made = |id: &str| id.strip_prefix("toolu_").is_some_and(|rest| rest.len() == 32);
     let mut blocks = blocks.to_vec();
     for block in &mut blocks {
-        block.as_object_mut().unwrap().retain(|_, value| {
-            !matches!(value, Value::Null) && value != "" && *value != json!([]) && *value != json!({})
+        block.as_object_mut().unwrap().retain(|key, value| {
+            let is_empty = value.is_null() || value == "" || *value == json!([]) || *value == json!({});
+            !(is_empty || key == "id" && value.as_str().is_some_and(is_made))
         });
     }
     blocks

@@ -76,6 +76,13 @@ async fn a_change_that_weakens_a_guard_waits_for_confirmation() {
         (GUARD.replace("security: true", "security: true\nglobal: false"), "`global: false`"),
         (format!("{GUARD}\nconst toggle = true;"), "`toggle`"),
         (GUARD.replace("security: true", "security: true\nmode: audit"), "`mode: audit`"),
+        (
+            format!(
+                "{}\nconst Valves = #{{ words: \"\" }};",
+                GUARD.replace("security: true", "security: true\nneeds: words")
+            ),
+            "no valve of `needs` has a value",
+        ),
     ];
     for (source, lost) in weaker {
         let mut host = TestHost::new().filter("guard", GUARD).start().await;

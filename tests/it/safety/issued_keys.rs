@@ -195,6 +195,39 @@ async fn no_route_reaches_a_model_that_a_key_cannot_use() {
 }
 
 #[tokio::test]
+async fn only_the_role_admin_takes_a_guard_away() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { deny(\"guarded\") }";
+    let host = TestHost::new()
+        .config(CONFIG)
+        .filter("wall", guard)
+        .filter("other", "fn inlet(body) {}")
+        .start()
+        .await;
+    let own = key(&host, "bob", json!({"role": "write"})).await;
+    for (method, path, body) in [
+        ("POST", "rollback", json!({"version": 1})),
+        ("POST", "update?confirm=true", json!({"content": "fn inlet(body) {}"})),
+        ("DELETE", "delete?confirm=true", Value::Null),
+    ] {
+        let send = async |id: &str| {
+            let request =
+                host.request(method, &format!("/api/v1/functions/id/{id}/{path}")).bearer_auth(&own);
+            let request = request.header("content-type", "application/json");
+            Answer::of(request.body(if body.is_null() { String::new() } else { body.to_string() })).await
+        };
+        let refused = send("wall").await;
+        assert!(
+            refused.status == 403 && refused.body().contains("this needs `admin`"),
+            "{path}: {}",
+            refused.body()
+        );
+        let other = send("other").await;
+        assert_ne!(other.status, 403, "{path}: {}", other.body());
+    }
+    ask(&host, "sk-operator", &chat_body("fast", "hi")).await.refused(403, "guarded");
+}
+
+#[tokio::test]
 async fn groups_are_found_by_name_and_not_brought_back_with_their_keys() {
     let host = host().await;
     operate(&host, "POST", "/api/v1/keys", json!({"name": "@lim", "rights": {"tokens_per_day": 1}}))
@@ -335,9 +368,8 @@ async fn the_role_tune_runs_no_script_of_its_own_and_sends_no_secret_elsewhere()
     assert_eq!(set(json!({"api_key": "********", "url": judge, "limit": 4})).await.status, 200);
     assert_eq!(set(json!({"api_key": "********", "url": "https://judge.example/v3"})).await.status, 200);
     let elsewhere = "https://attacker.example/v1";
-    set(json!({"api_key": "********", "url": elsewhere}))
-        .await
-        .refused(409, "the secret `api_key` would be sent there");
+    let refused = set(json!({"api_key": "********", "url": elsewhere})).await;
+    assert!(refused.status == 409 && refused.body().contains("the secret `api_key` would be sent there"));
     assert_eq!(set(json!({"api_key": "another-long-key", "url": elsewhere})).await.status, 200);
 }
 

@@ -61,7 +61,8 @@ fn read(file: &str) -> Config {
 fn the_configuration_view_shows_every_described_key() {
     let shown: BTreeSet<String> = effective(&read(ALL)).into_iter().map(|one| one.key).collect();
     let mut described = described();
-    described.retain(|key| !key.starts_with("server.keys["));
+    // The view shows a list as one value, and the deployments of a provider that has some.
+    described.retain(|key| !key.contains('[') && key != "providers.NAME.deployments");
     assert_eq!(shown, described);
 }
 
