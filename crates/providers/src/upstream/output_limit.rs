@@ -60,13 +60,13 @@ fn limit_in(refusal: &str, asked: i64) -> Option<(i64, bool)> {
     if !WORDS.iter().any(|word| refusal.contains(word)) {
         return None;
     }
-    let before = |words: &[&str]| {
-        words.iter().find_map(|word| numbers(refusal.split_once(word)?.0).last().copied())
-    };
+    let before =
+        |words: &[&str]| words.iter().find_map(|word| numbers(refusal.split_once(word)?.0).last().copied());
     let after = |word: &str| numbers(refusal.split_once(word)?.1).first().copied();
     let is_one = |limit: &i64| (MIN_LIMIT..asked).contains(limit);
     if let Some(context) = after("context length") {
-        let input = before(&[" input tokens", " tokens in the messages", " in the messages", " in the input"])?;
+        let input =
+            before(&[" input tokens", " tokens in the messages", " in the messages", " in the input"])?;
         return Some((context.checked_sub(input).filter(is_one)?, false));
     }
     numbers(refusal).into_iter().filter(is_one).max().map(|limit| (limit, true))
@@ -85,13 +85,28 @@ mod tests {
     #[test]
     fn the_limit_is_found_in_the_refusals_of_services() {
         for (message, limit) in [
-            ("max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.", Some((16_384, true))),
+            (
+                "max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.",
+                Some((16_384, true)),
+            ),
             ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", Some((8_192, true))),
-            ("`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model", Some((16_384, true))),
+            (
+                "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model",
+                Some((16_384, true)),
+            ),
             ("expected a value <= 12,288, but got 64,000 instead: max_tokens", Some((12_288, true))),
-            ("max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku-20241022", Some((8_192, true))),
-            ("'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001 tokens and your request has 1234 input tokens (64000 > 64001 - 1234).", Some((62_767, false))),
-            ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", None),
+            (
+                "max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku-20241022",
+                Some((8_192, true)),
+            ),
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001 tokens and your request has 1234 input tokens (64000 > 64001 - 1234).",
+                Some((62_767, false)),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+                None,
+            ),
             ("max_tokens must be a number", None),
         ] {
             assert_eq!(limit_in(message, 64_000), limit, "{message}");
