@@ -3,7 +3,7 @@
 use super::with;
 use crate::cli::Project;
 use crate::host::{Answer, TIMEOUT, TestHost, chat_body, streaming, until};
-use crate::upstream::{MODEL, Reply};
+use crate::upstream::{Gate, MODEL, Reply};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 use valvehouse::store::StoredKey;
@@ -224,7 +224,7 @@ async fn only_the_role_admin_takes_a_guard_away() {
         let other = send("other").await;
         assert_ne!(other.status, 403, "{path}: {}", other.body());
     }
-    ask(&host, "sk-operator", &chat_body("fast", "hi")).await.refused(403, "guarded");
+    ask(&host, "sk-operator", &chat_body("fast", "hi")).await.refused(400, "guarded");
 }
 
 #[tokio::test]
@@ -461,6 +461,15 @@ async fn a_client_that_leaves_a_stream_pays_for_what_it_had() {
     }
     drop(begun);
     until("the tokens are counted", || async { used(&host, "ci").await.0 >= 15 }).await;
+    // Before the first byte, the service has read the request.
+    host.upstream.reply(Reply::text("never").behind(&Gate::closed()));
+    for body in [chat_body("fast", "hi"), streaming("fast", "hi")] {
+        let (before, requests) = (used(&host, "ci").await.0, host.upstream.requests().len());
+        let asking = tokio::spawn(host.posting(body.to_string()).bearer_auth(&key).send());
+        host.upstream.wait_for_requests(requests + 1).await;
+        asking.abort();
+        until("the request is counted", || async { used(&host, "ci").await.0 >= before + 10 }).await;
+    }
 }
 
 #[tokio::test]

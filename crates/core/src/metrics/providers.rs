@@ -250,7 +250,8 @@ impl ProviderCallGuard {
         }
         if let Some(trace) = &self.trace {
             // A client that leaves before the usage is sent pays for what was read and written until then.
-            if let Some(tokens) = self.tokens.or(self.has_begun.then_some(self.estimate)) {
+            let was_read = self.has_begun || ending == ProviderOutcome::Canceled;
+            if let Some(tokens) = self.tokens.or(was_read.then_some(self.estimate)) {
                 trace.use_tokens(tokens, self.token_kinds);
             }
         }
@@ -326,6 +327,22 @@ mod tests {
             asking.ends(ProviderOutcome::Whole);
             assert_eq!(recording.trace().token_kinds(), kinds, "{usage}");
         }
+    }
+
+    #[test]
+    fn a_canceled_call_uses_its_request_and_a_failed_one_nothing() {
+        let used = |end: fn(ProviderCallGuard)| {
+            let recording = Traces::new(1).begin(RequestFacts::default(), false);
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
+            asking.sends(40);
+            end(asking);
+            recording.trace().tokens()
+        };
+        assert_eq!(used(drop), [10, 0]);
+        let fails = |mut asking: ProviderCallGuard| {
+            asking.fails(&Error::Provider { message: "broke off".into(), timeout: false });
+        };
+        assert_eq!(used(fails), [0, 0]);
     }
 
     #[test]
