@@ -72,9 +72,11 @@ def lost(sent, kept, path=""):
 
 
 def with_ids(request):
-    """A request of Responses whose messages of the model have an id and a status, which the service does not require."""
+    """A request of Responses whose items of the model have an id and a status, which the service does not require."""
     items = [
-        {"id": "msg_1", "status": "completed", **item} if item.get("role") == "assistant" else item
+        {"id": "msg_1", "status": "completed", **item}
+        if item.get("role") == "assistant" or item.get("type") == "reasoning"
+        else item
         for item in request["input"]
     ]
     return {**request, "input": items}
