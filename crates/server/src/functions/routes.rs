@@ -40,7 +40,8 @@ fn plugins() -> Routes {
         )
         .route(
             "/api/v1/functions/check",
-            post("Returns the problems of a text with their fixes; nothing is stored.", drafts::check),
+            post("Returns the problems of a text with their fixes; nothing is stored.", drafts::check)
+                .fails(404),
         )
         .route(
             "/api/v1/functions/complete",
