@@ -34,6 +34,7 @@ pub use fields::UnreadTexts;
 pub use lazy_object::{raw_value, scan_object, scan_object_and_list};
 pub use number::Number;
 pub use parse::ParseError;
+pub use surrogates::without_lone_surrogates;
 pub use text::Text;
 pub use value::{Array, Json, MAX_DEPTH, MisplacedValue, Object};
 pub use walk::Repeats;

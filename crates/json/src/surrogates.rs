@@ -11,15 +11,15 @@ impl Json {
     /// # Errors
     /// Returns the errors of [`Json::parse`] for everything else.
     pub fn parse_lenient(document: &[u8]) -> Result<Self, ParseError> {
-        Self::parse(document).or_else(|error| match repaired(document) {
+        Self::parse(document).or_else(|error| match without_lone_surrogates(document) {
             Some(repaired) => Self::parse(&repaired),
             None => Err(error),
         })
     }
 }
 
-/// Returns a document with U+FFFD in place of each half of a surrogate pair; `None` if it has none.
-fn repaired(document: &[u8]) -> Option<Vec<u8>> {
+/// Returns a document with U+FFFD in place of each escape of half a surrogate pair; `None` if it has none.
+pub fn without_lone_surrogates(document: &[u8]) -> Option<Vec<u8>> {
     let unit = |at: usize| document.get(at..)?.strip_prefix(b"\\u").and_then(hex4).map(|(unit, _)| unit);
     let (mut repaired, mut at) = (None, 0);
     while let Some(found) = document.get(at..).and_then(|rest| rest.iter().position(|&byte| byte == b'\\')) {

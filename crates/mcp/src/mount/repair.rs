@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream,
 };
+use valvehouse_json::without_lone_surrogates;
 
 /// The maximum length of a line, beyond which the library drops it.
 const MAX_LINE: u64 = 16 << 20;
@@ -28,7 +29,8 @@ fn repaired(message: &[u8]) -> Option<String> {
     if serde_json::from_slice::<ServerJsonRpcMessage>(message).is_ok() {
         return None;
     }
-    let text = String::from_utf8_lossy(message);
+    let whole = without_lone_surrogates(message);
+    let text = String::from_utf8_lossy(whole.as_deref().unwrap_or(message));
     let answer: Value = serde_json::from_str(&as_json(text.trim_start_matches('\u{feff}'))).ok()?;
     let given = |key: &str| answer.get(key).filter(|value| !value.is_null());
     let id = given("id").filter(|_| given("method").is_none())?;
@@ -53,15 +55,14 @@ fn failure(error: &Value) -> Value {
     json!({ "code": code, "message": message })
 }
 
-/// Returns a text in which `null` replaces numbers that JSON lacks, U+FFFD halves of characters, and a space raw
-/// control characters in texts.
+/// Returns a text in which `null` replaces numbers that JSON lacks, and a space raw control characters in texts.
 fn as_json(text: &str) -> String {
     let (mut out, mut rest, mut is_text) = (String::with_capacity(text.len()), text, false);
     while let Some(letter) = rest.chars().next() {
         let number = NO_NUMBERS.iter().find(|number| !is_text && rest.starts_with(**number));
         let (length, written) = match (letter, number) {
             (_, Some(number)) => (number.len(), Some("null")),
-            ('\\', _) => escape(rest),
+            ('\\', _) => (1 + rest[1..].chars().next().map_or(0, char::len_utf8), None),
             ('\0'..' ', _) => (1, Some(" ")),
             _ => (letter.len_utf8(), None),
         };
@@ -71,16 +72,6 @@ fn as_json(text: &str) -> String {
         rest = more;
     }
     out
-}
-
-/// Returns the length of the escape at the start of a text, and its replacement.
-fn escape(text: &str) -> (usize, Option<&'static str>) {
-    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
-    match unit(text) {
-        Some(0xD800..0xDC00) if matches!(text.get(6..).and_then(unit), Some(0xDC00..0xE000)) => (12, None),
-        Some(0xD800..0xE000) => (6, Some("\\ufffd")),
-        _ => (1 + text[1..].chars().next().map_or(0, char::len_utf8), None),
-    }
 }
 
 /// Passes the lines of a program on, repaired.
