@@ -3,6 +3,7 @@
 use super::content_blocks::CONTENT_BLOCKS;
 use super::effort::{Effort, effort_of_thinking, least_effort};
 use super::media::missing;
+use super::message::text_part;
 use crate::text::optional;
 use valvehouse_json::{Json, Object};
 
@@ -208,20 +209,21 @@ fn compacted(messages: &[Json]) -> Vec<Json> {
 fn parts(own: &Json) -> Vec<Json> {
     let plain = part(own);
     let kind = plain.text_or_empty("type");
-    let text = |text: &str| vec![Json::from([("type", "text".into()), ("text", text.into())])];
     match &*kind {
         kind if CHANGES.contains(&kind) => Vec::new(),
         "tool_reference" => vec![missing(own)],
-        "container_upload" => text("[A file is missing here: only the service of its container has it.]"),
+        "container_upload" => {
+            vec![text_part("[A file is missing here: only the service of its container has it.]")]
+        }
         "text" | "image_url" | "file" => {
             let is_own = |key: &str| key == "type" || key == kind;
             let about = own.text("context").filter(|_| kind == "file");
-            let about = about.into_iter().flat_map(|about| text(&about));
+            let about = about.map(|about| text_part(&about));
             let plain = match plain.entries().iter().all(|(key, _)| is_own(key)) {
                 true => plain,
                 false => Json::from([("type", kind.clone().into()), (&*kind, plain.field(&kind))]),
             };
-            about.chain([plain]).collect()
+            about.into_iter().chain([plain]).collect()
         }
         _ => vec![plain],
     }
@@ -234,7 +236,7 @@ pub(crate) fn part(part: &Json) -> Json {
         let head = ["title", "source"].into_iter().filter_map(|key| part.text(key));
         let texts = part.list("content").into_iter().filter_map(|block| block.text("text"));
         let text = head.chain(texts).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
-        return Json::from([("type", "text".into()), ("text", text.into())]);
+        return text_part(&text);
     }
     let source = part.field("source");
     let texts = match source.text("type").as_deref() {
@@ -249,7 +251,7 @@ pub(crate) fn part(part: &Json) -> Json {
     if let Some(text) = texts {
         let about = ["title", "context"].map(|key| optional(part.text(key), |text| format!("{text}\n\n")));
         let text = format!("{}{}", about.concat(), text.str_or_empty());
-        return Json::from([("type", "text".into()), ("text", text.into())]);
+        return text_part(&text);
     }
     match part.get("file") {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
@@ -277,8 +279,7 @@ fn with_plain_parts(message: Json, is_error: bool) -> Option<Json> {
             if plain.is_empty() && message.is_text("role", "system") {
                 return None;
             }
-            let note =
-                is_error.then(|| Json::from([("type", "text".into()), ("text", ERROR.trim_end().into())]));
+            let note = is_error.then(|| text_part(ERROR.trim_end()));
             Json::from(note.into_iter().chain(plain).collect::<Vec<_>>())
         }
         Some(Json::Text(text)) if is_error => format!("{ERROR}{text}").into(),

@@ -156,9 +156,8 @@ impl ToolResult {
         let content =
             texts.filter(|texts| !value.ptr_eq(&whole) && !is_text && !texts.is_empty()).map(|texts| {
                 // Filters read the value, so there is nothing else beside its texts.
-                let block =
-                    |text: &String| Json::from([("type", "text".into()), ("text", text.as_str().into())]);
-                let content = Json::from([("content", texts.iter().map(block).collect::<Vec<_>>().into())]);
+                let blocks: Vec<_> = texts.iter().map(|text| message::text_part(text)).collect();
+                let content = Json::from([("content", blocks.into())]);
                 if let Some(structured) = structured {
                     content.edit("structuredContent", structured);
                 }

@@ -3,6 +3,7 @@
 use super::buffer::child;
 use super::visitor::WindowVisitor;
 use crate::chat::event::Step;
+use crate::chat::message::text_part;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
 
@@ -312,9 +313,11 @@ impl Lane {
             let joined = match (poured, delta.field(&key)) {
                 (Json::Array(first), Json::Array(then)) => [first.items(), then.items()].concat().into(),
                 (Json::Array(first), Json::Text(then)) if !then.is_empty() => {
-                    [first.items(), vec![part(&then)]].concat().into()
+                    [first.items(), vec![text_part(&then)]].concat().into()
                 }
-                (Json::Text(first), Json::Array(then)) => [vec![part(&first)], then.items()].concat().into(),
+                (Json::Text(first), Json::Array(then)) => {
+                    [vec![text_part(&first)], then.items()].concat().into()
+                }
                 (poured @ Json::Object(_), then @ Json::Object(_)) => {
                     merge(&then, &poured);
                     continue;
@@ -367,10 +370,6 @@ fn spelling(choice: &Json, name: &str) -> Option<Array> {
         Json::Array(tokens) => Some(tokens),
         _ => None,
     }
-}
-
-fn part(text: &str) -> Json {
-    Json::from([("type", "text".into()), ("text", text.into())])
 }
 
 /// Returns the path to a text as a delta, with the fields that identify the text.

@@ -92,7 +92,7 @@ pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
     let mut talk = Talk::read(&request.list("messages"), !only.is_null())?;
     let format = response_format(request)?;
     if matches!(format, ResponseFormat::AnyObject) {
-        talk.system.push(Json::from([("type", "text".into()), ("text", ANY_OBJECT.into())]));
+        talk.system.push(message::text_part(ANY_OBJECT));
     }
     if let Some(system) = talk.system() {
         set("system", system);
