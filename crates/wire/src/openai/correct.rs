@@ -6,9 +6,10 @@ use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::message::text_of;
 use valvehouse_json::Json;
 
-/// Corrects an answer or an event of it in place: a `usage` of another type is dropped, because no guard reads it, an `index` that is not an integer becomes the position of its choice, and Mistral's parts of thinking
-/// become `reasoning_content`. `has_parts` is set once an answer has such parts; its other contents are texts from then
-/// on. Returns `true` if anything was changed.
+/// Corrects an answer or an event of it in place: a `usage` of another type is dropped, because no guard reads it, an
+/// `index` that is not an integer becomes the position of its choice, and Mistral's parts of thinking become
+/// `reasoning_content`. `has_parts` is set once an answer has such parts; its other contents are texts from then on.
+/// Returns `true` if anything was changed.
 pub(super) fn correct(answer: &Json, has_parts: &mut bool) -> bool {
     let is_odd = |key: &str, is_own: fn(&Json) -> bool| answer.given(key).is_some_and(|own| !is_own(&own));
     let mut is_changed = is_odd("usage", Json::is_object) && answer.remove("usage").is_some();

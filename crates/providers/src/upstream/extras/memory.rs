@@ -171,7 +171,8 @@ fn hash(value: &Json, state: &mut impl Hasher, hashes: &RandomState) {
     }
 }
 
-/// Digests of a conversation up to a place: of the messages of the user, and of these with the instructions, which filters may change from one model call to the next.
+/// Digests of a conversation up to a place: of the messages of the user, and of these with the instructions, which filters
+/// may change from one model call to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConversationDigest {
     user: u64,
