@@ -19,7 +19,7 @@ pub fn scan_object_and_list<'a>(
     mut entry: impl FnMut(&'a str, &'a str),
     mut member: impl FnMut(Option<(&'a str, &'a str)>),
 ) -> bool {
-    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let Ok(text) = simdutf8::basic::from_utf8(text) else { return false };
     let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
     let read = object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;

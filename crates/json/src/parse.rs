@@ -92,7 +92,7 @@ pub(super) fn parse_shared(document: &Bytes) -> Result<Json, ParseError> {
 }
 
 fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<(Json, usize), ParseError> {
-    let text = std::str::from_utf8(bytes)
+    let text = simdutf8::compat::from_utf8(bytes)
         .map_err(|error| ParseError::new(format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
     let left = most_values.saturating_add(1);
     let mut parser = Parser { left, shared, ..Parser::new(text, SLOTS) };
@@ -107,7 +107,7 @@ fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<(Jso
 
 /// Returns the entries of an object that was verified to have plain values.
 pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
-    let Ok(text) = std::str::from_utf8(spelling) else { return Vec::new() };
+    let Ok(text) = simdutf8::basic::from_utf8(spelling) else { return Vec::new() };
     let mut parser = Parser { shared: Some(spelling), at: 1, ..Parser::new(text, SLOTS) };
     parser.entries().unwrap_or_default()
 }

@@ -27,7 +27,7 @@ pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, In
 
 /// Returns the text of a verified JSON string.
 pub(super) fn decode(spelling: &[u8]) -> Box<str> {
-    let result = std::str::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
+    let result = simdutf8::basic::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
     match result {
         Some(Ok(text)) => text.into_owned().into(),
         Some(Err(Invalid)) | None => Box::default(),
