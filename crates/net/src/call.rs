@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
+use url::{Position, Url};
 use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
 
@@ -19,8 +19,8 @@ pub struct Address {
     pub(super) url: Arc<Url>,
     /// The address in error messages.
     pub(super) shown: Arc<str>,
-    /// The address for sending without TLS and without a proxy, if possible.
-    pub(super) plain: Option<Uri>,
+    /// The address for sending without TLS and without a proxy, if possible, and its `host` header.
+    pub(super) plain: Option<(Uri, HeaderValue)>,
 }
 
 impl From<Url> for Address {
@@ -29,7 +29,8 @@ impl From<Url> for Address {
         let mut bare = url.clone();
         // The fragment is not sent.
         bare.set_fragment(None);
-        let plain = bare.as_str().parse().ok().filter(|_| is_plain);
+        let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok();
+        let plain = bare.as_str().parse().ok().zip(host).filter(|_| is_plain);
         Self { shown: shown(&url).into(), url: Arc::new(url), plain }
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, TryStreamExt};
 use hyper::Uri;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HOST, HeaderMap, HeaderValue};
 use reqwest::{StatusCode, redirect};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Returns the address for sending without TLS and without a proxy, if possible.
-    fn plainly(&self, to: &Address) -> Option<Uri> {
+    fn plainly(&self, to: &Address) -> Option<(Uri, HeaderValue)> {
         to.plain.clone().filter(|_| !self.is_proxied || is_loopback(&to.url))
     }
 
@@ -106,7 +106,7 @@ impl Client {
 
     async fn send_unboxed(&self, call: HttpCall) -> Result<Response, Error> {
         let Timeouts { connect, answer, .. } = self.timeouts;
-        let HttpCall { method, to, headers, body, provider, total, problem } = call;
+        let HttpCall { method, to, mut headers, body, provider, total, problem } = call;
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
         if let Some(problem) = problem {
             let message = format!("cannot send a request to {}: {problem}", peer.name());
@@ -115,7 +115,8 @@ impl Client {
         }
         let now = Instant::now();
         let limits = Limits { answer_by: now + answer, end_by: total.map(|total| now + total) };
-        if let Some(uri) = self.plainly(&to) {
+        if let Some((uri, host)) = self.plainly(&to) {
+            headers.entry(HOST).or_insert(host);
             let sending = plain::send(&self.plain, method, uri, headers, body);
             let (mut head, body) = limits.within(answer, &peer, sending).await?.into_parts();
             let body = plain::body(&mut head.headers, body);

@@ -47,13 +47,14 @@ pub enum TooLong {
 /// assert_eq!(&out[..], b"data: {\ndata: }\n\n");
 /// ```
 pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
+    let head = name.map_or(0, |name| name.len() + b"event: \n".len());
+    out.reserve(head + data.len() + b"data: \n\n".len());
     if let Some(name) = name {
         out.put_slice(b"event: ");
         let line = name.split_once(['\n', '\r']).map_or(name, |(line, _)| line);
         out.put_slice(line.as_bytes());
         out.put_u8(b'\n');
     }
-    out.reserve(data.len() + b"data: \n\n".len());
     let mut rest = data;
     loop {
         let end = line_end(rest).unwrap_or(rest.len());
