@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Creates an unguessable id such as `resp_…` or `msg_…`.
 pub fn new_id(prefix: &str) -> String {
-    format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
+    let random = uuid::Uuid::new_v4().simple();
+    [prefix, "_", random.encode_lower(&mut uuid::Uuid::encode_buffer())].concat()
 }
 
 /// Returns the time in Unix seconds.

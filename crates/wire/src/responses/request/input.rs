@@ -100,7 +100,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Error
                 Some("assistant") => turn.add_message(item),
                 Some(role @ ("user" | "system" | "developer")) => {
                     turn.end(&mut out);
-                    check_content(&item.field("content"), &format!("input[{at}].content"))?;
+                    check_content(&item.field("content"), at, "content")?;
                     // Some providers support `system` but not `developer`.
                     let role = if role == "developer" { "system" } else { role };
                     out.push(message(role, content(&item.field("content"))));
@@ -278,7 +278,7 @@ fn result(item: &Json, at: usize) -> Result<Json, Error> {
     let output = item.field("output");
     let content = match &output {
         Json::Text(_) | Json::Array(_) => {
-            check_content(&output, &format!("input[{at}].output"))?;
+            check_content(&output, at, "output")?;
             content(&output)
         }
         _ => {
@@ -323,25 +323,25 @@ fn part(part: &Json) -> Json {
     }
 }
 
-/// Rejects content with a text that filters could not read.
-fn check_content(content: &Json, place: &str) -> Result<(), Error> {
+/// Rejects the content in a field of an item if it has a text that filters could not read.
+fn check_content(content: &Json, at: usize, field: &str) -> Result<(), Error> {
     let invalid = |what: String| Err(Error::invalid(what, Some("input")));
     let parts = match content {
         Json::Text(_) => return Ok(()),
         Json::Array(parts) => parts.items(),
-        _ => return invalid(format!("invalid {place}: expected a string or a list of parts")),
+        _ => return invalid(format!("invalid input[{at}].{field}: expected a string or a list of parts")),
     };
     for (index, part) in parts.iter().enumerate() {
-        let kind = part.text_or_empty("type");
-        let place = format!("{place}[{index}]");
-        match &*kind {
-            "input_text" | "output_text" | "text" if part.text("text").is_none() => {
-                return invalid(format!("invalid {place}.text: expected a string"));
+        let has_text = |key: &str| matches!(part.get(key), Some(Json::Text(_)));
+        let place = || format!("input[{at}].{field}[{index}]");
+        match &*part.text_or_empty("type") {
+            "input_text" | "output_text" | "text" if !has_text("text") => {
+                return invalid(format!("invalid {}.text: expected a string", place()));
             }
-            "input_image" if part.text("image_url").or_else(|| part.text("file_id")).is_none() => {
-                return invalid(format!("missing {place}.image_url or file_id: expected a string"));
+            "input_image" if !has_text("image_url") && !has_text("file_id") => {
+                return invalid(format!("missing {}.image_url or file_id: expected a string", place()));
             }
-            "" => return invalid(format!("missing {place}.type")),
+            "" => return invalid(format!("missing {}.type", place())),
             _ => {}
         }
     }
