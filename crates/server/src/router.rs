@@ -31,8 +31,6 @@ use valvehouse_host::app::App;
 
 /// The path of chats.
 const CHAT: &str = "/v1/chat/completions";
-/// The capacity for the headers that are added to a response, so that the map grows once.
-const HEADERS: usize = 12;
 
 /// Returns a router with all routes, for use without a listener. MCP servers and their routes are mounted
 /// only by [`serve`].
@@ -189,7 +187,6 @@ async fn pass<F: Future<Output = Response>>(
         false => answering.scope().run(middleware::checks::run(app, request, work)).await,
     };
     let headers = response.headers_mut();
-    headers.reserve(HEADERS);
     // A turn names its own generation; other responses name the current one.
     if !headers.contains_key(&GENERATION) {
         headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));

@@ -115,7 +115,7 @@ pub(crate) const SUCCESSFUL: [&str; 2] = ["succeeded", ""];
 
 /// Returns a name as it is stored and searched for: clients choose its length, and databases accept no NUL.
 pub fn stored_name(name: &str) -> Cow<'_, str> {
-    match name.len() > MAX_NAME || name.contains('\0') {
+    match name.len() > MAX_NAME || name.as_bytes().contains(&0) {
         true => name.chars().filter(|letter| *letter != '\0').take(MAX_NAME).collect(),
         false => name.into(),
     }

@@ -49,7 +49,7 @@ pub struct Counts(pub [i64; COUNT_NAMES.len()]);
 impl Counts {
     /// Adds other sums.
     pub fn add(&mut self, other: &Self) {
-        for (sum, more) in self.0.iter_mut().zip(other.0) {
+        for (sum, more) in self.0.iter_mut().zip(other.0).filter(|(_, more)| *more != 0) {
             *sum = sum.saturating_add(more);
         }
     }

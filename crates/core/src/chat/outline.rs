@@ -129,7 +129,7 @@ impl<'a> Outline<'a> {
 
     /// Returns `true` if a field is there, even with null.
     pub fn has(&self, name: &str) -> bool {
-        self.fields.iter().any(|(key, _)| *key == name)
+        self.keys.may_have(name) && self.fields.iter().any(|(key, _)| *key == name)
     }
 
     /// Returns `true` if a field has a raw value other than null that satisfies `test`. Repeated fields are all tested.

@@ -87,8 +87,12 @@ pub fn cached_tokens(usage: &Json) -> Option<i64> {
 /// Returns the usage of an answer or of a chunk: its own, or else that in the first choice, where Kimi streams it, or that
 /// of Groq.
 pub fn usage_of(answer: &Json) -> Option<Json> {
-    let paths = ["usage", "choices.0.usage", "x_groq.usage"];
-    paths.iter().map(|path| answer.at_path(path)).find(Json::is_object)
+    let usage = |of: &Json| of.get("usage").filter(Json::is_object);
+    let of_choice = || match answer.get("choices") {
+        Some(Json::Array(choices)) => choices.get(0).as_ref().and_then(usage),
+        _ => None,
+    };
+    usage(answer).or_else(of_choice).or_else(|| usage(&answer.get("x_groq")?))
 }
 
 /// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.

@@ -83,7 +83,7 @@ impl Traces {
         };
         let number = self.next.fetch_add(1, Relaxed);
         let trace = Arc::new(Trace {
-            id: format!("{}-{number}", self.host),
+            id: [&self.host, "-", itoa::Buffer::new().format(number)].concat(),
             request,
             begun: SystemTime::now(),
             started: Instant::now(),

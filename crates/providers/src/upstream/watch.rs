@@ -86,20 +86,21 @@ fn record_usage_in(bytes: &[u8], asking: &mut ProviderCallGuard) {
     let places: Vec<usize> = KEY.find_iter(bytes).collect();
     let objects =
         places.into_iter().rev().filter_map(|place| object_after(&bytes[place + KEY.needle().len()..]));
-    for object in objects {
-        if let Ok(usage) = serde_json::from_slice::<PlainUsage>(object) {
+    for rest in objects {
+        let mut plain = serde_json::Deserializer::from_slice(rest).into_iter::<PlainUsage>();
+        if let Some(Ok(usage)) = plain.next() {
             return asking.record_tokens([usage.prompt_tokens, usage.completion_tokens]);
         }
-        if let Ok(usage) = Json::parse(object) {
+        if let Some(usage) = raw_value(rest).and_then(|object| Json::parse(object).ok()) {
             return asking.record_usage(&usage);
         }
     }
 }
 
-/// Returns the object after a colon.
+/// Returns the text from the object after a colon on.
 fn object_after(key: &[u8]) -> Option<&[u8]> {
     let value = key.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-    raw_value(value).filter(|value| value.starts_with(b"{"))
+    value.starts_with(b"{").then_some(value)
 }
 
 pub(super) fn watched<T: Send + 'static>(

@@ -33,6 +33,9 @@ const SAFE: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+/// The number of headers that a response gets after its handler, for which its map grows once.
+const LATER: usize = 9;
+
 /// Passes a request to its handler, or rejects it in the error format of its endpoint.
 pub(crate) async fn run<F: Future<Output = Response>>(
     app: &App,
@@ -70,6 +73,7 @@ pub(crate) async fn run<F: Future<Output = Response>>(
         }
     };
     let headers = response.headers_mut();
+    headers.reserve(LATER);
     if let Some(key) = key {
         scope::name_limits(app, &key, is_anthropic, headers);
     }

@@ -11,16 +11,21 @@ use valvehouse_json::Json;
 /// `reasoning_content`. `has_parts` is set once an answer has such parts; its other contents are texts from then on.
 /// Returns `true` if anything was changed.
 pub(super) fn correct(answer: &Json, has_parts: &mut bool) -> bool {
-    let is_odd = |key: &str, is_own: fn(&Json) -> bool| answer.given(key).is_some_and(|own| !is_own(&own));
-    let mut is_changed = is_odd("usage", Json::is_object) && answer.remove("usage").is_some();
+    let mut is_changed = is_odd(answer, "usage", Json::is_object) && answer.remove("usage").is_some();
     for (place, choice) in answer.list("choices").iter().enumerate() {
-        let is_odd = choice.given("index").is_some_and(|index| index.as_i64().is_none());
-        is_changed |= is_odd && choice.set("index", place).is_ok();
+        is_changed |=
+            is_odd(choice, "index", |index| index.as_i64().is_some()) && choice.set("index", place).is_ok();
         for key in ["message", "delta"] {
-            is_changed |= move_thinking(&choice.field(key), has_parts);
+            is_changed |= choice.get(key).is_some_and(|message| move_thinking(&message, has_parts));
         }
     }
     is_changed
+}
+
+/// Returns `true` if a field is neither missing nor null, and not as it should be.
+fn is_odd(of: &Json, key: &str, is_usual: impl Fn(&Json) -> bool) -> bool {
+    let Json::Object(fields) = of else { return false };
+    fields.with(key, |value| value.is_some_and(|value| !value.is_null() && !is_usual(value)))
 }
 
 /// Moves the parts of thinking in a message or delta to `reasoning_content`, unless the service sends it twice, and writes
