@@ -12,6 +12,8 @@ pub struct ChunkParts {
     pub role: bool,
     /// Set if a choice has content other than a role: text, thinking, a refusal or tool calls.
     pub content: bool,
+    /// Set if a choice has a list of tool calls, which may be empty.
+    pub calls: bool,
     /// Set if a choice has a `finish_reason`.
     pub finish: bool,
     /// Set if the event has token counts.
@@ -59,7 +61,10 @@ impl ChunkParts {
     fn add_delta(&mut self, delta: &Object) {
         delta.for_each(|key, value| match key {
             "role" => self.role = true,
-            _ => self.content |= !value.is_empty(),
+            _ => {
+                self.calls |= key == "tool_calls";
+                self.content |= !value.is_empty();
+            }
         });
     }
 }
@@ -75,6 +80,7 @@ mod tests {
             let all = [
                 (parts.role, "role"),
                 (parts.content, "content"),
+                (parts.calls, "calls"),
                 (parts.finish, "finish"),
                 (parts.usage, "usage"),
                 (parts.is_usage_alone(), "alone"),
@@ -86,7 +92,7 @@ mod tests {
             (r#"{"choices":[{"delta":{"content":"a"},"finish_reason":""}],"usage":null}"#, "content"),
             (
                 r#"{"choices":[{"delta":{}},{"delta":{"tool_calls":[{}]},"finish_reason":"stop"}]}"#,
-                "content finish",
+                "content calls finish",
             ),
             (r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{}}"#, "finish usage"),
             (r#"{"choices":[],"usage":{"total_tokens":1}}"#, "usage alone"),

@@ -182,7 +182,7 @@ impl AnswerStream {
             return Ok(());
         }
         self.streamed = true;
-        let withheld = self.calls == Calls::Held && self.withhold_calls(&mut chunk);
+        let withheld = self.calls == Calls::Held && chunk.parts().calls && self.withhold_calls(&mut chunk);
         let parts = chunk.parts();
         let ends = parts.finish || parts.is_usage_alone();
         let has_content = parts.has_visible_content();
