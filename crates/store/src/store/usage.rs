@@ -50,8 +50,10 @@ impl Store {
         let by_columns: String = by.iter().map(|column| format!(", {column}")).collect();
         let sums: String =
             COUNT_NAMES.iter().map(|name| format!(", CAST(SUM({name}) AS BIGINT) AS {name}")).collect();
+        let of: String =
+            asked.of.iter().map(|(dimension, _)| format!(" AND {} = ?", dimension.column())).collect();
         let text = format!(
-            "SELECT {period} AS period{by_columns}{sums} FROM usage WHERE at >= ? AND at < ?
+            "SELECT {period} AS period{by_columns}{sums} FROM usage WHERE at >= ? AND at < ?{of}
              GROUP BY 1{by_columns} ORDER BY 1{by_columns}"
         );
         let read = |row: &Row| {
@@ -62,7 +64,9 @@ impl Store {
             let by = by.iter().map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
             Ok(UsageRow { at: row.try_get("period")?, by, counts })
         };
-        self.fetch("read the usage", query_text(text).bind(asked.from).bind(asked.to), read).await
+        let of = asked.of.iter().map(|(_, value)| Value::from(value.clone()));
+        let values = values![asked.from, asked.to].into_iter().chain(of);
+        self.fetch("read the usage", query_text(text).bind_all(values), read).await
     }
 
     /// Adds old minutes to hours and old hours to days, and deletes what is older than three years. Several hosts may
