@@ -81,6 +81,7 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
         );
     }
     assert_eq!(report(&host, "model=none").await, Vec::<Value>::new());
+    assert_eq!(report(&host, "from=2001-01-01").await[0]["at"], "2001-01-01T00:00:00Z");
     let csv = Answer::of(host.request("GET", "/api/v1/usage?by=user&format=csv")).await;
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(csv.body().starts_with("at,user,requests,client_errors"), "{}", csv.body());

@@ -43,7 +43,7 @@ impl Store {
     /// Returns sums by period and group, the earliest first.
     pub async fn usage(&self, asked: &UsageQuery) -> StoreResult<Vec<UsageRow>> {
         let period = match asked.step {
-            0 => "CAST(0 AS BIGINT)".to_owned(),
+            0 => format!("CAST({} AS BIGINT)", asked.from),
             step => format!("at / {step} * {step}"),
         };
         let by: Vec<&str> = asked.by.iter().map(|dimension| dimension.column()).collect();
