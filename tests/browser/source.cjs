@@ -96,7 +96,7 @@ run({
 
   "a guard without its file is missing until its removal is confirmed": async (browser) => {
     const page = await open(browser, "#/");
-    await page.getByRole("heading", { name: "demo" }).waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
     fs.unlinkSync(file("filters/guard.rhai"));
     // Another problem says that all requests are refused.
     const problem = page.locator(".problem", { hasText: "guard", has: page.getByRole("button", { name: "Confirm removal" }) });
