@@ -151,7 +151,7 @@ async fn the_lines_of_a_request_have_the_id_that_its_client_saw() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_logged_only_for_debugging() {
+async fn probes_and_reads_of_the_page_are_logged_only_for_debugging() {
     let host = LoggedHost::start("", "").await;
     for path in ["/livez", "/readyz", "/metrics", "/"] {
         client().get(format!("{}{path}", host.server.url())).send().await.unwrap();
@@ -161,6 +161,13 @@ async fn probes_are_logged_only_for_debugging() {
     let (time, rest) = line.split_once(' ').unwrap();
     assert!(time.len() == 24 && rest.starts_with("INFO  GET /v1/models 200 (ms="), "{line}");
     client().get(format!("{}/v1/{}", host.server.url(), "x".repeat(5_000))).send().await.unwrap();
+    let of_page = async |path: &str| {
+        let request = client().get(format!("{}/api/v1/{path}", host.server.url()));
+        request.header("sec-fetch-site", "same-origin").send().await.unwrap().status()
+    };
+    assert_eq!(of_page("usage").await, 200);
+    assert_eq!(of_page("usage?step=1s").await, 400);
+    assert!(host.server.wait_for_line("/api/v1/usage").contains(" INFO  GET /api/v1/usage 400 "));
     let line = host.server.wait_for_line("GET /v1/xxx");
     assert!(line.len() < 500, "{line}");
     let debugged = LoggedHost::start("-v", "").await;
