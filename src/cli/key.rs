@@ -3,6 +3,7 @@
 use super::args::{KeyAction, KeyRole, RightsOfKey};
 use super::history::refused;
 use super::project::{self, author};
+use super::usage;
 use valvehouse_config::Config;
 use valvehouse_host::access::{Digest, KeyRights, OperatorRole};
 use valvehouse_host::admin::{self, KeyEntry, NewKey};
@@ -203,7 +204,7 @@ fn show(key: &KeyEntry, out: &Console) -> Result<Exit, CommandError> {
 fn spent(tokens: u64, cost: f64) -> String {
     match cost == 0.0 {
         true => format!("{tokens} tokens"),
-        false => format!("{tokens} tokens, {cost:.3}"),
+        false => format!("{tokens} tokens, {}", usage::cost(cost)),
     }
 }
 

@@ -54,7 +54,7 @@ fn rows(entries: &[UsageEntry], asked: &UsageQuery, out: &Console) -> Vec<Vec<St
             entry.refusals.to_string(),
             entry.prompt_tokens.to_string(),
             entry.completion_tokens.to_string(),
-            if entry.cost > 0.0 { format!("{:.3}", entry.cost) } else { String::new() },
+            if entry.cost > 0.0 { cost(entry.cost) } else { String::new() },
             ms(entry.p50_ms),
             ms(entry.p95_ms),
             ms(entry.first_ms),
@@ -62,4 +62,17 @@ fn rows(entries: &[UsageEntry], asked: &UsageQuery, out: &Console) -> Vec<Vec<St
         at.into_iter().chain(by).chain(numbers).collect()
     }));
     rows
+}
+
+/// Returns a cost, which has at most six decimals; those of a large one are rounded to three.
+pub(super) fn cost(cost: f64) -> String {
+    if cost < 0.1 { ((cost * 1e6).round() / 1e6).to_string() } else { format!("{cost:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn small_costs_are_not_zero() {
+        assert_eq!([0.000_466, 0.25, 12.345_6].map(super::cost), ["0.000466", "0.250", "12.346"]);
+    }
 }

@@ -15,7 +15,7 @@ async function api(method, path, body) {
 run({
   "a change that weakens a guard waits until it is accepted on the page": async (browser) => {
     const page = await open(browser, "#/");
-    await page.getByRole("heading", { name: "demo" }).waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
     fs.writeFileSync(file("filters/guard.rhai"), GUARD.replace("fn inlet", "fn looks"));
     const problem = page.locator(".problem", { hasText: "guard" });
     await problem.filter({ hasText: "needs confirmation" }).waitFor();
@@ -37,7 +37,7 @@ run({
     assert.match((await chat("hi")).text, / mine [0-9]+$/);
     await api("DELETE", "keeps/delete");
     const page = await open(browser, "#/");
-    await page.getByRole("heading", { name: "demo" }).waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
     fs.writeFileSync(file("filters/keeps.rhai"), KEEPS.replace('kv::incr("count");', ""));
     const problem = page.locator(".problem", { hasText: "keeps" });
     await problem.waitFor();

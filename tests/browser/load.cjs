@@ -100,7 +100,9 @@ async function measure(url) {
     await link("← All requests").click();
     await page.getByLabel("Pause updates").uncheck();
     await interaction("type a letter into the search of requests", () => page.locator(".view-requests input[type=search]").press("u"));
-    await interaction("open the overview", () => link("Overview").click(), () => page.locator(".stage").first().waitFor());
+    await interaction("open the overview", () => link("Overview").click(), () => page.locator(".figures").first().waitFor());
+    await interaction("open the models", () => link("Models").click(), () => page.locator(".served tbody tr").first().waitFor());
+    await interaction("choose a model", () => page.locator(".served tbody a").first().click(), () => page.locator(".stage").first().waitFor());
     await until("the long chain is there", () => page.getByRole("button", { name: "Show all 500" }).first().isVisible());
     await interaction("show a chain of 500", () => page.getByRole("button", { name: "Show all 500" }).first().click());
   }

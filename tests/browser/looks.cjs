@@ -6,7 +6,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
   history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
-  usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
+  models: "#/models", provider: "#/models/mock", model: "#/models/demo/assistant", usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
 };
 
 async function settled(page) {
@@ -58,7 +58,9 @@ run({
     assert.equal(await focused(), "Skip to main content");
     await page.keyboard.press("Enter");
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
-    await tabTo("greets");
+    await page.goto(new URL("#/plugins", page.url()).href);
+    await settled(page);
+    await tabTo("Greets");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Greets" }).waitFor();
     await until("the focus is at the plugin", async () => (await focused()) === "Greets");

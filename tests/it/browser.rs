@@ -3,7 +3,7 @@
 
 use crate::host::{Setup, TestHost};
 use crate::python::passes;
-use crate::upstream::{Reply, UpstreamRequest, chunk};
+use crate::upstream::{Reply, Upstream, UpstreamRequest, chunk};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -204,6 +204,68 @@ const COUNTS: &str = "const Valves = #{ loud: false };\nfn inlet(body) { body }"
 async fn the_page_says_if_requests_are_answered_and_draws_their_curves() {
     run_script("overview.cjs", TestHost::new().filter("guard", HOUSE_GUARD).filter("counts", COUNTS), &[])
         .await;
+}
+
+/// A provider with two keys, one whose clients pay, and 43 models: one with a fallback and prices, one with a guard of its own.
+const MODELS: &str = r#"
+[[providers]]
+name = "open"
+kind = "openai"
+base_url = "https://models.example.org/v1"
+api_key = "client"
+models = "*"
+
+[[models]]
+name = "fast"
+provider = "mock"
+model = "mock-1"
+fallbacks = ["demo/demo"]
+context_length = 9_000
+price = { input = 0.5, output = 1.5 }
+
+[[models]]
+name = "guarded"
+provider = "demo"
+filters = ["late"]
+"#;
+
+/// Answers as a service that fails at a word, and limits a key.
+fn limits(request: &UpstreamRequest) -> Reply {
+    let failure = |status| Reply::json(&json!({"error": {"message": "out of order"}})).status(status);
+    if request.headers.get("authorization").is_some_and(|key| key == "Bearer two") {
+        return failure(429).header("retry-after", "2900");
+    }
+    match request.json()["messages"][0]["content"].as_str() {
+        Some("fail") => failure(500),
+        _ => Reply::fitting(request, "well"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_overview_lists_the_services_of_models_and_their_health"]
+async fn the_page_shows_the_health_of_providers_and_the_use_of_models() {
+    let Some(mut node) = driver() else { return };
+    let service = Upstream::start().await;
+    service.script(limits);
+    let fleet = format!(
+        "[[providers]]\nname = \"fleet\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"one\"\napi_keys = [\"two\"]\nmodels = [\"fleet-1\"]",
+        service.url()
+    );
+    let model = |number: i32| {
+        format!("[[models]]\nname = \"many_{number}\"\nprovider = \"mock\"\nmodel = \"mock-1\"")
+    };
+    let setup = TestHost::new().provider("breaker = { failure_threshold = 1, cool_down_ms = 4_000 }");
+    let setup =
+        (0..39).fold(setup.config(&fleet).config(MODELS), |setup, number| setup.config(&model(number)));
+    let host = setup
+        .filter("house", HOUSE_GUARD)
+        .filter("trial", "/*\nsecurity: true\nmode: audit\n*/\nfn inlet(body) { body }")
+        .filter("late", "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { body }")
+        .start()
+        .await;
+    host.upstream.script(limits);
+    node.arg(at("tests/browser/models.cjs")).arg(host.url("")).arg(host.folder());
+    passes(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

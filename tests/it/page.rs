@@ -1,6 +1,7 @@
 //! The operator page over HTTP, and its data; the tests of user actions are in `browser`.
 
-use crate::host::{Answer, TestHost};
+use crate::host::{Answer, TestHost, chat_body};
+use crate::upstream::Reply;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -114,6 +115,64 @@ async fn the_chain_of_a_model_lists_running_order_and_skip_reasons() {
     assert_eq!(decision(&chain, "asked_for"), "runs");
     // A name may contain a slash.
     assert_eq!(host.get("/api/v1/models/mock%2Fany/chain").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_overview_lists_the_services_of_models_and_their_health() {
+    let models = r#"
+[[models]]
+name = "fast"
+provider = "mock"
+model = "mock-1"
+fallbacks = ["demo/demo"]
+context_length = 9_000
+price = { input = 1, output = 2 }
+filters = ["late"]
+"#;
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
+    let late = "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { body }";
+    let host = TestHost::new()
+        .provider("breaker = { failure_threshold = 1, cool_down_ms = 60_000 }")
+        .config(models)
+        .filter("guard", guard)
+        .filter("late", late)
+        .filter("plain", FIRST)
+        .start()
+        .await;
+    let of = async |list: &str, key: &str, name: &str| {
+        let overview = host.get("/api/v1/overview").await.json();
+        overview[list].as_array().unwrap().iter().find(|one| one[key] == name).cloned().unwrap()
+    };
+    let fast = of("models", "id", "fast").await;
+    assert_eq!(
+        fast["answered_by"],
+        json!([{"provider": "mock", "model": "mock-1"}, {"provider": "demo", "model": "demo"}])
+    );
+    assert_eq!((&fast["price"]["output"], &fast["context_length"]), (&json!(2), &json!(9_000)));
+    assert_eq!((&fast["guards"], &fast["refused"]), (&json!(["guard", "late"]), &Value::Null));
+    let mock = of("providers", "name", "mock").await;
+    let port = host.upstream.url().split(':').nth(2).unwrap().split('/').next().unwrap().to_owned();
+    assert_eq!(
+        (&mock["kind"], &mock["addresses"]),
+        (&json!("openai"), &json!([format!("127.0.0.1:{port}")]))
+    );
+    assert_eq!((&mock["breaker"], &mock["last_failure"]), (&Value::Null, &Value::Null));
+    host.upstream.reply(Reply::json(&json!({"error": {"message": "out of order"}})).status(500));
+    assert_eq!(host.chat(&chat_body("mock-1", "hi")).await.status, 500);
+    let mock = of("providers", "name", "mock").await;
+    assert!(mock["breaker"]["cause"].as_str().unwrap().starts_with("model mock-1: "), "{mock}");
+    assert!((50..=60).contains(&mock["breaker"]["next_try_s"].as_u64().unwrap()), "{mock}");
+    assert!(
+        mock["last_failure"]["message"].as_str().unwrap().ends_with("answered 500: out of order"),
+        "{mock}"
+    );
+    host.delete("late");
+    host.stands("late", "missing").await;
+    let refused = of("models", "id", "fast").await["refused"].clone();
+    let ready = host.get("/readyz").await.json();
+    assert_eq!(refused, ready["reason"]);
+    assert!(refused.as_str().unwrap().contains("`fast`"), "{refused}");
+    assert_eq!(of("models", "id", "demo").await["refused"], Value::Null);
 }
 
 #[tokio::test]

@@ -70,6 +70,18 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
     let expected =
         ["fast chat  ", "fast chat mock ", "fast chat mock ann", "fast messages mock ", "mock-1 chat mock "];
     assert_eq!(sums.iter().map(|(group, _)| group.as_str()).collect::<Vec<_>>(), expected, "{by:?}");
+    for (query, requests) in
+        [("model=fast", 4), ("model=fast&provider=mock", 3), ("provider=mock&step=1m", 6)]
+    {
+        let found = report(&host, query).await;
+        assert_eq!(
+            found.iter().filter_map(|entry| entry["requests"].as_u64()).sum::<u64>(),
+            requests,
+            "{query}"
+        );
+    }
+    assert_eq!(report(&host, "model=none").await, Vec::<Value>::new());
+    assert_eq!(report(&host, "from=2001-01-01").await[0]["at"], "2001-01-01T00:00:00Z");
     let csv = Answer::of(host.request("GET", "/api/v1/usage?by=user&format=csv")).await;
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(csv.body().starts_with("at,user,requests,client_errors"), "{}", csv.body());
@@ -130,7 +142,7 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
             store.add_usage(&rows(now - age, 100..200)).await.unwrap();
         }
         let all = async || {
-            let asked = UsageQuery { from: 0, to: now + 60, step: 0, by: Vec::new() };
+            let asked = UsageQuery { to: now + 60, ..UsageQuery::default() };
             store.usage(&asked).await.unwrap()[0].counts
         };
         let before = all().await;
@@ -139,7 +151,7 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
             store.compact_usage().await.unwrap();
             assert_eq!(all().await, before);
         }
-        let asked = UsageQuery { from: 0, to: now - 35 * day, step: 60, by: Vec::new() };
+        let asked = UsageQuery { to: now - 35 * day, step: 60, ..UsageQuery::default() };
         let old = store.usage(&asked).await.unwrap();
         assert!(old.len() <= 2 && old.iter().all(|row| row.at % day == 0), "{old:?}");
     }

@@ -107,6 +107,8 @@ pub struct ProviderPlan {
     pub list: Arc<ModelList>,
     /// The kind of service in the configuration; "" for a provider that a program added.
     pub kind: &'static str,
+    /// The hosts of its addresses, each once; empty for a provider in this process.
+    pub addresses: Vec<String>,
     /// The model names that are passed through without `[[models]]`.
     pub passes: Passes,
     /// `true` if names that are not configured are refused, and requests without a model.

@@ -58,6 +58,21 @@ impl Snapshot {
         Some(RefusedModels { models: vec![name.to_owned()], reason: reason? })
     }
 
+    /// Returns the ids of the guards that run in the chats of a model, in audit mode or not.
+    pub fn guards_for(&self, name: &str) -> Vec<String> {
+        let selected;
+        let chain = match self.chain_of(name) {
+            Some(chain) => chain,
+            None => {
+                selected = self.select_for(name, &[]);
+                &selected.chain
+            }
+        };
+        let names = chain.filters().iter().map(|filter| filter.name());
+        let is_guard = |name: &&str| self.plugins.get(*name).is_some_and(|plugin| plugin.security);
+        names.filter(is_guard).map(str::to_owned).collect()
+    }
+
     fn refusal_of_model(&self, model: &ModelPlan) -> Option<String> {
         let absent = self.absent(&model.filters).next();
         let absent = absent.map(|id| format!("filter `{id}` does not exist"));

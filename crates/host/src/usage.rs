@@ -257,7 +257,7 @@ pub fn question([from, to, by, step]: [Option<&str>; 4]) -> Result<UsageQuery, I
         return Err(invalid("step")(message));
     }
     let by = parse_dimensions(by.unwrap_or("")).map_err(invalid("by"))?;
-    Ok(UsageQuery { from, to, step, by })
+    Ok(UsageQuery { from, to, step, by, of: Vec::new() })
 }
 
 /// Reads the time of a part of a question, in seconds since 1970.
@@ -337,7 +337,7 @@ mod tests {
         usage.write_rows(&store).await;
         let store = Store::sqlite(&file).await.unwrap();
         usage.write_rows(&store).await;
-        let rows = store.usage(&UsageQuery { from: 0, to: 1_000, step: 60, by: Vec::new() }).await.unwrap();
+        let rows = store.usage(&UsageQuery { to: 1_000, step: 60, ..UsageQuery::default() }).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.counts[UsageCount::Requests]).sum::<i64>(), 1);
     }
 
@@ -355,7 +355,7 @@ mod tests {
         usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
         drop(before);
         usage.write(&store).await;
-        let rows = store.usage(&UsageQuery { from: 0, to: 1_000, step: 60, by: Vec::new() }).await.unwrap();
+        let rows = store.usage(&UsageQuery { to: 1_000, step: 60, ..UsageQuery::default() }).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.counts[UsageCount::Requests]).sum::<i64>(), 2);
     }
 
@@ -375,7 +375,7 @@ mod tests {
             usage.write_rows(&store).await;
             usage.write_rows(&store).await;
         }
-        let asked = |by| UsageQuery { from: 0, to: 1_000, step: 60, by };
+        let asked = |by| UsageQuery { to: 1_000, step: 60, by, ..UsageQuery::default() };
         let all = store.usage(&asked(Vec::new())).await.unwrap();
         assert_eq!(
             (all.len(), all[0].at, all[0].counts[UsageCount::Requests]),

@@ -28,6 +28,8 @@ struct Line {
     method: Method,
     uri: Uri,
     level: Level,
+    /// Set if the page reads what it shows.
+    is_of_page: bool,
 }
 
 impl Answering {
@@ -41,8 +43,13 @@ impl Answering {
             false => (enabled!(target: ACCESS, Level::INFO), Level::INFO),
         };
         let metrics = app.endpoints.of(endpoint).begin();
-        let line =
-            || Line { app: app.clone(), method: request.method().clone(), uri: request.uri().clone(), level };
+        let is_same_site =
+            || request.headers().get("sec-fetch-site").is_some_and(|site| site == "same-origin");
+        let is_of_page = path.starts_with("/api/v1/") && request.method() == Method::GET && is_same_site();
+        let line = || {
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            Line { app: app.clone(), method, uri, level, is_of_page }
+        };
         Self { metrics, scope: RequestScope::default(), line: is_logged.then(line) }
     }
 
@@ -77,7 +84,12 @@ impl Follower for Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if let Some(line) = self.line.take() {
+        let Some(mut line) = self.line.take() else { return };
+        // The page reads again and again; only a failure says something about the use of the host.
+        if line.is_of_page && self.metrics.status().is_some_and(|status| status < 400) {
+            line.level = Level::DEBUG;
+        }
+        if line.level == Level::INFO || enabled!(target: ACCESS, Level::DEBUG) {
             line.write(&self.metrics, &self.scope);
         }
     }

@@ -116,10 +116,17 @@ pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
 /// Logs an error. The addresses of providers and of the store are only logged, and never sent to clients.
 pub(crate) fn log(error: &Error) {
     match error {
+        Error::Answered { status: 500.., body, .. } if error.code() == Some(ErrorCode::UpstreamAuth) => {
+            tracing::warn!(
+                "a request failed: {}",
+                error_code::message_of(body).unwrap_or_else(|| error.to_string())
+            );
+        }
         Error::Provider { .. }
         | Error::Unanswered { .. }
         | Error::Unstored { .. }
-        | Error::TooBusy { .. } => {
+        | Error::TooBusy { .. }
+        | Error::Answered { status: 500.., .. } => {
             tracing::warn!("a request failed: {error}");
         }
         _ => tracing::debug!("refused: {error}"),

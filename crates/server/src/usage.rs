@@ -42,6 +42,10 @@ struct UsageParameters {
     /// days for three years.
     #[schemars(example = &"1h")]
     step: Option<String>,
+    /// Only requests for this model.
+    model: Option<String>,
+    /// Only requests that this provider answered.
+    provider: Option<String>,
     /// `csv` returns a table as text.
     format: Option<String>,
 }
@@ -50,9 +54,11 @@ async fn show(
     State(app): State<Arc<App>>,
     Query(parameters): Query<UsageParameters>,
 ) -> Result<Response, OpenAiError> {
-    let UsageParameters { from, to, by, step, format } = parameters;
+    let UsageParameters { from, to, by, step, model, provider, format } = parameters;
     let asked = [&from, &to, &by, &step].map(|text| text.as_deref());
-    let asked = usage::question(asked).map_err(|why| Error::invalid(why.to_string(), Some(why.part)))?;
+    let mut asked = usage::question(asked).map_err(|why| Error::invalid(why.to_string(), Some(why.part)))?;
+    let of = [(Dimension::Model, model), (Dimension::Provider, provider)].into_iter();
+    asked.of = of.filter_map(|(dimension, value)| Some((dimension, value?))).collect();
     app.usage.write(app.host.store()).await;
     let entries = usage::entries(app.host.store(), &asked).await?;
     match format.as_deref() {

@@ -197,6 +197,8 @@ pub struct UsageQuery {
     pub step: i64,
     /// The properties by which the sums are grouped.
     pub by: Vec<Dimension>,
+    /// The properties that the counted requests have, with their values.
+    pub of: Vec<(Dimension, String)>,
 }
 
 #[cfg(test)]

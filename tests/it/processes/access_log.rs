@@ -140,6 +140,14 @@ async fn the_lines_of_a_request_have_the_id_that_its_client_saw() {
         assert_eq!(line["request"], json!(id), "{line}");
         assert_eq!(host.access()["request"], json!(id));
     }
+    for (status, logged) in [(500, "provider mock answered 500"), (401, "it refuses this host's key")] {
+        host.upstream.reply(Reply::json(&json!({"error": {"message": "no"}})).status(status));
+        for model in ["plain", "smart"] {
+            let response = host.post(model, "hi", false).await;
+            let id = response.headers()["x-valvehouse-trace"].to_str().unwrap();
+            assert_eq!(host.wait_for(logged)["request"], json!(id));
+        }
+    }
     host.upstream.reply(Reply::begun(["hel"]).then_cut());
     for model in ["plain", "smart"] {
         let response = host.post(model, "hi", true).await;
@@ -151,8 +159,15 @@ async fn the_lines_of_a_request_have_the_id_that_its_client_saw() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_logged_only_for_debugging() {
+async fn probes_and_reads_of_the_page_are_logged_only_for_debugging() {
     let host = LoggedHost::start("", "").await;
+    let of_page = async |path: &str| {
+        let request = client().get(format!("{}/api/v1/{path}", host.server.url()));
+        request.header("sec-fetch-site", "same-origin").send().await.unwrap().status()
+    };
+    assert_eq!(of_page("usage").await, 200);
+    assert_eq!(of_page("usage?step=1s").await, 400);
+    assert!(host.server.wait_for_line("/api/v1/usage").contains(" INFO  GET /api/v1/usage 400 "));
     for path in ["/livez", "/readyz", "/metrics", "/"] {
         client().get(format!("{}{path}", host.server.url())).send().await.unwrap();
     }

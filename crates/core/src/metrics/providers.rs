@@ -4,11 +4,17 @@ use super::balancer::Balancer;
 use super::histogram::{Histogram, HistogramSnapshot, counted};
 use crate::chat::response::cached_tokens;
 use crate::error::Error;
+use crate::error_code::message_of;
+use crate::text::shortened;
 use crate::trace::Trace;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use valvehouse_json::Json;
+
+/// The maximum length of the text of a failure, in bytes.
+const MAX_FAILURE: usize = 1_000;
 
 /// The outcome of a provider call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +93,7 @@ pub struct Service {
     tokens: [AtomicU64; 2],
     times: Histogram,
     first: Histogram,
+    last_failure: Mutex<Option<(SystemTime, String)>>,
     /// The keys and deployments, if there are several.
     targets: Arc<Balancer>,
 }
@@ -101,6 +108,7 @@ impl Default for Service {
             tokens: Default::default(),
             times: Histogram::of_models(),
             first: Histogram::of_models(),
+            last_failure: Mutex::default(),
             targets: Arc::default(),
         }
     }
@@ -146,6 +154,11 @@ impl Service {
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].as_str(), counts[place]))
+    }
+
+    /// Returns the time and the text of the last failure of the service. Refused requests and skipped calls are not failures.
+    pub fn last_failure(&self) -> Option<(SystemTime, String)> {
+        self.last_failure.lock().clone()
     }
 
     /// Returns the number of calls in progress.
@@ -234,6 +247,15 @@ impl ProviderCallGuard {
             ProviderOutcome::Failed if self.has_begun => ProviderOutcome::Interrupted,
             other => other,
         };
+        use ProviderOutcome::{BreakerOpen, Canceled, Refused};
+        if !matches!(ending, Refused | BreakerOpen | Canceled) {
+            let own = match error {
+                Error::Answered { body, .. } => message_of(body),
+                _ => None,
+            };
+            let text = own.map_or_else(|| error.to_string(), |own| format!("{error}: {own}"));
+            *self.service.last_failure.lock() = Some((SystemTime::now(), shortened(text, MAX_FAILURE)));
+        }
         self.ends(ending);
     }
 

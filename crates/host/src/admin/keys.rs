@@ -115,9 +115,8 @@ pub async fn key_entries(store: &Store, kv: &Kv) -> Result<Vec<KeyEntry>, AdminE
 /// # Errors
 /// Returns a refusal for an unknown name, and an error if the store cannot be read.
 pub async fn key_entry(store: &Store, kv: &Kv, name: &str) -> Result<KeyEntry, AdminError> {
-    existing(store, name).await?;
-    let entries = key_entries(store, kv).await?;
-    entries.into_iter().find(|entry| entry.name == name).ok_or_else(|| unreadable(name))
+    let rows = store.keys().await?;
+    KeyEntry::of(find(&rows, name)?, &rows, kv).ok_or_else(|| unreadable(name))
 }
 
 /// Creates a key, or a group of keys that share its limits (`@research`).
@@ -272,15 +271,17 @@ async fn valid(store: &Store, name: &str) -> Result<(StoredKey, KeyRecord), Admi
 }
 
 async fn existing(store: &Store, name: &str) -> Result<(StoredKey, Option<KeyRecord>), AdminError> {
-    let rows = store.keys().await?;
-    match rows.iter().find(|row| row.name == name) {
-        Some(row) => Ok((row.clone(), KeyRecord::read(name, &row.rights))),
-        None => {
-            let hint = did_you_mean(name, rows.iter().map(|row| &*row.name));
-            let message = format!("unknown key `{name}`{hint}; `valvehouse key list` lists them");
-            Err(AdminError::missing(message, "key_not_found"))
-        }
-    }
+    let row = find(&store.keys().await?, name)?.clone();
+    let record = KeyRecord::read(name, &row.rights);
+    Ok((row, record))
+}
+
+fn find<'a>(rows: &'a [StoredKey], name: &str) -> Result<&'a StoredKey, AdminError> {
+    rows.iter().find(|row| row.name == name).ok_or_else(|| {
+        let hint = did_you_mean(name, rows.iter().map(|row| &*row.name));
+        let message = format!("unknown key `{name}`{hint}; `valvehouse key list` lists them");
+        AdminError::missing(message, "key_not_found")
+    })
 }
 
 fn changed(name: &str) -> AdminError {

@@ -2,7 +2,9 @@
 
 use super::error::OpenError;
 use crate::plan::{Passes, ProviderPlan};
+use indexmap::IndexSet;
 use std::sync::Arc;
+use url::{Position, Url};
 use valvehouse_config::{
     self as config, Api, ExposedModels, Secret, SecretSource, SecretUnread, Timeouts, Wire,
 };
@@ -104,11 +106,19 @@ fn plan(settings: &config::ProviderSettings, provider: Arc<dyn Provider>) -> Pro
         provider,
         list: Arc::default(),
         kind: settings.kind.name,
+        addresses: addresses(settings),
         passes: passes(settings),
         refuses_unlisted: settings.refuses_unlisted,
         routes: settings.routes.clone(),
         is_paid_by_callers: settings.is_paid_by_callers,
     }
+}
+
+/// Returns the hosts of the addresses of a provider, each once.
+fn addresses(settings: &config::ProviderSettings) -> Vec<String> {
+    let own = settings.of_deployments().into_iter().filter_map(|own| Url::parse(&own.base_url).ok());
+    let hosts = own.map(|url| url[Position::BeforeHost..Position::AfterPort].to_owned());
+    hosts.collect::<IndexSet<_>>().into_iter().collect()
 }
 
 /// Returns credentials for a provider that each caller pays with its own key.

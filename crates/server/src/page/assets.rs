@@ -62,6 +62,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "main.js" SCRIPT,
         "markdown.js" SCRIPT,
         "mcp.js" SCRIPT,
+        "models.js" SCRIPT,
         "order.js" SCRIPT,
         "plugin.js" SCRIPT,
         "plugins.js" SCRIPT,

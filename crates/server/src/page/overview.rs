@@ -1,15 +1,16 @@
 //! `/api/v1/overview`: plugins, models, providers and their problems in one response.
 
-use crate::api::{List, Query, Reply};
+use crate::api::{AnyObject, List, Query, Reply};
 use crate::problem::{self, ProblemReport};
 use axum::extract::State;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_core::metrics::{Sum, TargetReport};
 use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
-use valvehouse_host::{ListedTool, Plugin, Snapshot};
+use valvehouse_host::{ListedTool, Passes, Plugin, Snapshot};
 use valvehouse_json::Json;
 
 /// The state of a host.
@@ -34,6 +35,21 @@ struct OverviewModel {
     /// The name of the provider, or null.
     #[schemars(with = "serde_json::Value")]
     provider: Json,
+    /// The services that may answer, in order: that of a configured model, then its fallbacks.
+    answered_by: Vec<AnsweringModel>,
+    /// The price of a million tokens by their kind, or null.
+    #[schemars(with = "Option<AnyObject>")]
+    price: Json,
+    /// The maximum number of tokens of a request with its answer, or null.
+    #[schemars(with = "Option<u64>")]
+    context_length: Json,
+    /// The maximum number of model calls in one turn, or null.
+    #[schemars(with = "Option<u64>")]
+    max_tool_iterations: Json,
+    /// The ids of the guards that run in its chats, in audit mode or not.
+    guards: Vec<String>,
+    /// The sentence of `/readyz` if all requests to the model are refused.
+    refused: Option<String>,
     /// Set if the model stores conversations.
     #[schemars(with = "serde_json::Value")]
     memory: Json,
@@ -42,6 +58,14 @@ struct OverviewModel {
     /// The buttons under the model's answers.
     #[schemars(with = "Vec<serde_json::Value>")]
     actions: Vec<Json>,
+}
+
+/// A model of a provider.
+#[derive(Serialize, JsonSchema)]
+struct AnsweringModel {
+    provider: String,
+    /// The name of the model at the provider.
+    model: String,
 }
 
 /// A plugin.
@@ -105,8 +129,39 @@ struct OverviewProvider {
     /// `breaker_open` while the provider's circuit breaker is open.
     #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
+    /// The kind of service in the configuration; empty for a provider that a program added.
+    kind: &'static str,
+    /// The hosts of its addresses, with the port if it is unusual; empty for a provider in this process.
+    addresses: Vec<String>,
+    /// The names of models that clients can request without `[[models]]`, `*` for any.
+    passes: Vec<String>,
+    /// Set if each client pays with its own key.
+    clients_pay: bool,
+    /// The state of the circuit breaker while it is open.
+    breaker: Option<OpenBreaker>,
+    /// The last failure since the start of this host, or null.
+    last_failure: Option<LastFailure>,
     /// The keys and deployments that share its requests; empty unless there are several.
     targets: Vec<OverviewTarget>,
+}
+
+/// An open circuit breaker.
+#[derive(Serialize, JsonSchema)]
+struct OpenBreaker {
+    /// The seconds since it opened.
+    since_s: u64,
+    /// The seconds until the next request is tried; 0 if it is tried at once.
+    next_try_s: u64,
+    /// The model of the provider with its last failure.
+    cause: String,
+}
+
+/// The failure of a request to a provider.
+#[derive(Serialize, JsonSchema)]
+struct LastFailure {
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    at: Timestamp,
+    message: String,
 }
 
 /// A key or deployment of a provider.
@@ -192,6 +247,12 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
         OverviewModel {
             provider: facts.field("provider"),
             memory: facts.get("memory").unwrap_or_else(|| false.into()),
+            answered_by: answered_by(snapshot, &id),
+            price: facts.field("price"),
+            context_length: facts.field("context_length"),
+            max_tool_iterations: facts.field("max_tool_iterations"),
+            guards: snapshot.guards_for(&id),
+            refused: snapshot.refused_model(&id).map(|refused| refused.to_string()),
             tools: snapshot.offered(&id).iter().map(Tool::name).map(str::to_owned).collect(),
             actions: snapshot.buttons_of(&id),
             id,
@@ -200,13 +261,40 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
     listed.collect()
 }
 
+/// Returns the models of providers that a configured model leads to.
+fn answered_by(snapshot: &Snapshot, name: &str) -> Vec<AnsweringModel> {
+    let model = snapshot.plan().models.iter().find(|model| model.name == name);
+    let leads_to = model.map_or(&[][..], |model| &model.leads_to).iter().cloned();
+    leads_to.map(|(provider, model)| AnsweringModel { provider, model }).collect()
+}
+
 fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
-    let rows = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
-        name: plan.provider.name().to_owned(),
-        state: if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" },
-        targets: plan.provider.metrics().map_or_else(Vec::new, |metrics| {
-            metrics.targets().reports().into_iter().map(OverviewTarget::from).collect()
-        }),
+    let rows = snapshot.plan().providers.iter().map(|plan| {
+        let breaker = plan.provider.open_breaker().map(|open| OpenBreaker {
+            since_s: open.since.as_secs(),
+            next_try_s: open.next_try.as_secs_f64().ceil() as u64,
+            cause: open.cause,
+        });
+        let metrics = plan.provider.metrics();
+        let last = metrics.and_then(|metrics| metrics.last_failure());
+        OverviewProvider {
+            name: plan.provider.name().to_owned(),
+            state: if breaker.is_some() { "breaker_open" } else { "used" },
+            kind: plan.kind,
+            addresses: plan.addresses.clone(),
+            passes: match &plan.passes {
+                Passes::Nothing => Vec::new(),
+                Passes::Everything => vec!["*".to_owned()],
+                Passes::These(names) => names.clone(),
+            },
+            clients_pay: plan.is_paid_by_callers,
+            breaker,
+            last_failure: last
+                .and_then(|(at, message)| Some(LastFailure { at: at.try_into().ok()?, message })),
+            targets: metrics.map_or_else(Vec::new, |metrics| {
+                metrics.targets().reports().into_iter().map(OverviewTarget::from).collect()
+            }),
+        }
     });
     rows.collect()
 }

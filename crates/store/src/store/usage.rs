@@ -43,15 +43,17 @@ impl Store {
     /// Returns sums by period and group, the earliest first.
     pub async fn usage(&self, asked: &UsageQuery) -> StoreResult<Vec<UsageRow>> {
         let period = match asked.step {
-            0 => "CAST(0 AS BIGINT)".to_owned(),
+            0 => format!("CAST({} AS BIGINT)", asked.from),
             step => format!("at / {step} * {step}"),
         };
         let by: Vec<&str> = asked.by.iter().map(|dimension| dimension.column()).collect();
         let by_columns: String = by.iter().map(|column| format!(", {column}")).collect();
         let sums: String =
             COUNT_NAMES.iter().map(|name| format!(", CAST(SUM({name}) AS BIGINT) AS {name}")).collect();
+        let of: String =
+            asked.of.iter().map(|(dimension, _)| format!(" AND {} = ?", dimension.column())).collect();
         let text = format!(
-            "SELECT {period} AS period{by_columns}{sums} FROM usage WHERE at >= ? AND at < ?
+            "SELECT {period} AS period{by_columns}{sums} FROM usage WHERE at >= ? AND at < ?{of}
              GROUP BY 1{by_columns} ORDER BY 1{by_columns}"
         );
         let read = |row: &Row| {
@@ -62,7 +64,9 @@ impl Store {
             let by = by.iter().map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
             Ok(UsageRow { at: row.try_get("period")?, by, counts })
         };
-        self.fetch("read the usage", query_text(text).bind(asked.from).bind(asked.to), read).await
+        let of = asked.of.iter().map(|(_, value)| Value::from(value.clone()));
+        let values = values![asked.from, asked.to].into_iter().chain(of);
+        self.fetch("read the usage", query_text(text).bind_all(values), read).await
     }
 
     /// Adds old minutes to hours and old hours to days, and deletes what is older than three years. Several hosts may

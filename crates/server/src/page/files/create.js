@@ -11,6 +11,7 @@ const FIRST = {
   filter: `/*
 title: My filter
 description: What it does, in a sentence.
+mode: audit
 */
 const Valves = #{
     priority: 0,
@@ -54,6 +55,7 @@ export function create(place) {
   id.setAttribute("aria-describedby", hint.id);
   const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "Filter"), h("option", { value: "tool" }, "Tool"),
     h("option", { value: "action" }, "Action (a button under answers)"));
+  const trial = h("p", { class: "dim" }, "In audit mode, as proposed, a filter changes nothing: its steps under Requests show what it would do. End it with the switch of the plugin, or without ", h("code", {}, "mode: audit"), ".");
   const text = editor("Source", () => ({ type: kind.value }));
   const wrong = h("div", { role: "alert" });
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "New plugin"),
@@ -61,13 +63,14 @@ export function create(place) {
       h("div", { class: "row start" },
         h("div", { class: "field" }, h("label", { for: id.id }, "Id"), id, hint),
         h("p", { class: "field" }, h("label", { for: kind.id }, "Kind"), kind)),
-      wrong, text.element,
+      wrong, text.element, trial,
       h("div", { class: "actions" }, h("button", { type: "submit", class: "main" }, "Create"), button("Cancel", () => go("plugins"), { class: "quiet" }))));
   propose();
   return () => {};
 
   // Typed text is never overwritten.
   function propose() {
+    trial.hidden = kind.value !== "filter";
     if (text.value === "" || Object.values(FIRST).includes(text.value)) text.value = FIRST[kind.value];
   }
 

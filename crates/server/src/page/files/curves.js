@@ -16,10 +16,10 @@ const CURVES = [
   ["Cost", [["cost", "--accent"]], number],
 ];
 
-// Returns `{ element, draw }`. `pick(at, step)` is called for a chosen moment; both are in seconds.
-export function usageCurves(scope, pick) {
+// Returns `{ element, draw }` of the first curves. `pick(at, step)` is called for a chosen moment; both are in seconds.
+export function usageCurves(scope, pick, shown = CURVES.length) {
   const sync = name("cursor");
-  const boxes = CURVES.map(([title]) => h("div", { class: "curve", role: "img", "aria-label": `${title}: a curve of the chosen time` }));
+  const boxes = CURVES.slice(0, shown).map(([title]) => h("div", { class: "curve", role: "img", "aria-label": `${title}: a curve of the chosen time` }));
   const slider = h("input", { type: "range", id: name("moment"), min: 0, oninput: () => { isMoved = true; move(at[Number(slider.value)]); } });
   const when = h("output", { for: slider.id });
   const open = pick && button("Show its requests", () => pick(moment, step));
@@ -50,7 +50,7 @@ export function usageCurves(scope, pick) {
     slider.max = at.length - 1;
     if (plots.length === 0) {
       // The width of a curve is that of its box beside the others.
-      plots = CURVES.map(([, lines, words], place) => curve(boxes[place], lines, words, [at, ...data[place]]));
+      plots = CURVES.slice(0, shown).map(([, lines, words], place) => curve(boxes[place], lines, words, [at, ...data[place]]));
     } else {
       plots.forEach((plot, place) => plot.setData([at, ...data[place]]));
     }

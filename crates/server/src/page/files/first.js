@@ -29,13 +29,22 @@ export function firstSteps() {
     shown = text;
     const call = `curl ${location.origin}/v1/chat/completions -H 'content-type: application/json' \\\n  -d '{"model":"${model}","messages":[{"role":"user","content":"hello"}]}'`;
     fill(list,
-      step(done[0], "Connect a service", "Add it to valvehouse.toml; the host reloads it on save. Without one, the model demo answers.", SERVICE),
+      connect(done[0]),
       step(done[1], "Add a plugin", "A filter changes or checks what passes; a tool is called by models.", null,
         h("p", {}, h("a", { href: address("new") }, "Write one here"), ", or copy one: ", h("code", {}, "valvehouse new --list"))),
       step(done[2], "Send a request", "Any OpenAI, Anthropic or Ollama client works with this address.", call,
         h("p", {}, h("a", { href: address("try") }, "Or open the test chat"))));
   };
   return place;
+}
+
+// What a host without a service shows where its models stand.
+export function connectService() {
+  return h("section", { class: "models", "aria-label": "First step" }, h("h2", {}, "The next step"), h("ol", { class: "first" }, connect(false)));
+}
+
+function connect(isDone) {
+  return step(isDone, "Connect a service", "Add it to valvehouse.toml; the host reloads it on save. Without one, the model demo answers.", SERVICE);
 }
 
 function step(isDone, title, text, code, more) {

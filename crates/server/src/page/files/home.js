@@ -1,20 +1,17 @@
-// The overview: the status in a sentence, problems with their fix, curves of the use, and the plugin chain of each model.
+// The overview: the status in a sentence, problems with their fix, and curves of the use.
 
 import { get } from "/page/api.js";
 import { approvals } from "/page/approvals.js";
-import { chain } from "/page/chain.js";
 import { figuresOf, TIMES, timeChoice, usageCurves } from "/page/curves.js";
-import { failed, fill, h, keyed, setText } from "/page/dom.js";
+import { failed, fill, h, setText } from "/page/dom.js";
 import { firstSteps } from "/page/first.js";
 import { ACTIONS } from "/page/history.js";
 import { problemList } from "/page/problems.js";
 import { address, go } from "/page/route.js";
-import { standing, state } from "/page/state.js";
+import { reload, standing, state } from "/page/state.js";
 import { statusLine } from "/page/status.js";
 import { count, day, short, span } from "/page/words.js";
 
-// The number of chains that are expanded when the page opens.
-const OPEN = 3;
 // The interval of polls, in milliseconds.
 const PERIOD = 15_000;
 const MINUTE = 60_000;
@@ -34,7 +31,8 @@ export function home(place, _parts, scope) {
   const wrong = h("h2", {}, "Problems");
   const problems = problemList({ linked: true });
   const section = h("section", { "aria-label": "Problems" }, wrong, problems);
-  const facts = h("p", { class: "dim" });
+  const facts = h("span");
+  const providers = h("a", { href: address("models") });
   const steps = firstSteps();
   const totals = h("dl", { class: "figures" });
   const curves = usageCurves(scope, (at, step) => go("requests", "at", String(at), String(step)));
@@ -42,24 +40,15 @@ export function home(place, _parts, scope) {
   const unknown = h("div");
   const use = h("section", { "aria-label": "Use" }, h("div", { class: "row" }, h("h2", {}, "Use"), timeChoice(time, (chosen) => { time = chosen; load(); })),
     unknown, totals, curves.element, lately);
-  const models = h("div", { class: "models" });
-  const user = h("input", { id: "chain-user", autocomplete: "off", placeholder: "any user" });
   fill(place,
     h("h1", { class: "unseen", tabindex: "-1", "data-focus": true }, "Overview"),
-    status, facts, section, approvals(scope), steps,
-    use,
-    h("section", { "aria-label": "Models" },
-      h("div", { class: "row" }, h("h2", {}, "Models and their chains"),
-        h("p", { class: "field inline" }, h("label", { for: user.id }, "For user"), user)),
-      models));
-  const chosen = () => user.value.trim();
+    status, h("p", { class: "dim" }, providers, facts), section, approvals(scope), steps, use);
   // The changes of the shown time, and the generation up to which they are known.
   let changes = { key: "", all: [] };
   let marks = [];
   let recent = null;
   // The error of the last poll if the host could not be reached.
   let away = null;
-  user.addEventListener("change", () => update());
   scope.on("overview", update);
   scope.on("figures", draw);
   scope.on("requests", draw);
@@ -68,6 +57,7 @@ export function home(place, _parts, scope) {
   // The status and the chains are painted before the curves.
   setTimeout(load, 100);
   scope.every(PERIOD, load);
+  scope.every(PERIOD, reload);
 
   function update() {
     const overview = state.overview;
@@ -79,8 +69,6 @@ export function home(place, _parts, scope) {
     wrong.dataset.severity = errors ? "error" : "";
     section.hidden = shown.length === 0;
     problems.update(shown);
-    let place = 0;
-    keyed(models, overview.models, (model) => model.id, (model) => modelCard(model, chosen, place++ < OPEN));
     draw();
   }
 
@@ -92,12 +80,9 @@ export function home(place, _parts, scope) {
     if (!overview) return;
     const live = overview.plugins.filter((plugin) => standing(plugin) === "live").length;
     const running = [...state.requests.values()].filter((request) => request.running).length;
-    const providers = overview.providers.map((one) => {
-      const targets = one.targets.map(({ name, rests_s }) => rests_s === null ? name : `${name} rests ${span(rests_s)}`);
-      const notes = one.state === "used" ? targets : ["breaker open", ...targets];
-      return notes.length === 0 ? one.name : `${one.name} (${notes.join("; ")})`;
-    }).join(", ") || "none";
-    setText(facts, [`${live} of ${count(overview.plugins.length, "plugin")} live`, `${count(running, "request")} running`, `providers: ${providers}`,
+    const unwell = overview.providers.filter(({ state, targets }) => state !== "used" || targets.some(({ rests_s: rest }) => rest !== null));
+    setText(providers, [count(overview.models.length, "model"), count(overview.providers.length, "provider"), ...unwell.map((one) => `${one.name}: ${one.state === "used" ? "keys at rest" : "breaker open"}`)].join(", "));
+    setText(facts, ["", `${live} of ${count(overview.plugins.length, "plugin")} live`, `${count(running, "request")} running`,
       `generation ${overview.generation}`, `up ${span(Math.max(1, Date.now() / 1000 - state.begun))}`, `version ${overview.version}`].join(" · "));
   }
 
@@ -180,27 +165,4 @@ function single(mark) {
 
 function link(change) {
   return h("a", { href: address("plugins", change.id, "history", String(change.version)), "aria-label": `Version ${change.version} of ${change.id}` }, change.id);
-}
-
-function modelCard(model, user, isOpen) {
-  const summary = h("span", { class: "dim" });
-  const tools = h("p", { class: "tools" });
-  const buttons = h("p", { class: "tools" });
-  const held = chain(model.id);
-  const card = h("details", { class: "card model", open: isOpen },
-    h("summary", {}, h("h3", {}, model.id), " ", summary), held, tools, buttons);
-  card.addEventListener("toggle", () => card.open && held.load(user()));
-  let shown = null;
-  card.update = (model) => {
-    setText(summary, [model.provider, model.memory && "memory", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
-    fill(tools, model.tools.length ? ["Tools: ", model.tools.join(", ")] : null);
-    tools.hidden = model.tools.length === 0;
-    fill(buttons, model.actions.length ? ["Action buttons: ", model.actions.map(({ name }) => name).join(", ")] : null);
-    buttons.hidden = model.actions.length === 0;
-    const now = `${state.overview.generation} ${user()}`;
-    // A collapsed chain is loaded when it is expanded.
-    if (card.open && now !== shown) held.load(user());
-    shown = now;
-  };
-  return card;
 }

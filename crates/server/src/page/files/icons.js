@@ -8,6 +8,7 @@ const PATHS = {
   usage: "M4 20V10M10 20V4M16 20v-7M21 20H3",
   keys: "M14 10a4 4 0 1 0-1.5 3.1L15 15h2v2h2v2h3v-3l-6.3-6z",
   coverage: "M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6zM8.5 12l2.5 2.5 4.5-5",
+  models: "M12 3l9 5-9 5-9-5zM3 12.5l9 5 9-5M3 17l9 5 9-5",
   mcp: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
   runs: "M5 4l6 4-6 4zM13 8h7M5 20l6-4M13 16h7",
   settings: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4",

@@ -13,6 +13,7 @@ import { coverage } from "/page/coverage.js";
 import { create } from "/page/create.js";
 import { keys } from "/page/keys.js";
 import { mcp } from "/page/mcp.js";
+import { models } from "/page/models.js";
 import { runs } from "/page/runs.js";
 import { settings } from "/page/settings.js";
 import { requests } from "/page/requests.js";
@@ -20,7 +21,7 @@ import { chat } from "/page/chat.js";
 import { usage } from "/page/usage.js";
 
 // The sections of the menu: the name in the address, the title and the picture.
-const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["runs", "Runs", "runs"], ["usage", "Usage", "usage"],
+const PARTS = [["", "Overview", "overview"], ["try", "Test chat", "chat"], ["requests", "Requests", "requests"], ["plugins", "Plugins", "plugins"], ["models", "Models", "models"], ["runs", "Runs", "runs"], ["usage", "Usage", "usage"],
   ["keys", "Keys", "keys"], ["coverage", "Coverage", "coverage"], ["mcp", "MCP servers", "mcp"], ["settings", "Settings", "settings"]];
 
 route("", "Overview", home);
@@ -31,6 +32,7 @@ route("usage", "Usage", usage);
 route("keys", "Keys", keys);
 route("coverage", "Coverage", coverage);
 route("mcp", "MCP servers", mcp);
+route("models", "Models and providers", models);
 route("settings", "Settings", settings);
 route("try", "Test chat", chat);
 route("new", "New plugin", create);

@@ -184,14 +184,15 @@ export function requests(place, parts, scope) {
     }
   }
 
-  function open([id, first, second]) {
+  function open([id, first, second, model]) {
     const before = query();
     shown = null;
-    const isList = !id || ["at", "status", "plugin"].includes(id);
+    const isList = !id || ["at", "status", "plugin", "model"].includes(id);
     place.dataset.open = isList ? "no" : "yes";
     if (id === "at" || !id) during = id && Number(first) ? { from: Number(first), step: Number(second) || 60 } : null;
     if (id === "status" && first in STATUSES) status.value = first;
     if (id === "plugin") plugin.value = first;
+    if (id === "model" || model) filters[0].value = model ?? first;
     if (isList) {
       fill(one);
       if (next === undefined || query() !== before) select();
