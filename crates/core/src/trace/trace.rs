@@ -4,6 +4,7 @@ use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFa
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{StepRecord, TraceContents};
 use crate::metrics::CallCost;
+use crate::shared_queue::SharedQueue;
 use crate::valve::Redactor;
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -12,6 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
 use valvehouse_json::Json;
+
+/// Requests, which keys share.
+pub(super) type TraceList = SharedQueue<Option<String>, Arc<Trace>>;
 
 /// The trace of one request.
 #[derive(Debug)]
@@ -23,7 +27,10 @@ pub struct Trace {
     /// The time at which the request started.
     pub begun: SystemTime,
     pub(super) started: Instant,
+    /// The plugins whose values are recorded in memory.
     pub(super) contents: Contents,
+    /// Those of them whose values are also stored, because an operator records them.
+    pub(super) configured: Contents,
     pub(super) facts: OnceLock<Json>,
     pub(super) parent: OnceLock<(String, String)>,
     pub(super) taken: Mutex<TraceContents>,
@@ -54,6 +61,11 @@ impl Trace {
     /// Returns the name of the key that pays for the request, if it is one that operators handed out.
     pub fn key(&self) -> Option<&str> {
         self.key.get().map(String::as_str)
+    }
+
+    /// Returns the owner of the request in lists that keys share.
+    pub(super) fn owner(&self) -> Option<String> {
+        self.key.get().cloned()
     }
 
     /// Adds the tokens of a model call, also of one by a script, with those from a cache and of reasoning.
@@ -172,7 +184,7 @@ impl Trace {
     /// Records a log line of a script.
     pub fn line(&self, plugin: &str, level: &'static str, text: &str) {
         let text = self.keeps(Some(plugin)).then(|| text.to_owned());
-        let line = Line { at: self.elapsed(), plugin: plugin.to_owned(), level, text };
+        let line = Line { at: self.elapsed(), plugin: plugin.to_owned(), level, text, is_note: false };
         self.taken.lock().line(line);
     }
 
@@ -187,7 +199,8 @@ impl Trace {
     }
 
     fn provider_line(&self, provider: &str, level: &'static str, text: String) {
-        let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level, text: Some(text) };
+        let (at, plugin) = (self.elapsed(), provider.to_owned());
+        let line = Line { at, plugin, level, text: Some(text), is_note: true };
         self.taken.lock().line(line);
     }
 
