@@ -1,5 +1,6 @@
 use super::*;
 use crate::metrics::CallCost;
+use crate::valve::{Redactor, SecretGroup, ValveSchema};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -229,6 +230,16 @@ fn a_full_queue_drops_the_oldest_requests_and_counts_them() {
     assert_eq!(models(&batch), ["3"], "what was not stored comes back first");
     batch.end();
     assert_eq!((queue.waiting(), queue.dropped()), (9_999, 3));
+}
+
+#[test]
+fn a_secret_in_the_type_of_an_event_is_redacted() {
+    let schema = ValveSchema::declare(&json(r#"{"key": {"value": "", "secret": true}}"#)).unwrap();
+    let secrets = SecretGroup::default();
+    let _redactor = Redactor::of(&schema, &json(r#"{"key": "sk-secret-0123"}"#)).among(&secrets);
+    let recording = Traces::redacting(1, &secrets).begin(facts("a"), false);
+    recording.trace().emitted("a", &json(r#"{"type": "is sk-secret-0123"}"#));
+    assert_eq!(recording.trace().events()[0].kind, "is ***");
 }
 
 #[test]

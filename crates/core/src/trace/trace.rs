@@ -147,7 +147,7 @@ impl Trace {
 
     /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
-        let kind = short(&event.text_or_empty("type"));
+        let kind = short(&self.redact(&event.text_or_empty("type")));
         let event = self.keeps(Some(plugin)).then(|| event.deep_clone());
         publish(&self.news, || News::Emitted {
             trace: self.id.clone(),
