@@ -72,7 +72,8 @@ impl Trace {
     pub(crate) fn use_tokens(&self, tokens: [u64; 2], kinds: [u64; 2]) {
         for (sum, count) in self.tokens.iter().zip(tokens).chain(self.token_kinds.iter().zip(kinds)) {
             if count > 0 {
-                sum.fetch_add(count, Relaxed);
+                // The closure always returns a value, so this cannot fail.
+                let _ = sum.fetch_update(Relaxed, Relaxed, |sum| Some(sum.saturating_add(count)));
             }
         }
     }
