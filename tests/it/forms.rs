@@ -79,6 +79,14 @@ fn known() -> Vec<Form> {
             "+AEIAQQBE-",
         ),
         with(
+            "Content-Disposition: form-data; name=\"prompt\"\r\nContent-Type: application/json",
+            "\"\\u0042AD\"",
+        ),
+        with(
+            "Content-Disposition: form-data; name=\"prompt\"; filename=\"p\"\r\nContent-Type: application/x+json",
+            "\"\\u0042AD\"",
+        ),
+        with(
             "Content-Disposition: form-data; name=\"a\"\r\nContent-Type: multipart/mixed; boundary=y",
             "--y\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nBAD\r\n--y--",
         ),

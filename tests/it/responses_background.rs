@@ -347,6 +347,18 @@ async fn what_a_caller_stores_is_limited() {
 }
 
 #[tokio::test]
+async fn a_caller_leaves_room_for_the_background_responses_of_others() {
+    let host = TestHost::new().start().await;
+    let tasks = &host.app().detached;
+    let spawn = |id: &str, caller: &str| tasks.spawn(id, caller, |_| std::future::pending::<()>());
+    let own = (0..).take_while(|number| spawn(&format!("a{number}"), "ann").is_ok()).count();
+    assert_eq!(own, 128);
+    assert!(spawn("b", "bob").is_ok());
+    let refused = spawn("a", "ann").unwrap_err().to_string();
+    assert!(refused.contains("128 of this caller are pending, 129 of all, at most 256"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_conversation_belongs_to_its_key() {
     let keys = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"\n[[server.keys]]\nuser = { id = \"bob\" }\nkey = \"bob-secret-0001\"";
     let host = TestHost::new().config(keys).start().await;

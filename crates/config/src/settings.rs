@@ -352,7 +352,8 @@ pub struct TraceSettings {
     #[schemars(with = "Option<String>", regex(pattern = r"^[1-9][0-9]{0,4}[mhd]$"))]
     #[schemars(extend("x-form" = "a number and m, h or d", "examples" = ["7d"], "x-restart" = true))]
     pub store: Option<Duration>,
-    /// The maximum size of all stored requests, in megabytes; beyond it, the oldest are deleted.
+    /// The maximum size of all stored requests, in megabytes; beyond it, the oldest of the keys with the most are
+    /// deleted.
     #[schemars(range(min = 1, max = 1_048_576), extend("default" = 512, "examples" = [4096], "x-restart" = true))]
     pub store_max_mb: u64,
 }

@@ -10,6 +10,7 @@ pub mod text;
 pub mod error_code;
 pub mod error;
 mod overload;
+pub mod shared_queue;
 pub mod chat;
 pub mod limits;
 pub mod schema;

@@ -69,7 +69,10 @@ impl TraceStore {
             }
             let mut rows = Vec::with_capacity(batch.len());
             for trace in batch.iter() {
-                rows.push(StoredTrace { steps: Json::from(trace.parts()), ..row(&self.host, trace) });
+                let (steps, row) = (Json::from(trace.stored_parts()), row(&self.host, trace));
+                let has_values = |step: &Json| step.field("contents").as_bool() == Some(true);
+                row.facts.put("contents", steps.list("steps").iter().any(has_values));
+                rows.push(StoredTrace { steps, ..row });
                 tokio::task::yield_now().await;
             }
             match self.host.store().add_traces(&rows).await {

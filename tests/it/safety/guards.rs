@@ -295,6 +295,107 @@ async fn removing_a_guard_from_a_model_waits_for_confirmation() {
     assert_eq!(asks(&host, "two").await, 403);
 }
 
+/// Returns the settings after each single edit of the models: a line less, or another value of a line.
+fn edits(models: &str) -> Vec<String> {
+    let values = [
+        "\"one\"",
+        "\"new\"",
+        "\"small-1\"",
+        "\"big-1\"",
+        "\"mock\"",
+        "\"more\"",
+        "[]",
+        "[\"mock/big-2\"]",
+        "[\"other\"]",
+    ];
+    let lines: Vec<&str> = models.lines().collect();
+    let mut all = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((key, own)) = line.split_once(" = ") else { continue };
+        let with = |line: String| {
+            let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            lines[at] = line;
+            lines.join("\n")
+        };
+        let is_list = |value: &str| value.starts_with('[');
+        let others = values.iter().filter(|value| **value != own && is_list(value) == is_list(own));
+        all.extend(others.map(|value| with(format!("{key} = {value}"))).chain([with(String::new())]));
+    }
+    // A whole entry less.
+    let entries: Vec<&str> = models.split("[[models]]").filter(|entry| !entry.trim().is_empty()).collect();
+    for left_out in 0..entries.len() {
+        let rest = entries.iter().enumerate().filter(|(at, _)| *at != left_out);
+        all.push(rest.map(|(_, entry)| format!("[[models]]{entry}")).collect());
+    }
+    all
+}
+
+/// Every name by which clients reach a model keeps its guard, whatever line of the settings changes, until an operator
+/// confirms the change.
+#[tokio::test]
+async fn no_edit_of_the_models_takes_a_guard_from_a_name_before_its_confirmation() {
+    let models = "[[models]]\nname = \"one\"\nprovider = \"mock\"\nmodel = \"big-1\"\nfallbacks = [\"mock/small-1\"]\nfilters = [\"guard\"]\n\
+                  [[models]]\nname = \"two\"\nprovider = \"mock\"\nmodel = \"other-9\"\nfallbacks = []\nfilters = []\n";
+    let source = GUARD.replace("security: true", "security: true\nglobal: false");
+    let mut host = TestHost::new().filter("guard", source).config(models).start().await;
+    host.upstream.script(|request| Reply::fitting(request, "hi"));
+    let settings = host.settings();
+    assert!(settings.contains(models), "{settings}");
+    let names = [
+        "one",
+        "two",
+        "new",
+        "mock/big-1",
+        "mock/big-2",
+        "mock/small-1",
+        "mock/other-9",
+        "big-1",
+        "mock/x/big-1:a",
+    ];
+    // The status, and the model of the service that a request reached.
+    let reached = async |host: &TestHost| {
+        let mut all = Vec::new();
+        for name in names {
+            let status = host.chat(&chat_body(name, "bad")).await.status;
+            let upstream = host.upstream.requests().last().map(|request| request.json()["model"].to_string());
+            all.push((status, upstream.filter(|_| status == 200).unwrap_or_default()));
+        }
+        all
+    };
+    let statuses =
+        async |host: &TestHost| reached(host).await.into_iter().map(|(status, _)| status).collect::<Vec<_>>();
+    let before = statuses(&host).await;
+    assert_eq!(before, [403, 200, 200, 403, 200, 403, 200, 403, 403]);
+    let mut held = 0;
+    for edit in edits(models) {
+        if host.try_reconfigure(&settings.replace(models, &edit)).await.is_err() {
+            continue;
+        }
+        let after = reached(&host).await;
+        held += usize::from(!host.problems("guard").is_empty());
+        for (name, (before, (after, upstream))) in names.iter().zip(before.iter().zip(&after)) {
+            // A name may be given to another model.
+            let is_same = ["big-1", "small-1"].iter().any(|model| upstream.contains(model));
+            assert!(*before != 403 || *after != 200 || !is_same, "{name} after {edit}");
+        }
+        host.reconfigure(&settings).await;
+        host.stands("guard", "live").await;
+        assert_eq!(statuses(&host).await, before, "{edit}");
+    }
+    assert!(held >= 8, "{held}");
+    // A confirmation lets it go, once.
+    let edit = settings.replace("model = \"big-1\"", "model = \"big-3\"");
+    host.reconfigure(&edit).await;
+    let problem = host.problems("guard").remove(0);
+    assert!(problem.message.contains("no longer list it or are gone: `mock/big-1`"), "{problem}");
+    let confirm = host.request("POST", "/api/v1/functions/id/guard/confirm");
+    assert_eq!(with(confirm, &[]).await.status, 200);
+    host.stands("guard", "live").await;
+    let after =
+        [host.chat(&chat_body("mock/big-1", "bad")).await, host.chat(&chat_body("mock/big-3", "bad")).await];
+    assert_eq!(after.map(|answer| answer.status), [200, 403]);
+}
+
 #[tokio::test]
 async fn a_typo_in_guard_valves_does_not_fall_back_to_script_defaults() {
     let source = "/*\nsecurity: true\n*/\nconst Valves = #{ word: \"bomb\", most: 3, on: true };\nfn inlet(body, valves) { if valves.on && body.messages[-1].text.contains(valves.word) { deny(\"guarded\", 403); } body }";

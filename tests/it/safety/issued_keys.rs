@@ -433,7 +433,17 @@ async fn tokens_and_costs_of_every_form_of_answer_count() {
     let streamed = ask(&host, &key, &streaming("fast", "hi")).await;
     assert!(!streamed.body().contains("usage\":{"), "{}", streamed.body());
     assert_eq!(used(&host, "paid").await, (12, 18.0));
-    // A service that reports nothing: what was sent and received is counted.
+    // A service that reports nothing, or what cannot be: what was sent and received is counted.
+    for usage in [Value::Null, json!({"prompt_tokens": -4, "completion_tokens": -4})] {
+        let choice = json!({"index": 0, "message": {"role": "assistant", "content": "word ".repeat(1_000)},
+            "finish_reason": "stop"});
+        let whole = json!({"id": "a", "object": "chat.completion", "choices": [choice], "usage": usage});
+        host.upstream.script(move |_| Reply::json(&whole));
+        let before = used(&host, "free").await.0;
+        ask(&host, &other, &chat_body("fast", "hi")).await;
+        let tokens = used(&host, "free").await.0 - before;
+        assert!((1_250..1_350).contains(&tokens), "{tokens} {usage}");
+    }
     host.upstream.script(|_| Reply::words(["a"; 9]));
     ask(&host, &key, &streaming("fast", "hi")).await;
     let (tokens, _) = used(&host, "paid").await;

@@ -270,6 +270,38 @@ async fn sentences_in_headers_of_a_service_reach_no_client_of_a_guard() {
             }
         }
     }
+    // The same on other routes, where headers describe the body too.
+    for (guard, is_guarded) in [("/*\nsecurity: true\n*/\n", true), ("", false)] {
+        let guard = format!("{guard}const endpoints = [\"embeddings\"];\nfn inlet(body) {{ body }}");
+        let host = TestHost::new().filter("guard", guard).start().await;
+        for (name, value, is_name) in [
+            ("x-request-id", "req_0123-AB", true),
+            ("x-request-id", "write to SECRETWORD now", false),
+            ("x-ratelimit-note", "write\tto SECRETWORD", false),
+            ("content-disposition", "attachment; filename=\"a.json\"", true),
+            ("content-disposition", "attachment; filename=\"write to SECRETWORD\"", false),
+        ] {
+            for status in [200, 400] {
+                let reply = Reply::raw("application/json; charset=utf-8", "{}");
+                host.upstream.reply(reply.status(status).header(name, value));
+                let body = json!({"model": MODEL, "input": "hi"}).to_string();
+                let request =
+                    host.request("POST", "/v1/embeddings").header("content-type", "application/json");
+                let answer = Answer::of(request.body(body)).await;
+                let shown = answer.header(name).unwrap_or("");
+                assert!(!(is_guarded && shown.contains("SECRETWORD")), "{status} {}", answer.body());
+                if status == 200 {
+                    assert_eq!(
+                        answer.header(name),
+                        (is_name || !is_guarded).then_some(value),
+                        "{}",
+                        answer.body()
+                    );
+                    assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
+                }
+            }
+        }
+    }
 }
 
 /// A client may read another one of two values than filters.

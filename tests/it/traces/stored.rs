@@ -97,6 +97,28 @@ async fn requests_are_listed_selected_and_opened_after_a_restart() {
 }
 
 #[tokio::test]
+async fn values_that_a_client_wants_to_be_recorded_are_not_stored() {
+    let setup = TestHost::new().filter("marks", MARKS).filter("other", MARKS).config(STORED);
+    let mut host = setup.config("contents = [\"marks\"]").start().await;
+    let request = host.posting(chat_body("demo", CANARY).to_string());
+    let answer = Answer::of(request.header("x-valvehouse-trace", "content")).await;
+    let fresh = trace_of(&host, &answer).await;
+    let values =
+        |trace: &Value, plugin: &str| step(trace, plugin, "inlet")["values"].as_array().unwrap().len();
+    assert_eq!((values(&fresh, "marks"), values(&fresh, "other")), (1, 1));
+    host.restart().await;
+    let stored = host.get(&format!("/api/v1/traces/{}", fresh["id"].as_str().unwrap())).await.json();
+    assert_eq!((values(&stored, "marks"), values(&stored, "other")), (1, 0));
+    assert_eq!(step(&stored, "other", "inlet")["contents"], false);
+    let texts = |trace: &Value| {
+        let lines = trace["lines"].as_array().unwrap().iter();
+        lines.map(|line| json!([line["plugin"], line["text"]])).collect::<Vec<_>>()
+    };
+    assert!(texts(&fresh).contains(&json!(["other", "saw it"])), "{fresh}");
+    assert_eq!(texts(&stored), [json!(["marks", "saw it"]), json!(["other", null])]);
+}
+
+#[tokio::test]
 async fn the_oldest_requests_are_deleted_beyond_the_size() {
     let setup = TestHost::new()
         .filter("marks", MARKS)

@@ -88,11 +88,25 @@ pub fn cached_tokens(usage: &Json) -> Option<i64> {
 /// of Groq.
 pub fn usage_of(answer: &Json) -> Option<Json> {
     let usage = |of: &Json| of.get("usage").filter(Json::is_object);
-    let of_choice = || match answer.get("choices") {
-        Some(Json::Array(choices)) => choices.get(0).as_ref().and_then(usage),
-        _ => None,
-    };
+    let of_choice = || answer.get("choices")?.as_array()?.with(|choices| usage(choices.first()?));
     usage(answer).or_else(of_choice).or_else(|| usage(&answer.get("x_groq")?))
+}
+
+/// Returns the length of all texts of an answer's choices, in bytes.
+pub fn text_size(answer: &Json) -> usize {
+    fn size(value: &Json) -> usize {
+        match value {
+            Json::Text(text) => text.len(),
+            Json::Array(items) => items.with(|items| items.iter().map(size).sum()),
+            Json::Object(fields) => {
+                let mut sum = 0;
+                fields.for_each(|_, value| sum += size(value));
+                sum
+            }
+            _ => 0,
+        }
+    }
+    size(&answer.field("choices"))
 }
 
 /// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.

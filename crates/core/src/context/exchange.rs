@@ -270,12 +270,16 @@ impl Exchange {
         self.is_judged.store(true, Relaxed);
     }
 
+    /// Returns `true` for the value of a header that guards would have to judge.
+    pub fn hides(&self, value: &str) -> bool {
+        self.is_judged.load(Relaxed) && is_free_text(value)
+    }
+
     /// Collects the headers of a provider's response, replacing those of an earlier one.
     pub fn receive<'a>(&self, headers: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut received = self.received.lock();
         received.clear();
-        let is_judged = self.is_judged.load(Relaxed);
-        let headers = headers.filter(|(name, value)| self.shows(name) && !(is_judged && is_free_text(value)));
+        let headers = headers.filter(|(name, value)| self.shows(name) && !self.hides(value));
         received.extend(headers.map(|(name, value)| (name.into(), value.into())));
     }
 

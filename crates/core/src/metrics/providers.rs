@@ -203,15 +203,27 @@ pub struct ProviderCallGuard {
     /// Those from a cache and of reasoning.
     token_kinds: [u64; 2],
     trace: Option<Arc<Trace>>,
-    /// The estimated prompt tokens and the received parts, for an answer without a usage.
+    /// The estimated prompt and completion tokens, for an answer without a usage.
     estimate: [u64; 2],
 }
+
+/// The estimated number of bytes of a token.
+const BYTES_PER_TOKEN: usize = 4;
+/// The maximum number of tokens of one answer; a usage with more cannot be right.
+const MAX_TOKENS: u64 = 1 << 40;
 
 impl ProviderCallGuard {
     /// Sets the length of the request in bytes, from which its tokens are estimated if the answer has no usage.
     pub fn sends(&mut self, bytes: usize) {
-        const BYTES_PER_TOKEN: usize = 4;
         self.estimate[0] = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+    }
+
+    /// Estimates the tokens of a complete answer without a usage from the length of its texts in bytes.
+    pub fn estimate_whole(&mut self, bytes: impl FnOnce() -> usize) {
+        if self.tokens.is_none() {
+            let tokens = u64::try_from(bytes() / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+            self.estimate[1] = self.estimate[1].max(tokens);
+        }
     }
 
     /// Records that a part of the response arrived.
@@ -222,13 +234,16 @@ impl ProviderCallGuard {
         }
     }
 
-    /// Records the token counts of a `usage` in a format of OpenAI. The last one counts.
+    /// Records the token counts of a `usage` in a format of OpenAI. The last one counts. One that cannot be right is
+    /// ignored.
     pub fn record_usage(&mut self, usage: &Json) {
-        let count = |name: &str| Some(usage.get(name)?.as_i64()?.max(0).unsigned_abs());
+        // A negative count is one that cannot be right.
+        let count = |name: &str| Some(u64::try_from(usage.get(name)?.as_i64()?).unwrap_or(u64::MAX));
         let read = count("prompt_tokens").or_else(|| count("input_tokens"));
         let written = count("completion_tokens").or_else(|| count("output_tokens"));
-        if read.or(written).is_some() {
-            self.tokens = Some([read.unwrap_or(0), written.unwrap_or(0)]);
+        let tokens = [read.unwrap_or(0), written.unwrap_or(0)];
+        if read.or(written).is_some() && can_be(tokens) {
+            self.tokens = Some(tokens);
             // Most usages have no other counts, which are looked for only if there is another field.
             let plain = [read.is_some(), written.is_some(), usage.get("total_tokens").is_some()];
             let has_more = usage.len() > plain.into_iter().filter(|is_there| *is_there).count();
@@ -238,7 +253,9 @@ impl ProviderCallGuard {
 
     /// Records the prompt and completion tokens of a usage without further counts.
     pub fn record_tokens(&mut self, tokens: [u64; 2]) {
-        (self.tokens, self.token_kinds) = (Some(tokens), [0, 0]);
+        if can_be(tokens) {
+            (self.tokens, self.token_kinds) = (Some(tokens), [0, 0]);
+        }
     }
 
     /// Records a failure.
@@ -283,13 +300,18 @@ impl ProviderCallGuard {
     }
 }
 
+/// Returns `false` for token counts that cannot be right.
+fn can_be(tokens: [u64; 2]) -> bool {
+    tokens.iter().all(|count| *count <= MAX_TOKENS)
+}
+
 /// Returns the prompt tokens from a cache and the completion tokens of reasoning.
 fn token_kinds(usage: &Json) -> [u64; 2] {
     let at = |path: &str| usage.at_path(path).as_i64();
     let cached = cached_tokens(usage).or_else(|| at("input_tokens_details.cached_tokens"));
     let reasoned = at("completion_tokens_details.reasoning_tokens")
         .or_else(|| at("output_tokens_details.reasoning_tokens"));
-    [cached, reasoned].map(|count| count.map_or(0, |count| count.max(0).unsigned_abs()))
+    [cached, reasoned].map(|count| count.map_or(0, |count| count.max(0).unsigned_abs().min(MAX_TOKENS)))
 }
 
 impl Drop for ProviderCallGuard {
@@ -348,6 +370,29 @@ mod tests {
             asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
             asking.ends(ProviderOutcome::Whole);
             assert_eq!(recording.trace().token_kinds(), kinds, "{usage}");
+        }
+    }
+
+    #[test]
+    fn a_usage_that_cannot_be_right_is_estimated_as_a_missing_one() {
+        let most = i64::MAX;
+        for (usage, used) in [
+            (r#"{"prompt_tokens":3,"completion_tokens":0}"#.to_owned(), [3, 0]),
+            ("null".to_owned(), [10, 5]),
+            (r#"{"prompt_tokens":-10,"completion_tokens":-10}"#.to_owned(), [10, 5]),
+            (r#"{"prompt_tokens":3,"completion_tokens":-1}"#.to_owned(), [10, 5]),
+            (format!(r#"{{"prompt_tokens":{most},"completion_tokens":{most}}}"#), [10, 5]),
+            (r#"{"prompt_tokens":18446744073709551616,"completion_tokens":1.5}"#.to_owned(), [10, 5]),
+            (r#"{"prompt_tokens":"3"}"#.to_owned(), [10, 5]),
+        ] {
+            let recording = Traces::new(1).begin(RequestFacts::default(), false);
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
+            asking.sends(40);
+            asking.receives();
+            asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
+            asking.estimate_whole(|| 20);
+            asking.ends(ProviderOutcome::Whole);
+            assert_eq!(recording.trace().tokens(), used, "{usage}");
         }
     }
 

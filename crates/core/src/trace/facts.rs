@@ -91,6 +91,8 @@ pub struct Line {
     pub level: &'static str,
     /// The text; `None` if contents are not recorded.
     pub text: Option<String>,
+    /// `true` for a note of the host, whose text is recorded without contents too.
+    pub is_note: bool,
 }
 
 /// An event that a script emitted.

@@ -1,6 +1,6 @@
 //! Conversion of traces to JSON.
 
-use super::facts::{EventRecord, Line};
+use super::facts::{Contents, EventRecord, Line};
 use super::record::{StepRecord, differ};
 use super::trace::Trace;
 use jiff::Timestamp;
@@ -46,17 +46,34 @@ impl Trace {
     /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
         let summary = self.fields().into_iter().filter(|(name, _)| *name != "steps");
-        Json::Object(summary.chain(self.parts()).map(|(name, value)| (name.into(), value)).collect())
+        Json::Object(
+            summary.chain(self.parts(&Contents::All)).map(|(name, value)| (name.into(), value)).collect(),
+        )
     }
 
-    /// Returns the steps, lines and events with their names.
-    pub fn parts(&self) -> [(&'static str, Json); 3] {
-        let list = |items: Vec<Json>| Json::from(items);
-        [
-            ("steps", list(self.records().iter().map(StepRecord::to_json).collect())),
-            ("lines", list(self.lines().iter().map(Line::to_json).collect())),
-            ("events", list(self.events().iter().map(EventRecord::to_json).collect())),
-        ]
+    /// Returns the steps, lines and events with their names, as they are stored: without the values that only a client
+    /// wanted to be recorded.
+    pub fn stored_parts(&self) -> [(&'static str, Json); 3] {
+        self.parts(&self.configured)
+    }
+
+    fn parts(&self, contents: &Contents) -> [(&'static str, Json); 3] {
+        let steps = self.records().into_iter().map(|mut record| {
+            let keeps = contents.keeps(record.plugin());
+            if let (false, Some(details)) = (keeps, &mut record.details) {
+                details.values.clear();
+            }
+            record.to_json()
+        });
+        let lines = self.lines().into_iter().map(|mut line| {
+            line.text = line.text.filter(|_| line.is_note || contents.keeps(Some(&line.plugin)));
+            line.to_json()
+        });
+        let events = self.events().into_iter().map(|mut emitted| {
+            emitted.event = emitted.event.filter(|_| contents.keeps(Some(&emitted.plugin)));
+            emitted.to_json()
+        });
+        [("steps", steps.collect()), ("lines", lines.collect()), ("events", events.collect())]
     }
 }
 

@@ -1,9 +1,8 @@
 //! The ended requests that wait to be stored.
 
 use super::facts::MAX_CONTENTS;
-use super::trace::Trace;
+use super::trace::{Trace, TraceList};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,39 +10,36 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The maximum number of requests that wait.
 const MAX_WAITING: usize = 10_000;
 
-/// A queue of ended requests. It delays no request: while it is full, the oldest ones are dropped.
+/// A queue of ended requests. It delays no request: while it is full, the oldest ones of the key with the most are
+/// dropped.
 #[derive(Debug, Default)]
 pub struct TraceQueue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<TraceList>,
     dropped: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    /// The requests with the number of bytes of their contents, the oldest first.
-    traces: VecDeque<(Arc<Trace>, usize)>,
-    contents: usize,
 }
 
 impl TraceQueue {
     /// Adds a request that ended.
     pub(super) fn add(&self, trace: &Arc<Trace>) {
         let mut waiting = self.waiting.lock();
-        let contents = trace.content();
-        waiting.traces.push_back((trace.clone(), contents));
-        waiting.contents += contents;
+        waiting.push(trace.owner(), trace.content(), trace.clone());
         self.limit(&mut waiting);
     }
 
     /// Takes the oldest requests, at most this number.
     pub fn take(&self, most: usize) -> TraceBatch<'_> {
         let mut waiting = self.waiting.lock();
-        TraceBatch { queue: self, traces: (0..most).map_while(|_| waiting.pop()).collect() }
+        let oldest = (0..most).map_while(|_| {
+            let (number, _) = waiting.first()?;
+            Some((waiting.remove(number)?, number))
+        });
+        let (traces, numbers) = oldest.unzip();
+        TraceBatch { queue: self, traces, numbers }
     }
 
     /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
-        self.waiting.lock().traces.len()
+        self.waiting.lock().len()
     }
 
     /// Returns the number of requests that were dropped because the queue was full.
@@ -51,11 +47,9 @@ impl TraceQueue {
         self.dropped.load(Relaxed)
     }
 
-    fn limit(&self, waiting: &mut Waiting) {
-        while waiting.traces.len() > MAX_WAITING || waiting.contents > MAX_CONTENTS {
-            waiting.pop();
-            self.dropped.fetch_add(1, Relaxed);
-        }
+    fn limit(&self, waiting: &mut TraceList) {
+        let dropped = waiting.fit(MAX_WAITING, MAX_CONTENTS).len();
+        self.dropped.fetch_add(dropped as u64, Relaxed);
     }
 }
 
@@ -63,6 +57,8 @@ impl TraceQueue {
 pub struct TraceBatch<'q> {
     queue: &'q TraceQueue,
     traces: Vec<Arc<Trace>>,
+    /// Their places in the queue.
+    numbers: Vec<u64>,
 }
 
 impl TraceBatch<'_> {
@@ -83,19 +79,9 @@ impl Deref for TraceBatch<'_> {
 impl Drop for TraceBatch<'_> {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting.lock();
-        for trace in self.traces.drain(..).rev() {
-            let contents = trace.content();
-            waiting.traces.push_front((trace, contents));
-            waiting.contents += contents;
+        for (trace, number) in self.traces.drain(..).zip(&self.numbers) {
+            waiting.insert(*number, trace.owner(), trace.content(), trace);
         }
         self.queue.limit(&mut waiting);
-    }
-}
-
-impl Waiting {
-    fn pop(&mut self) -> Option<Arc<Trace>> {
-        let (trace, contents) = self.traces.pop_front()?;
-        self.contents -= contents;
-        Some(trace)
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::metrics::CallCost;
+use crate::valve::{Redactor, SecretGroup, ValveSchema};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -229,6 +230,56 @@ fn a_full_queue_drops_the_oldest_requests_and_counts_them() {
     assert_eq!(models(&batch), ["3"], "what was not stored comes back first");
     batch.end();
     assert_eq!((queue.waiting(), queue.dropped()), (9_999, 3));
+}
+
+#[test]
+fn a_secret_in_the_type_of_an_event_is_redacted() {
+    let schema = ValveSchema::declare(&json(r#"{"key": {"value": "", "secret": true}}"#)).unwrap();
+    let secrets = SecretGroup::default();
+    let _redactor = Redactor::of(&schema, &json(r#"{"key": "sk-secret-0123"}"#)).among(&secrets);
+    let recording = Traces::redacting(1, &secrets).begin(facts("a"), false);
+    recording.trace().emitted("a", &json(r#"{"type": "is sk-secret-0123"}"#));
+    assert_eq!(recording.trace().events()[0].kind, "is ***");
+}
+
+#[test]
+fn a_key_cannot_push_out_the_requests_of_another_one() {
+    let traces = Traces::new(10);
+    traces.fill_queue();
+    let large = Json::from("x".repeat(3 << 20));
+    let end = |key: &str, contents: bool| {
+        let recording = traces.begin(facts(key), contents);
+        recording.trace().set_key(key);
+        if contents {
+            recording.trace().begins_with(&large);
+        }
+        recording.done();
+    };
+    let past = |key: &str| {
+        let past = traces.past().into_iter().filter(|trace| trace.key() == Some(key));
+        past.map(|trace| trace.body().is_some()).collect::<Vec<_>>()
+    };
+    end("ann", true);
+    (0..4).for_each(|_| end("ann", false));
+    (0..10_020).for_each(|_| end("mallory", false));
+    assert_eq!((past("ann").len(), past("mallory").len()), (5, 5));
+    let queue = traces.queue().unwrap();
+    assert_eq!((queue.waiting(), queue.dropped()), (10_000, 25));
+    assert!(queue.take(5).iter().all(|trace| trace.key() == Some("ann")));
+    // The contents of a key make no room in those of others either.
+    let traces = Traces::new(100);
+    traces.fill_queue();
+    let end = |key: &str| {
+        let recording = traces.begin(facts(key), true);
+        recording.trace().set_key(key);
+        recording.trace().begins_with(&large);
+        recording.done();
+    };
+    end("ann");
+    (0..40).for_each(|_| end("mallory"));
+    let past = traces.past();
+    assert!(past[40].body().is_some() && past[0].body().is_some() && past[39].body().is_none());
+    assert_eq!(traces.queue().unwrap().take(1)[0].key(), Some("ann"));
 }
 
 #[test]

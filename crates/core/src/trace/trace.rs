@@ -4,6 +4,7 @@ use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFa
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{StepRecord, TraceContents};
 use crate::metrics::CallCost;
+use crate::shared_queue::SharedQueue;
 use crate::valve::Redactor;
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -12,6 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
 use valvehouse_json::Json;
+
+/// Requests, which keys share.
+pub(super) type TraceList = SharedQueue<Option<String>, Arc<Trace>>;
 
 /// The trace of one request.
 #[derive(Debug)]
@@ -23,7 +27,10 @@ pub struct Trace {
     /// The time at which the request started.
     pub begun: SystemTime,
     pub(super) started: Instant,
+    /// The plugins whose values are recorded in memory.
     pub(super) contents: Contents,
+    /// Those of them whose values are also stored, because an operator records them.
+    pub(super) configured: Contents,
     pub(super) facts: OnceLock<Json>,
     pub(super) parent: OnceLock<(String, String)>,
     pub(super) taken: Mutex<TraceContents>,
@@ -56,11 +63,17 @@ impl Trace {
         self.key.get().map(String::as_str)
     }
 
+    /// Returns the owner of the request in lists that keys share.
+    pub(super) fn owner(&self) -> Option<String> {
+        self.key.get().cloned()
+    }
+
     /// Adds the tokens of a model call, also of one by a script, with those from a cache and of reasoning.
     pub(crate) fn use_tokens(&self, tokens: [u64; 2], kinds: [u64; 2]) {
         for (sum, count) in self.tokens.iter().zip(tokens).chain(self.token_kinds.iter().zip(kinds)) {
             if count > 0 {
-                sum.fetch_add(count, Relaxed);
+                // The closure always returns a value, so this cannot fail.
+                let _ = sum.fetch_update(Relaxed, Relaxed, |sum| Some(sum.saturating_add(count)));
             }
         }
     }
@@ -135,7 +148,7 @@ impl Trace {
 
     /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
-        let kind = short(&event.text_or_empty("type"));
+        let kind = short(&self.redact(&event.text_or_empty("type")));
         let event = self.keeps(Some(plugin)).then(|| event.deep_clone());
         publish(&self.news, || News::Emitted {
             trace: self.id.clone(),
@@ -172,7 +185,7 @@ impl Trace {
     /// Records a log line of a script.
     pub fn line(&self, plugin: &str, level: &'static str, text: &str) {
         let text = self.keeps(Some(plugin)).then(|| text.to_owned());
-        let line = Line { at: self.elapsed(), plugin: plugin.to_owned(), level, text };
+        let line = Line { at: self.elapsed(), plugin: plugin.to_owned(), level, text, is_note: false };
         self.taken.lock().line(line);
     }
 
@@ -187,7 +200,8 @@ impl Trace {
     }
 
     fn provider_line(&self, provider: &str, level: &'static str, text: String) {
-        let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level, text: Some(text) };
+        let (at, plugin) = (self.elapsed(), provider.to_owned());
+        let line = Line { at, plugin, level, text: Some(text), is_note: true };
         self.taken.lock().line(line);
     }
 

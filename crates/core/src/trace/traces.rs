@@ -5,13 +5,13 @@ use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
 use super::queue::TraceQueue;
 use super::request_scope::RequestScope;
-use super::trace::{News, Trace, publish};
+use super::trace::{News, Trace, TraceList, publish};
 use crate::context::Afterwards;
 use crate::valve::{Redactor, SecretGroup};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
@@ -28,7 +28,7 @@ pub struct Traces {
     host: String,
     next: AtomicU64,
     live: Mutex<BTreeMap<u64, Arc<Trace>>>,
-    past: Mutex<VecDeque<Arc<Trace>>>,
+    past: Mutex<Past>,
     queue: OnceLock<TraceQueue>,
     contents: Mutex<Arc<BTreeSet<String>>>,
     /// Set if the texts of all requests are recorded.
@@ -64,7 +64,8 @@ impl Traces {
         })
     }
 
-    /// Starts a trace, which ends when the returned value is dropped.
+    /// Starts a trace, which ends when the returned value is dropped. With `everything`, all values are recorded, in
+    /// memory only.
     pub fn begin(self: &Arc<Self>, mut request: RequestFacts, everything: bool) -> TraceGuard {
         if let Cow::Owned(redacted) = self.redactor.redact(&request.model) {
             request.model = redacted;
@@ -74,7 +75,7 @@ impl Traces {
                 *name = short(name);
             }
         }
-        let contents = match everything || self.keeps_everything() {
+        let configured = match self.keeps_everything() {
             true => Contents::All,
             false => match &*self.contents.lock() {
                 plugins if plugins.is_empty() => Contents::None,
@@ -87,7 +88,8 @@ impl Traces {
             request,
             begun: SystemTime::now(),
             started: Instant::now(),
-            contents,
+            contents: if everything { Contents::All } else { configured.clone() },
+            configured,
             facts: OnceLock::new(),
             parent: OnceLock::new(),
             taken: Mutex::default(),
@@ -125,7 +127,7 @@ impl Traces {
 
     /// Returns the stored finished requests, the latest first.
     pub fn past(&self) -> Vec<Arc<Trace>> {
-        self.past.lock().iter().rev().cloned().collect()
+        self.past.lock().traces.iter().rev().cloned().collect()
     }
 
     /// Returns the maximum number of stored finished requests.
@@ -137,7 +139,7 @@ impl Traces {
     pub fn find(&self, id: &str) -> Option<Arc<Trace>> {
         let is_it = |trace: &&Arc<Trace>| trace.id == id;
         let live = self.live.lock().values().find(is_it).cloned();
-        live.or_else(|| self.past.lock().iter().find(is_it).cloned())
+        live.or_else(|| self.past.lock().traces.iter().find(is_it).cloned())
     }
 
     /// Returns the queue of ended requests that wait to be stored, if there is one.
@@ -195,22 +197,32 @@ impl Traces {
             queue.add(trace);
         }
         if self.kept > 0 {
-            let mut past = self.past.lock();
-            past.push_back(trace.clone());
-            if past.len() > self.kept {
-                past.pop_front();
-            }
-            if trace.content() > 0 {
-                let mut contents = 0;
-                for older in past.iter().rev() {
-                    contents += older.content();
-                    if contents > MAX_CONTENTS {
-                        older.forget_contents();
-                    }
-                }
-            }
+            self.past.lock().add(trace, self.kept);
         }
         publish(&self.news, || News::Ended(trace.clone()));
+    }
+}
+
+/// The finished requests in memory. Keys share the room for them, and that for their contents.
+#[derive(Debug, Default)]
+struct Past {
+    traces: TraceList,
+    /// Those with contents.
+    contents: TraceList,
+}
+
+impl Past {
+    fn add(&mut self, trace: &Arc<Trace>, most: usize) {
+        let number = self.traces.push(trace.owner(), 0, trace.clone());
+        if trace.content() > 0 {
+            self.contents.insert(number, trace.owner(), trace.content(), trace.clone());
+        }
+        for (number, _) in self.traces.fit(most, 0) {
+            self.contents.remove(number);
+        }
+        for (_, older) in self.contents.fit(usize::MAX, MAX_CONTENTS) {
+            older.forget_contents();
+        }
     }
 }
 

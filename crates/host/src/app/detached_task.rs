@@ -11,7 +11,7 @@ use valvehouse_core::error::Error;
 
 /// The maximum number of tasks that run at a time; others are queued.
 const AT_A_TIME: usize = 32;
-/// The maximum number of tasks that are queued or running.
+/// The maximum number of tasks that are queued or running. A caller may use as many as it leaves free.
 const MAX_PENDING: usize = 256;
 /// The maximum time that tasks have to record their end when the host closes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -25,7 +25,8 @@ pub enum StopReason {
     HostCloses,
 }
 
-type Stops = Arc<Mutex<HashMap<String, watch::Sender<Option<StopReason>>>>>;
+/// The callers of pending tasks and the signals that end these.
+type Stops = Arc<Mutex<HashMap<String, (String, watch::Sender<Option<StopReason>>)>>>;
 
 /// The tasks that continue after their client disconnected.
 pub struct DetachedTasks {
@@ -82,26 +83,29 @@ impl Default for DetachedTasks {
 }
 
 impl DetachedTasks {
-    /// Starts a task under an id.
+    /// Starts a task of a caller under an id.
     ///
     /// # Errors
-    /// Returns an error with status 429 if too many tasks are pending.
-    pub fn spawn<W>(&self, id: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Error>
+    /// Returns an error with status 429 if too many tasks are pending, of this caller or of all.
+    pub fn spawn<W>(&self, id: &str, caller: &str, work: impl FnOnce(Ticket) -> W) -> Result<(), Error>
     where
         W: Future<Output = ()> + Send + 'static,
     {
         let (sender, stop) = watch::channel(None);
         let mut stops = self.stops.lock();
-        if stops.len() >= MAX_PENDING {
+        let own = stops.values().filter(|(of, _)| of == caller).count();
+        if own >= MAX_PENDING.saturating_sub(stops.len()) {
             return Err(Error::TooOften {
                 message: format!(
-                    "background responses exceeded their limit of {MAX_PENDING}; try again later"
+                    "background responses exceeded their limit: {own} of this caller are pending, {} of all, at \
+                     most {MAX_PENDING} together; try again later",
+                    stops.len()
                 ),
                 code: "too_many_in_background",
                 wait: Duration::from_secs(10),
             });
         }
-        stops.insert(id.to_owned(), sender);
+        stops.insert(id.to_owned(), (caller.to_owned(), sender));
         drop(stops);
         let entry = Entry { stops: self.stops.clone(), ended: self.ended.clone(), id: id.to_owned() };
         let work = work(Ticket { running: self.running.clone(), stop });
@@ -122,7 +126,7 @@ impl DetachedTasks {
     /// Cancels the task with an id. Returns `false` if it is not pending in this process.
     pub fn cancel(&self, id: &str) -> bool {
         let stops = self.stops.lock();
-        stops.get(id).is_some_and(|stop| {
+        stops.get(id).is_some_and(|(_, stop)| {
             stop.send_replace(Some(StopReason::Canceled));
             true
         })
@@ -141,7 +145,7 @@ impl DetachedTasks {
 
     /// Ends all tasks after a short time in which each can record that.
     pub(crate) async fn close(&self) {
-        for stop in self.stops.lock().values() {
+        for (_, stop) in self.stops.lock().values() {
             stop.send_replace(Some(StopReason::HostCloses));
         }
         let _ = tokio::time::timeout(LAST_WORDS, self.idle()).await;

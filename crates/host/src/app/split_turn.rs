@@ -2,17 +2,17 @@
 //! for the chat if it goes through this host, and one for the outlets. The state of scripts lasts from the
 //! first part to the last.
 
-use indexmap::IndexMap;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{EmittedEvent, States};
+use valvehouse_core::shared_queue::SharedQueue;
 use valvehouse_json::Json;
 
 /// The time for which a turn is stored after its last part.
 const KEPT: Duration = Duration::from_secs(600);
-/// The maximum number of stored turns; the oldest are removed first.
+/// The maximum number of stored turns, which callers share.
 const MAX_TURNS: usize = 10_000;
 /// The maximum number of bytes that the scripts of one turn can store between its parts.
 const LARGEST_TURN: usize = 1 << 20;
@@ -24,6 +24,8 @@ const ALL_TURNS: usize = 64 << 20;
 /// The key of the turn that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TurnPart {
+    /// The caller with a user's key; "" for operators, who are trusted to name users.
+    pub caller: String,
     /// The user's id.
     pub user: String,
     /// The id of the conversation; "" if there is none.
@@ -194,9 +196,9 @@ pub struct PartedTurns(Mutex<Cache>);
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// The turns, ordered by the time of their last part, the oldest first.
-    turns: IndexMap<TurnPart, (SplitTurn, Instant, usize)>,
-    bytes: usize,
+    /// The turns of callers, ordered by the time of their last part.
+    turns: SharedQueue<String, (TurnPart, SplitTurn, Instant)>,
+    numbers: HashMap<TurnPart, u64>,
 }
 
 impl PartedTurns {
@@ -204,7 +206,8 @@ impl PartedTurns {
     pub fn find(&self, part: &TurnPart) -> Option<SplitTurn> {
         let mut kept = self.0.lock();
         kept.forget_old();
-        kept.turns.get(part).map(|(turn, ..)| turn.clone())
+        let (_, turn, _) = kept.turns.get(*kept.numbers.get(part)?)?;
+        Some(turn.clone())
     }
 
     /// Returns the turn of a part, a new one if no earlier part is stored.
@@ -225,31 +228,24 @@ impl PartedTurns {
             );
             return;
         }
-        kept.bytes += weight;
-        kept.turns.insert(part, (turn.clone(), Instant::now(), weight));
+        let entry = (part.clone(), turn.clone(), Instant::now());
+        let number = kept.turns.push(part.caller.clone(), weight, entry);
+        kept.numbers.insert(part, number);
         kept.forget_old();
-        while kept.turns.len() > MAX_TURNS || kept.bytes > ALL_TURNS {
-            kept.forget_first();
+        for (_, (part, ..)) in kept.turns.fit(MAX_TURNS, ALL_TURNS) {
+            kept.numbers.remove(&part);
         }
     }
 }
 
 impl Cache {
     fn forget(&mut self, part: &TurnPart) {
-        if let Some((.., weight)) = self.turns.shift_remove(part) {
-            self.bytes -= weight;
-        }
-    }
-
-    fn forget_first(&mut self) {
-        if let Some((_, (.., weight))) = self.turns.shift_remove_index(0) {
-            self.bytes -= weight;
-        }
+        self.numbers.remove(part).and_then(|number| self.turns.remove(number));
     }
 
     fn forget_old(&mut self) {
-        while self.turns.first().is_some_and(|(_, (_, last, _))| last.elapsed() > KEPT) {
-            self.forget_first();
+        while let Some((_, (part, ..))) = self.turns.first().filter(|(_, (.., last))| last.elapsed() > KEPT) {
+            self.forget(&part.clone());
         }
     }
 }
@@ -259,7 +255,7 @@ mod tests {
     use super::*;
 
     fn part(message: &str) -> TurnPart {
-        TurnPart { user: "ann".into(), chat: "c".into(), message: message.into() }
+        TurnPart { caller: String::new(), user: "ann".into(), chat: "c".into(), message: message.into() }
     }
 
     #[test]
@@ -331,5 +327,11 @@ mod tests {
         }
         assert!(turns.find(&part("heavy 0")).is_none());
         assert!(turns.find(&part("heavy 100")).is_some());
+
+        for number in 0..=2 * MAX_TURNS {
+            let other = TurnPart { caller: "mallory".into(), ..part(&format!("other {number}")) };
+            turns.keep(other, &SplitTurn::default());
+        }
+        assert!(turns.find(&part("heavy 100")).is_some(), "another caller cannot push it out");
     }
 }

@@ -6,9 +6,10 @@
 use super::last_good::{has_loaded, is_guards};
 use super::state::Reload;
 use crate::coverage::covers;
+use crate::plan::ModelPlan;
 use crate::plugin::{Plugin, Plugins, State, is_nothing};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
@@ -184,7 +185,8 @@ impl Reload {
         }
         let lost = self.models_lost_by(id);
         (!lost.is_empty() && !script.manifest.global).then(|| {
-            let models: Vec<String> = lost.iter().map(|model| format!("`{model}`")).collect();
+            let models: Vec<String> =
+                lost.iter().map(|model| format!("`{}`", model.trim_start_matches(UPSTREAM))).collect();
             let what = format!("lose models that no longer list it or are gone: {}", models.join(", "));
             (what, unlisted(&lost))
         })
@@ -206,11 +208,28 @@ impl Reload {
 
     pub(super) fn models_unlisting(&self, id: &str) -> Vec<String> {
         let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
-        let lists = |model: &str| {
-            let model = self.plan.models.iter().find(|known| known.name == model);
-            model.is_some_and(|model| model.filters.iter().any(|listed| listed == id))
+        let is_configured = |name: &str| self.plan.models.iter().find(|model| model.name == name);
+        let is_lost = |name: &&String| match name.strip_prefix(UPSTREAM) {
+            None => !is_configured(name).is_some_and(|model| lists(model, id)),
+            // Clients may still reach it by its own name.
+            Some(name) => self.plan.passes(name).filter(|_| is_configured(name).is_none()).is_some_and(
+                |(provider, upstream)| {
+                    !self.plan.meant_by(provider.name(), upstream).iter().any(|model| lists(model, id))
+                },
+            ),
         };
-        guarded.iter().filter(|model| !lists(model)).cloned().collect()
+        guarded.iter().filter(is_lost).cloned().collect()
+    }
+
+    /// Returns the models that list a guard, and the names that these have at their providers.
+    pub(super) fn models_of(&self, id: &str) -> BTreeSet<String> {
+        let models = self.plan.models.iter().filter(|model| lists(model, id));
+        let names = models.flat_map(|model| {
+            let upstream =
+                model.leads_to.iter().map(|(provider, name)| format!("{UPSTREAM}{provider}/{name}"));
+            upstream.chain([model.name.clone()])
+        });
+        names.collect()
     }
 
     /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change is not
@@ -252,6 +271,13 @@ impl Reload {
         let Some(row) = self.stored.last_good.get(id) else { return false };
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
+}
+
+/// The begin of a model's name at its provider, among the models of a guard.
+const UPSTREAM: char = '→';
+
+fn lists(model: &ModelPlan, guard: &str) -> bool {
+    model.filters.iter().any(|listed| listed == guard)
 }
 
 /// Returns the confirmation that these models may stop listing a guard.

@@ -4,7 +4,6 @@
 use super::guards::unlisted;
 use super::last_good::hash_of;
 use super::state::Reload;
-use crate::plan::ModelPlan;
 use crate::plugin::{Plugin, State};
 use crate::report::Change;
 use crate::snapshot::Snapshot;
@@ -127,12 +126,8 @@ impl Reload {
     async fn save_guarded_models(&mut self, snapshot: &Snapshot) {
         let guards = snapshot.plugins.values().filter(|plugin| plugin.security);
         let of_models = guards.filter(|plugin| !plugin.global && plugin.held_for.is_empty());
-        let listing = |id: &str| -> BTreeSet<String> {
-            let lists = |model: &&ModelPlan| model.filters.iter().any(|listed| listed == id);
-            self.plan.models.iter().filter(lists).map(|model| model.name.clone()).collect()
-        };
         let now: HashMap<String, BTreeSet<String>> =
-            of_models.map(|plugin| (plugin.id.to_string(), listing(&plugin.id))).collect();
+            of_models.map(|plugin| (plugin.id.to_string(), self.models_of(&plugin.id))).collect();
         let is_everywhere = |plugin: &Arc<Plugin>| plugin.global && plugin.held_for.is_empty();
         let is_gone = |id: &String| snapshot.plugins.get(id.as_str()).is_none_or(is_everywhere);
         let gone = self.stored.guarded.keys().filter(|id| is_gone(id)).cloned();

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
-use valvehouse_core::chat::CONTENT_BLOCKS;
+use valvehouse_core::chat::{CONTENT_BLOCKS, response};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::error_code::message_of;
@@ -317,6 +317,7 @@ impl Upstream {
                     recorder.whole(&whole);
                 }
                 asking.record_usage(&whole.field("usage"));
+                asking.estimate_whole(|| response::text_size(&whole));
                 asking.ends(ProviderOutcome::Whole);
                 Ok(names.restore(Answer::Whole(whole)))
             }
@@ -377,6 +378,9 @@ impl Upstream {
                     PassthroughBody::Whole(body) => {
                         asking.receives();
                         record_usage_at_the_end(&body, &mut asking);
+                        asking.estimate_whole(|| {
+                            Json::parse_shared(&body).map_or(body.len(), |whole| response::text_size(&whole))
+                        });
                         asking.ends(ProviderOutcome::Whole);
                         PassthroughBody::Whole(body)
                     }

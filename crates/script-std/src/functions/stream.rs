@@ -9,6 +9,7 @@ use rhai::plugin::*;
 use rhai::{EvalAltResult, FnPtr, ImmutableString};
 use std::sync::Arc;
 use valvehouse_core::chat::window::{WindowVisitor, last_words, pass};
+use valvehouse_dialect::budget;
 use valvehouse_dialect::value::{Map, json_of};
 use valvehouse_json::Json;
 
@@ -72,6 +73,8 @@ struct Script<'a> {
     longest: usize,
     change: &'a FnPtr,
     tail: Tail,
+    /// The visits that are not charged yet.
+    visits: usize,
 }
 
 impl WindowVisitor for Script<'_> {
@@ -108,9 +111,20 @@ impl WindowVisitor for Script<'_> {
         };
         Ok(tail.map_or(0, |tail| self.within(&text[tail])))
     }
+
+    fn visits(&mut self, count: usize) {
+        self.visits += count;
+        let operations = self.visits / Self::VISITS_OF_AN_OPERATION;
+        self.visits %= Self::VISITS_OF_AN_OPERATION;
+        // A call whose budget has ended fails with its next operation.
+        let _ = budget::charge(operations as u64);
+    }
 }
 
 impl Script<'_> {
+    /// The number of visited texts and calls that are charged as one operation.
+    const VISITS_OF_AN_OPERATION: usize = 8;
+
     fn within(&self, tail: &str) -> usize {
         if tail.chars().count() > self.longest { 0 } else { tail.len() }
     }
@@ -132,7 +146,7 @@ fn run(
         ));
     }
     let (event, state) = (live("event", event)?, live("state", state)?);
-    pass(&event, &state, longest, &mut Script { context, longest, change, tail })
+    pass(&event, &state, longest, &mut Script { context, longest, change, tail, visits: 0 })
 }
 
 /// Returns the value to change in place, which must be the hook's own and not a copy.

@@ -136,6 +136,9 @@ async fn answer(
                 Some(model) => snapshot.covering(at.0, model, &more),
                 None => snapshot.covering_unnamed(at.0, target.provider.name()),
             };
+            if !snapshot.guards_in(&chain).is_empty() {
+                turn.exchange().judge();
+            }
             if !chain.filters().is_empty() {
                 guard::run(&chain, at, &mut sent, &turn).await?;
                 // Filters have not seen the query, and some services read fields from it.
@@ -196,6 +199,8 @@ async fn pass_on(
     let (mut headers, mut status) = (Vec::new(), 200);
     let forwarded = relayed.await.map(|relayed| {
         (headers, status) = (relayed.headers, relayed.status);
+        // The parameters of a media type follow a space.
+        headers.retain(|(_, value)| !turn.exchange().hides(&value.replace("; ", ";")));
         PassthroughAnswer { provider, status, content_type: None, body: relayed.body }
     });
     let forwarded = forwarded.map_err(|error| match overflow.load(Relaxed) {

@@ -4,7 +4,6 @@
 //! to the request, so a filter for chats works unchanged; so are its edits of other fields of the request.
 
 use super::body::{Form, RequestBody, base_name};
-use super::multipart::Field;
 use compact_str::CompactString;
 use std::ops::Range;
 use valvehouse_core::chat::{keys, message};
@@ -78,7 +77,7 @@ pub(super) async fn run(
     keys::check_fields(&request)?;
     let places = match sent.form {
         Form::Json => Places::Json(json_texts(&request, endpoint, field)?),
-        _ => Places::Form(form_texts(sent, field)),
+        _ => Places::Form(form_texts(sent, field)?),
     };
     let texts = places.texts(sent)?;
     let messages: Vec<Json> = texts
@@ -281,14 +280,26 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the ranges of the texts in a form: its fields but the model, and files that some services read as texts:
 /// those named like a text, and those that are text.
-fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
-    let is_text = |own: &Field| match own.file_name.as_deref() {
-        // Some services read a part with an empty file name as a text.
-        None | Some("") => own.name != "model",
-        Some(_) => {
-            text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text))
-                || std::str::from_utf8(&sent.begun[own.value.clone()]).is_ok()
+///
+/// # Errors
+/// Returns a request error for a file named like a text that services could decode.
+fn form_texts(sent: &RequestBody, field: &'static str) -> Result<Vec<Range<usize>>, Error> {
+    let mut texts = Vec::new();
+    for own in sent.fields() {
+        let is_text = match own.file_name.as_deref() {
+            // Some services read a part with an empty file name as a text.
+            None | Some("") => own.name != "model",
+            Some(_)
+                if text_fields(field).iter().any(|text| base_name(&own.name).eq_ignore_ascii_case(text)) =>
+            {
+                own.check_plain()?;
+                true
+            }
+            Some(_) => std::str::from_utf8(&sent.begun[own.value.clone()]).is_ok(),
+        };
+        if is_text {
+            texts.push(own.value);
         }
-    };
-    sent.fields().into_iter().filter(is_text).map(|own| own.value).collect()
+    }
+    Ok(texts)
 }

@@ -21,6 +21,23 @@ pub(super) struct Field {
     pub(super) value: Range<usize>,
 }
 
+impl Field {
+    /// Checks that no parser decodes the value of a field that is a text, as some do with `application/json`.
+    ///
+    /// # Errors
+    /// Returns an error unless its media type is that of plain text.
+    pub(super) fn check_plain(&self) -> Strict<()> {
+        match self.content_type.as_deref().map(plain_kind) {
+            None | Some("") => Ok(()),
+            Some(kind) if kind.eq_ignore_ascii_case("text/plain") => Ok(()),
+            Some(kind) => not_strict(format!(
+                "the text field `{}` has the media type `{kind}`, which some services decode, and not text/plain",
+                self.name
+            )),
+        }
+    }
+}
+
 /// The reason for which parsers could read a form differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NotStrict(String);
@@ -288,7 +305,13 @@ fn part(head: &[u8], begin: usize) -> Strict<Field> {
             not_strict("a field `_charset_` is not allowed")
         }
         Some(name) if !name.is_empty() && name.chars().all(is_plain) => {
-            Ok(Field { name, file_name, content_type: content_type.map(str::to_owned), value: begin..begin })
+            let content_type = content_type.map(str::to_owned);
+            let field = Field { name, file_name, content_type, value: begin..begin };
+            // Some services read a part with an empty file name as a text.
+            if field.file_name.as_deref().unwrap_or("").is_empty() {
+                field.check_plain()?;
+            }
+            Ok(field)
         }
         Some(_) => not_strict("the name of a field may contain letters, digits and _-.[] only"),
         None => not_strict("a part has no `name`"),
@@ -452,6 +475,8 @@ mod tests {
             one("Content-Disposition: form-data; name=\"a\"\r\nContent-Transfer-Encoding: base64"),
             one("Content-Disposition: form-data; name=\"a\"\r\nContent-Type: text/plain; charset=utf-7"),
             one("Content-Disposition: form-data; name=\"a\"\r\nContent-Type: multipart/mixed; boundary=y"),
+            one("Content-Disposition: form-data; name=\"a\"\r\nContent-Type: application/json"),
+            one("Content-Type: text/html\r\nContent-Disposition: form-data; name=\"a\"; filename=\"\""),
             named("name=\"_charset_\""),
             named("name=\"a\"").replace("\r\n\r\n", "\n\n"),
             ["junk", &named("name=\"a\"")].concat(),

@@ -14,8 +14,8 @@ use valvehouse_json::Json;
 
 /// The prefix of the ids of turns that Open WebUI does not name: API calls and tasks.
 const OWN: &str = "valvehouse-";
-/// The prefix of the users that callers without the operators' key name.
-const OTHERS: &str = "by others: ";
+/// The prefix of the callers without the operators' key.
+const OTHERS: &str = "others: ";
 
 /// Returns the turn that a hook call belongs to; `None` if the request does not identify it.
 pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<TurnPart> {
@@ -24,16 +24,16 @@ pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook)
     }
     let message = text(body, "id").or_else(|| text(body, "metadata.message_id"))?;
     let chat = text(body, "chat_id").unwrap_or_else(|| text_or_empty(body, "metadata.chat_id"));
-    Some(TurnPart { user: text_or_empty(user, "id"), chat, message })
+    Some(TurnPart { caller: String::new(), user: text_or_empty(user, "id"), chat, message })
 }
 
-/// Separates the turns of callers with a user's key from those of an operator's Open WebUI, which alone is
-/// trusted to name users.
+/// Separates the turns of callers with a user's key from each other and from those of an operator's Open WebUI, which
+/// alone is trusted to name users.
 pub(super) fn of_caller(app: &App, parts: &Parts, part: TurnPart) -> TurnPart {
     if auth::may_operate(app, parts) {
         return part;
     }
-    TurnPart { user: format!("{OTHERS}{}", part.user), ..part }
+    TurnPart { caller: format!("{OTHERS}{}", auth::asker(app, &parts.headers)), ..part }
 }
 
 /// Returns the turn of a chat that will come to this host. It always has an id.
@@ -44,7 +44,7 @@ pub(super) fn of_model(body: &Json, user: &Json) -> Option<TurnPart> {
     let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id").filter(|_| !is_task(body)));
     // Such chats must not be stored, so their id is omitted.
     let chat = chat.filter(|chat| !chat.starts_with("local:")).unwrap_or_default();
-    Some(TurnPart { user, chat, message: named.unwrap_or_else(own) })
+    Some(TurnPart { caller: String::new(), user, chat, message: named.unwrap_or_else(own) })
 }
 
 /// Returns `true` if the chat itself will come to this host, because its model is one of this host and a pipe
@@ -70,8 +70,8 @@ pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &TurnPart) {
 /// Returns the turn of a chat whose earlier parts came to this host.
 pub(crate) fn of_chat(app: &App, parts: &Parts, body: &Json) -> Option<SplitTurn> {
     let message = text(body, "id")?;
-    let part =
-        TurnPart { user: text_or_empty(body, "user.id"), chat: text_or_empty(body, "chat_id"), message };
+    let (user, chat) = (text_or_empty(body, "user.id"), text_or_empty(body, "chat_id"));
+    let part = TurnPart { caller: String::new(), user, chat, message };
     // A caller with a user's key could run an inlet on one body and send another.
     app.parted.find(&part).filter(|_| auth::may_operate(app, parts))
 }

@@ -4,6 +4,7 @@
 use super::endpoint::{Responses, code_of, message_of};
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};
+use crate::auth;
 use crate::body::{ReceivedBytes, parsed};
 use crate::reply::json_response;
 use crate::scope;
@@ -84,6 +85,7 @@ pub(super) async fn create(
     let mut held = ReceivedBytes::new(&app.memory);
     held.add(body.len())?;
     keeper.begin(&queued).await?;
+    let caller = auth::asker(app, &parts.headers);
     let run = Run {
         app: app.clone(),
         id: id.clone(),
@@ -94,7 +96,7 @@ pub(super) async fn create(
         key_user,
         log: Log::default(),
     };
-    if let Err(error) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
+    if let Err(error) = app.detached.spawn(&id, &caller, |ticket| run.run(ticket)) {
         app.host.store().delete_response(&id).await?;
         return Err(error);
     }

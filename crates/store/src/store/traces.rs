@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 /// The number of rows in one statement.
 const BATCH: usize = 50;
 /// The number of rows that are deleted in one statement.
-const DELETED: i64 = 500;
+const DELETED: usize = 500;
 /// The estimated size of a row without its names and values, in bytes.
 const ROW: usize = 200;
 
@@ -112,28 +112,27 @@ impl Store {
     }
 
     /// Deletes the requests that began before this time in microseconds since 1970, and the oldest of those that exceed
-    /// this size in bytes together, in batches. Returns their number.
+    /// this size in bytes together, in batches. Keys share the size: each loses only what exceeds its share. Returns their
+    /// number.
     pub async fn prune_traces(&self, before: i64, max_size: u64) -> StoreResult<u64> {
-        let all = query("SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) AS size FROM traces");
-        let size = self.fetch("measure stored requests", all, |row| row.try_get::<i64>("size")).await?;
-        let max_size = i64::try_from(max_size).unwrap_or(i64::MAX);
-        let mut surplus = size.first().map_or(0, |size| size - max_size);
+        let all =
+            query("SELECT CAST(SUM(size) AS BIGINT) AS size FROM traces WHERE at >= ? GROUP BY api_key");
+        let sizes =
+            self.fetch("measure stored requests", all.bind(before), |row| row.try_get("size")).await?;
+        let share = share(sizes, i64::try_from(max_size).unwrap_or(i64::MAX));
+        let old = "SELECT id FROM (SELECT id, at,
+                 SUM(size) OVER (PARTITION BY api_key ORDER BY at DESC, id DESC) AS newer FROM traces) AS sizes
+             WHERE at < ? OR newer > ?";
+        let old = query(old).bind_all(values![before, share]);
+        let old = self.fetch("list old requests", old, |row| row.try_get::<String>("id")).await?;
         let mut deleted = 0;
-        loop {
-            let oldest = query("SELECT at, id, size FROM traces ORDER BY at, id LIMIT ?").bind(DELETED);
-            let read = |row: &Row| {
-                Ok((row.try_get::<i64>("at")?, row.try_get::<String>("id")?, row.try_get::<i64>("size")?))
-            };
-            let rows = self.fetch("list old requests", oldest, read).await?;
-            let goes = |(at, _, size): &&(i64, String, i64)| {
-                let goes = *at < before || surplus > 0;
-                surplus -= size;
-                goes
-            };
-            let Some((at, id, _)) = rows.iter().take_while(goes).last() else { return Ok(deleted) };
-            let delete = query("DELETE FROM traces WHERE (at, id) <= (?, ?)").bind_all(values![*at, id]);
+        for ids in old.chunks(DELETED) {
+            let places = vec!["?"; ids.len()].join(", ");
+            let delete = query_text(format!("DELETE FROM traces WHERE id IN ({places})"));
+            let delete = delete.bind_all(ids.iter().map(Value::from));
             deleted += self.execute("delete old requests", delete).await?;
         }
+        Ok(deleted)
     }
 }
 
@@ -147,6 +146,19 @@ pub(super) async fn count(session: &mut Session, user: &str) -> sqlx::Result<u64
 pub(super) async fn forget(session: &mut Session, user: &str) -> sqlx::Result<()> {
     let delete = query("DELETE FROM traces WHERE user_id = ?").bind(stored_name(user).into_owned());
     delete.execute(session).await.map(drop)
+}
+
+/// Returns the largest share with which owners that use these sizes have at most this maximum together.
+fn share(mut sizes: Vec<i64>, max_size: i64) -> i64 {
+    sizes.sort_unstable();
+    let (mut left, mut owners) = (max_size, sizes.len() as i64);
+    for size in sizes {
+        if size > left / owners {
+            return left / owners;
+        }
+        (left, owners) = (left - size, owners - 1);
+    }
+    i64::MAX
 }
 
 /// Returns steps and events without their values if these are nested too deeply to be read again.

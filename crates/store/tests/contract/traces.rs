@@ -100,6 +100,18 @@ async fn old_and_surplus_requests_are_deleted(store: &Store) {
     assert_eq!(found(store, &TraceFilter::default()).await[0], 1_200, "the latest stay");
     store.prune_traces(0, 0).await.unwrap();
     assert!(found(store, &TraceFilter::default()).await.is_empty());
+    // One key cannot push out the requests of another one.
+    let of = |key: &str, us| StoredTrace { key: key.to_owned(), ..trace(us) };
+    let few = store.add_traces(&(1..=30).map(|us| of("ci", us)).collect::<Vec<_>>()).await.unwrap();
+    store.add_traces(&(31..=630).map(|us| of("mallory", us)).collect::<Vec<_>>()).await.unwrap();
+    store.prune_traces(0, few * 3).await.unwrap();
+    let kept = async |key: &str| {
+        found(store, &TraceFilter { key: Some(key.to_owned()), ..TraceFilter::default() }).await
+    };
+    assert_eq!(kept("ci").await, (1..=30).rev().collect::<Vec<_>>());
+    let others = kept("mallory").await;
+    assert_eq!(others[0], 630, "the latest stay");
+    assert!((50..=60).contains(&others.len()), "{others:?}");
 }
 
 /// Returns the size of the last hundred requests.

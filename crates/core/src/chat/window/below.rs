@@ -39,4 +39,8 @@ impl<L: WindowVisitor> WindowVisitor for Below<'_, L> {
         }
         Ok(own.max(length))
     }
+
+    fn visits(&mut self, count: usize) {
+        self.0.visits(count);
+    }
 }

@@ -9,23 +9,31 @@ use crate::chat::delta::{call_name, continues_call};
 use crate::chat::escapes;
 use crate::chat::event::{Step, TextPlace};
 use compact_str::CompactString;
-use std::collections::VecDeque;
-use valvehouse_json::{Json, Object};
+use std::collections::HashMap;
+use valvehouse_json::{Array, Json, Object};
 
-/// The key of the withheld calls of a choice.
+/// The key of the calls of a choice.
 const CALLS: &str = "calls";
-/// The key of the deltas that wait until another call ends.
+/// The key of the positions of the latest calls, by the index that the provider assigned.
+const LATEST: &str = "latest";
+/// The key of the deltas that wait until another call ends, each with the position of its call and that of the next
+/// delta of this call. Null stands for a delta that was sent.
 const QUEUE: &str = "queue";
+/// The key of the position in the queue before which all deltas were sent.
+const SENT: &str = "sent";
+/// The key of the position of the call whose end is withheld, while others wait for it.
+const BLOCKER: &str = "blocker";
+/// The keys of the positions of calls that were updated since all were released.
+const OPEN: &str = "open_calls";
 /// The key that is set if the next event releases all calls.
 const CLOSED: &str = "calls_closed";
 
-/// The calls of one choice.
-pub(super) struct Calls {
-    calls: Vec<Call>,
-    /// The withheld deltas, each with the position of its call.
-    queue: VecDeque<(usize, Json)>,
+/// The calls of one choice. They stay in their map: an event reads and writes only those that it continues.
+pub(super) struct Calls<'a> {
+    held: &'a Json,
+    calls: Array,
+    queue: Array,
     longest: usize,
-    is_closed: bool,
 }
 
 struct Call {
@@ -36,6 +44,8 @@ struct Call {
     progress: Progress,
     /// The start of an escape in the arguments that continues in a later delta.
     escape: CompactString,
+    /// The positions of the first and the last of its deltas in the queue.
+    queued: Option<[usize; 2]>,
     lane: Lane,
 }
 
@@ -49,21 +59,20 @@ pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
                     || (is_key(of, "custom") && is_key(input, "input"))))
 }
 
-impl Calls {
+impl<'a> Calls<'a> {
     /// Returns `true` if any call of a stored choice is withheld.
     pub(super) fn wait(held: &Json) -> bool {
-        let calls = held.list(CALLS);
-        held.get(QUEUE).is_some_and(|queue| !queue.is_empty()) || calls.iter().any(super::lane::waits)
+        held.contains_key(BLOCKER)
     }
 
     /// Returns `true` if the next event releases all withheld calls.
     pub(super) fn are_over(held: &Json) -> bool {
-        held.get(CLOSED).is_some()
+        held.contains_key(CLOSED)
     }
 
     /// Removes the calls of a choice, which has ended.
     pub(super) fn forget(held: &Json) {
-        for key in [CALLS, QUEUE, CLOSED] {
+        for key in [CALLS, LATEST, QUEUE, SENT, BLOCKER, OPEN, CLOSED] {
             held.remove(key);
         }
     }
@@ -74,52 +83,29 @@ impl Calls {
         held.edit(CLOSED, true);
     }
 
-    pub(super) fn load(held: &Json, longest: usize) -> Self {
-        let calls = held.list(CALLS);
-        let queue = held.list(QUEUE);
-        let place = |entry: &Json| entry.get("call").and_then(|at| at.as_i64()?.try_into().ok());
-        Self {
-            calls: calls.iter().map(|call| Call::load(call, longest)).collect(),
-            queue: queue.iter().filter_map(|entry| Some((place(entry)?, entry.get("chunk")?))).collect(),
-            longest,
-            is_closed: held.get(CLOSED).is_some(),
-        }
-    }
-
-    fn store(&self, held: &Json) {
-        // Both maps belong to this module, so the writes cannot fail.
-        held.edit(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
-        let entry =
-            |(at, chunk): &(usize, Json)| Json::from([("call", Json::from(*at)), ("chunk", chunk.clone())]);
-        match self.queue.is_empty() {
-            true => drop(held.remove(QUEUE)),
-            false => held.edit(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>()),
-        }
-        held.remove(CLOSED);
-    }
-
     /// Updates the calls of a choice's event in place: adds released text and removes withheld text.
     pub(super) fn pass<L: WindowVisitor>(
-        mut self,
         choice: &Json,
-        held: &Json,
+        held: &'a Json,
+        longest: usize,
         ends: bool,
         look: &mut L,
     ) -> Result<(), L::Error> {
         let given = choice.field("delta").list("tool_calls");
-        let waits = !self.queue.is_empty() || self.calls.iter().any(|call| call.lane.waits());
-        if given.is_empty() && !waits {
+        if given.is_empty() && !Self::wait(held) {
             return Ok(());
         }
-        let ends = ends || self.is_closed || held.get(OVER).is_some();
+        let calls = Self { held, calls: list(held, CALLS), queue: list(held, QUEUE), longest };
+        let ends = ends || Self::are_over(held) || held.contains_key(OVER);
         for chunk in &given {
-            let at = self.place_of(chunk);
-            self.queue.push_back((at, chunk.clone()));
+            let at = calls.place_of(chunk);
+            look.visits(1);
+            calls.enqueue(at, chunk.clone());
         }
         let (mut out, mut look) = (Out::default(), Below(look));
         match ends {
-            true => self.finish(&mut out, &mut look)?,
-            false => self.go_on(&mut out, &mut look)?,
+            true => calls.finish(&mut out, &mut look)?,
+            false => calls.go_on(&mut out, &mut look)?,
         }
         let out = out.chunks();
         let is_same = out.len() == given.len() && out.iter().zip(&given).all(|(new, old)| new.ptr_eq(old));
@@ -131,64 +117,126 @@ impl Calls {
                 false => delta.edit("tool_calls", out),
             }
         }
-        self.store(held);
+        held.remove(CLOSED);
         Ok(())
     }
 
+    fn load(&self, at: usize) -> Call {
+        Call::load(&self.calls.get(at).into(), self.longest)
+    }
+
+    fn store(&self, at: usize, call: &Call) {
+        // The values belong to maps of this module, so the writes cannot fail.
+        self.calls.put(at, call.to_json());
+        child(self.held, OPEN).edit(&at.to_string(), true);
+    }
+
+    fn block(&self, blocker: Option<usize>) {
+        match blocker {
+            Some(at) => self.held.edit(BLOCKER, at),
+            None => drop(self.held.remove(BLOCKER)),
+        }
+    }
+
     /// Returns the position of the call that a delta continues or begins.
-    fn place_of(&mut self, chunk: &Json) -> usize {
+    fn place_of(&self, chunk: &Json) -> usize {
         let index = chunk.integer("index");
+        let latest = child(self.held, LATEST);
+        let known = match index {
+            Some(index) => position(&latest, &index.to_string()),
+            None => self.calls.len().checked_sub(1),
+        };
+        let known = known.map(|at| (at, Json::from(self.calls.get(at))));
         let name = call_name(chunk);
-        let known = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
-        let known = known.filter(|at| continues_call(chunk, &self.calls[*at].id, &self.calls[*at].name));
-        if let Some(at) = known {
-            if self.calls[at].name.is_empty() {
-                self.calls[at].name = name;
+        let known = known.filter(|(_, call)| {
+            continues_call(chunk, &call.text_or_empty("id"), &call.text_or_empty("name"))
+        });
+        if let Some((at, call)) = known {
+            if call.is_text("name", "") {
+                call.edit("name", name);
             }
             return at;
         }
-        let id = chunk.text_or_empty("id");
+        let (at, id) = (self.calls.len(), chunk.text_or_empty("id"));
         let lane = Lane::load(&Json::Null, self.longest);
-        self.calls.push(Call {
-            index,
-            id,
-            name,
-            progress: Progress::default(),
-            escape: CompactString::default(),
-            lane,
-        });
-        self.calls.len() - 1
+        let (progress, escape) = (Progress::default(), CompactString::default());
+        let call = Call { index, id, name, progress, escape, queued: None, lane };
+        // The list belongs to this module, so the write cannot fail.
+        let _ = self.calls.push(call.to_json());
+        if let Some(index) = index {
+            latest.edit(&index.to_string(), at);
+        }
+        at
+    }
+
+    /// Adds a delta of a call to the queue.
+    fn enqueue(&self, at: usize, chunk: Json) {
+        let last = self.queue.len();
+        // The list belongs to this module, so the write cannot fail.
+        let _ = self.queue.push(Json::from([("call", at.into()), ("chunk", chunk)]));
+        let mut call = self.load(at);
+        if let Some([_, before]) = call.queued {
+            Json::from(self.queue.get(before)).edit("next", last);
+        }
+        call.queued = Some([call.queued.map_or(last, |[first, _]| first), last]);
+        self.store(at, &call);
+    }
+
+    /// Takes the first delta of a call from the queue.
+    fn dequeue(&self, call: &mut Call) -> Option<Json> {
+        let [first, last] = call.queued?;
+        let entry = Json::from(self.queue.get(first));
+        self.queue.put(first, Json::Null);
+        call.queued = position(&entry, "next").map(|next| [next, last]);
+        entry.get("chunk")
+    }
+
+    /// Returns the call of the first delta in the queue.
+    fn first<L: WindowVisitor>(&self, look: &mut L) -> Option<usize> {
+        let mut sent = position(self.held, SENT).unwrap_or(0);
+        while let Some(Json::Null) = self.queue.get(sent) {
+            sent += 1;
+            look.visits(1);
+        }
+        self.held.edit(SENT, sent);
+        position(&self.queue.get(sent)?, "call")
+    }
+
+    /// Removes all deltas from the queue, which were sent.
+    fn clear(&self) {
+        self.held.remove(SENT);
+        self.held.remove(QUEUE);
     }
 
     /// Releases deltas up to the first call whose end is withheld; of that call, only its own deltas.
-    fn go_on<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
-        let mut blocker = self.calls.iter().position(|call| call.lane.waits());
-        let mut left = Vec::new();
-        while let Some((at, chunk)) = self.queue.pop_front() {
-            if blocker.is_some_and(|blocker| blocker != at) {
-                left.push((at, chunk));
-                continue;
-            }
-            let call = &mut self.calls[at];
+    fn go_on<L: WindowVisitor>(&self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+        let mut blocker = position(self.held, BLOCKER);
+        while let Some(at) = blocker.or_else(|| self.first(look)) {
+            let mut call = self.load(at);
+            look.visits(1);
+            let Some(chunk) = self.dequeue(&mut call) else { break };
             let is_emptied = call.feed(&chunk, false, look)?;
             out.add(at, chunk, is_emptied);
             blocker = call.lane.waits().then_some(at);
-            if blocker.is_none() {
-                left.drain(..).rev().for_each(|entry| self.queue.push_front(entry));
-            }
+            self.store(at, &call);
         }
-        self.queue = left.into();
+        self.block(blocker);
+        if blocker.is_none() {
+            self.clear();
+        }
         Ok(())
     }
 
     /// Releases all deltas, one call after the other.
-    fn finish<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
-        for (at, call) in self.calls.iter_mut().enumerate() {
-            let own: Vec<Json> =
-                self.queue.iter().filter(|(of, _)| *of == at).map(|(_, chunk)| chunk.clone()).collect();
-            let last = own.len();
-            for (place, chunk) in own.into_iter().enumerate() {
-                let is_emptied = call.feed(&chunk, place + 1 == last, look)?;
+    fn finish<L: WindowVisitor>(&self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+        let open = self.held.field(OPEN).keys();
+        let mut open: Vec<usize> = open.iter().filter_map(|at| at.parse().ok()).collect();
+        open.sort_unstable();
+        for at in open {
+            let mut call = self.load(at);
+            look.visits(1);
+            while let Some(chunk) = self.dequeue(&mut call) {
+                let is_emptied = call.feed(&chunk, call.queued.is_none(), look)?;
                 out.add(at, chunk, is_emptied);
             }
             if call.lane.waits() || !call.escape.is_empty() {
@@ -196,10 +244,31 @@ impl Calls {
                 rest.push_str(&std::mem::take(&mut call.escape));
                 out.add(at, call.lane.poured(&rest), false);
             }
+            self.store(at, &call);
         }
-        self.queue.clear();
+        self.block(None);
+        self.clear();
+        self.held.remove(OPEN);
         Ok(())
     }
+}
+
+/// Returns the list under a key, creating it if it is missing.
+fn list(of: &Json, key: &str) -> Array {
+    match of.get(key) {
+        Some(Json::Array(found)) => found,
+        _ => {
+            let made = Array::new(Vec::new());
+            // A new list can be stored anywhere.
+            of.edit(key, Json::Array(made.clone()));
+            made
+        }
+    }
+}
+
+/// Returns the position under a key.
+fn position(of: &Json, key: &str) -> Option<usize> {
+    of.integer(key)?.try_into().ok()
 }
 
 impl Call {
@@ -210,6 +279,7 @@ impl Call {
             name: stored.text_or_empty("name"),
             progress: Progress::load(&stored.field("progress")),
             escape: stored.text_or_empty("escape"),
+            queued: position(stored, "first").zip(position(stored, "last")).map(Into::into),
             lane: Lane::load(stored, longest),
         }
     }
@@ -223,6 +293,10 @@ impl Call {
         stored.edit("progress", self.progress.to_json());
         if !self.escape.is_empty() {
             stored.edit("escape", self.escape.clone());
+        }
+        if let Some([first, last]) = self.queued {
+            stored.edit("first", first);
+            stored.edit("last", last);
         }
         stored
     }
@@ -287,9 +361,13 @@ fn input_of(chunk: &Json) -> Option<(&'static str, Object, &'static str)> {
     })
 }
 
-/// The deltas of one event, one for each call.
+/// The deltas of one event, one for each call, each with the text that follows its own.
 #[derive(Default)]
-struct Out(Vec<(usize, Json)>);
+struct Out {
+    chunks: Vec<(Json, CompactString)>,
+    /// The position of the first delta of each call.
+    first: HashMap<usize, usize>,
+}
 
 impl Out {
     /// Adds a delta, unless its text is withheld and it has no other content.
@@ -297,24 +375,29 @@ impl Out {
         if is_emptied && is_only_text(&chunk) {
             return;
         }
-        let joins = self.0.iter().find(|(own, _)| *own == at).and_then(|(_, own)| {
-            let ((_, holder, key), (_, more, more_key)) = (input_of(own)?, input_of(&chunk)?);
-            (is_only_text(&chunk) && key == more_key).then_some((holder, key, more))
+        let first = *self.first.entry(at).or_insert(self.chunks.len());
+        let joins = self.chunks.get_mut(first).and_then(|(own, text)| {
+            let ((_, _, key), (_, more, more_key)) = (input_of(own)?, input_of(&chunk)?);
+            (is_only_text(&chunk) && key == more_key).then_some((text, more, key))
         });
-        let Some((holder, key, more)) = joins else {
-            self.0.push((at, chunk));
-            return;
-        };
-        let text = |of: &Object| of.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
-        let (before, more) = (text(&holder), text(&more));
-        if !more.is_empty() {
-            // The value replaces a text, so the write cannot fail.
-            holder.edit(key, format!("{before}{more}").into());
+        match joins {
+            Some((text, more, key)) => {
+                more.with(key, |more| text.push_str(more.map_or("", Json::str_or_empty)))
+            }
+            None => self.chunks.push((chunk, CompactString::default())),
         }
     }
 
     fn chunks(self) -> Vec<Json> {
-        self.0.into_iter().map(|(_, chunk)| chunk).collect()
+        let chunks = self.chunks.into_iter().map(|(chunk, more)| {
+            if let Some((_, holder, key)) = input_of(&chunk).filter(|_| !more.is_empty()) {
+                let own = holder.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
+                // The value replaces a text, so the write cannot fail.
+                holder.edit(key, (own + &more).into());
+            }
+            chunk
+        });
+        chunks.collect()
     }
 }
 

@@ -5,10 +5,13 @@ use super::visitor::WindowVisitor;
 use crate::chat::event::Step;
 use crate::chat::message::text_part;
 use compact_str::CompactString;
+use std::collections::HashMap;
 use valvehouse_json::{Array, Json};
 
 /// The key that is set on a lane whose text is released with the next event.
 const OVER: &str = "over";
+/// The key that is set on a lane that is listed as one that may have withheld text.
+const OPEN: &str = "open";
 /// The key that is set next to [`OVER`] if the text cannot continue.
 const CLOSED: &str = "closed";
 
@@ -31,6 +34,10 @@ pub(super) struct Lane {
     pub(super) is_closed: bool,
     /// The end of the text that was sent unchanged before the text continued; a match can begin in it.
     seam: CompactString,
+    /// The position of the lane among those of its choice.
+    pub(super) at: u64,
+    /// Set if the lane is listed as one that may have withheld text.
+    pub(super) is_open: bool,
 }
 
 /// Returns `true` if a stored lane has withheld text.
@@ -40,18 +47,19 @@ pub(super) fn waits(stored: &Json) -> bool {
     })
 }
 
-/// Returns `true` if a stored lane is marked for release.
-pub(super) fn is_over(stored: &Json) -> bool {
-    stored.get(OVER).is_some()
-}
-
 /// Marks a stored lane for release.
 pub(super) fn mark_over(stored: &Json, closes: bool) {
     // The map belongs to this module, so the writes cannot fail.
     stored.edit(OVER, true);
+    stored.remove(OPEN);
     if closes {
         stored.edit(CLOSED, true);
     }
+}
+
+/// Records that a stored lane is not listed.
+pub(super) fn close(stored: &Json) {
+    stored.remove(OPEN);
 }
 
 impl Lane {
@@ -67,6 +75,8 @@ impl Lane {
             is_over: stored.get(OVER).is_some(),
             is_closed: stored.get(CLOSED).is_some(),
             seam: text("seam"),
+            at: stored.count("at"),
+            is_open: stored.contains_key(OPEN),
         }
     }
 
@@ -97,6 +107,12 @@ impl Lane {
         }
         if !self.seam.is_empty() {
             stored.edit("seam", self.seam.clone());
+        }
+        if self.at > 0 {
+            stored.edit("at", self.at);
+        }
+        if self.is_open {
+            stored.edit(OPEN, true);
         }
         stored
     }
@@ -304,14 +320,20 @@ impl Lane {
     }
 
     /// Adds released text to an event that has no field for it.
-    pub(super) fn pour(&self, choice: &Json, out: &str) {
+    pub(super) fn pour(&self, choice: &Json, out: &str, fronts: &mut Fronts) {
         if out.is_empty() {
             return;
         }
         let delta = child(choice, "delta");
         for (key, poured) in self.poured(out).entries() {
+            if !poured.is_array() {
+                fronts.settle(&delta, &key);
+            }
             let joined = match (poured, delta.field(&key)) {
-                (Json::Array(first), Json::Array(then)) => [first.items(), then.items()].concat().into(),
+                (Json::Array(first), Json::Array(_)) => {
+                    fronts.0.entry(key).or_default().push(first.items());
+                    continue;
+                }
                 (Json::Array(first), Json::Text(then)) if !then.is_empty() => {
                     [first.items(), vec![text_part(&then)]].concat().into()
                 }
@@ -333,6 +355,26 @@ impl Lane {
         let poured = self.mold.deep_clone();
         fill(&poured, out);
         poured
+    }
+}
+
+/// The items that are added before those of lists of a delta, by key, the last ones first.
+#[derive(Default)]
+pub(super) struct Fronts(HashMap<CompactString, Vec<Vec<Json>>>);
+
+impl Fronts {
+    /// Adds the items of all lists.
+    pub(super) fn settle_all(mut self, choice: &Json) {
+        let keys: Vec<CompactString> = self.0.keys().cloned().collect();
+        keys.iter().for_each(|key| self.settle(&child(choice, "delta"), key));
+    }
+
+    fn settle(&mut self, delta: &Json, key: &str) {
+        if let Some(front) = self.0.remove(key) {
+            let items = front.into_iter().rev().flatten().chain(delta.list(key));
+            // The list holds items of its own, so the write cannot fail.
+            delta.edit(key, items.collect::<Vec<_>>());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod below;
 mod calls;
 mod buffer;
 mod lane;
+mod lanes;
 mod visitor;
 mod pass;
 mod speech;

@@ -1,26 +1,24 @@
 //! The processing of one event, and the text withheld between events.
 
 use super::below::Below;
-use super::buffer::{HELD, LANES, OVER, child};
+use super::buffer::{HELD, OVER, child};
 use super::calls::{self, Calls};
-use super::lane::{self, Lane};
+use super::lane::Fronts;
+use super::lanes::{self, Lanes};
 use super::speech::{self, Speech, lane_name};
 use super::visitor::WindowVisitor;
 use crate::chat::delta;
 use crate::chat::event::{self, Step, TextPlace};
 use compact_str::CompactString;
+use std::collections::HashSet;
 use valvehouse_json::Json;
 
 /// Returns the choices with withheld text, which [`end`] releases.
 pub fn waiting(kept: &Json) -> Vec<i64> {
     let choices = kept.field(HELD).entries();
-    let waits = |choice: &Json| lanes_of(choice).any(|(_, lane)| lane::waits(&lane)) || Calls::wait(choice);
+    let waits = |choice: &Json| Lanes::wait(choice) || Calls::wait(choice);
     let choices = choices.into_iter().filter(|(_, choice)| waits(choice));
     choices.filter_map(|(index, _)| index.parse().ok()).collect()
-}
-
-fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
-    choice.field(LANES).entries().into_iter()
 }
 
 /// Returns the withheld texts and calls, by choice.
@@ -50,23 +48,15 @@ pub fn end(kept: &Json, choice: i64) {
 pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
     let Some(held) = kept.get(HELD) else { return false };
     let Some(choice) = held.get(&event::choice_index(event).to_string()) else { return false };
-    let mut any = false;
-    let mut speech = None;
-    for (name, lane) in lanes_of(&choice).filter(|(_, lane)| lane::waits(lane) && !lane::is_over(lane)) {
-        let speech = speech.get_or_insert_with(|| Speech::of(event));
-        if speech.ends(&name, &lane.text_or_empty("kind")) {
-            lane::mark_over(&lane, speech.closes);
-            any = true;
-        }
+    let calls_wait = Calls::wait(&choice) && !Calls::are_over(&choice);
+    if !calls_wait && !Lanes::wait(&choice) {
+        return false;
     }
-    if Calls::wait(&choice)
-        && !Calls::are_over(&choice)
-        && speech.get_or_insert_with(|| Speech::of(event)).closes
-    {
+    let speech = Speech::of(event);
+    if calls_wait && speech.closes {
         Calls::mark_over(&choice);
-        any = true;
     }
-    any
+    lanes::mark_ends(&choice, &speech) || calls_wait && speech.closes
 }
 
 /// Returns `true` if an event has no visible content left because all its text is withheld.
@@ -93,17 +83,16 @@ pub fn pass<L: WindowVisitor>(
     let all = child(kept, HELD);
     let index = event::choice_index(event).to_string();
     let held = child(&all, &index);
-    let lanes = child(&held, LANES);
     let ends = delta::finishes(event) || held.get(OVER).is_some();
     let mut texts = DeltaTexts {
         delta: event::delta(event).into(),
         speech: Speech::of(event),
         choice,
-        lanes,
-        longest,
+        lanes: Lanes::of(&held, longest),
         ends,
-        seen: Vec::new(),
+        seen: HashSet::new(),
     };
+    look.visits(places.len());
 
     for (at, (way, place)) in places.iter().enumerate() {
         match way.as_slice() {
@@ -137,26 +126,26 @@ pub fn pass<L: WindowVisitor>(
     }
     let DeltaTexts { choice, lanes, speech, seen, .. } = texts;
     drop_lone_tokens(&choice, &seen, look)?;
-    for (name, stored) in lanes_of(&held) {
-        if seen.contains(&name) || !lane::waits(&stored) {
+    let mut fronts = Fronts::default();
+    for (name, mut lane) in lanes.take(ends, &speech, look) {
+        let is_over = ends || lane.is_over || speech.ends(&name, &lane.kind);
+        if seen.contains(&name) || !lane.waits() || !is_over {
+            lanes.keep(&name, &lane);
             continue;
         }
-        let mut lane = Lane::load(&stored, longest);
-        if !(ends || lane.is_over || speech.ends(&name, &lane.kind)) {
-            continue;
-        }
+        lane.is_open = false;
         // Clients may join the next block of content to this one.
         let is_closed = (lane.is_closed || speech.closes) && lane.kind != "content";
         let out = match lane.kind.as_str() {
             "arguments" => lane.flush(is_closed, &mut Below(look))?,
             _ => lane.flush(is_closed, look)?,
         };
-        lane.pour(&choice, &out);
+        lane.pour(&choice, &out, &mut fronts);
         lane.give_tokens(&choice, &name);
-        // The map belongs to this module, so the write cannot fail.
-        lanes.edit(&name, lane.to_json());
+        lanes.store(&name, lane, true);
     }
-    Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
+    fronts.settle_all(&choice);
+    Calls::pass(&choice, &held, longest, ends || speech.closes, look)?;
     if ends {
         // Some services send more text after the end; a match can begin before it.
         held.remove(OVER);
@@ -166,19 +155,18 @@ pub fn pass<L: WindowVisitor>(
 }
 
 /// The texts of an event's delta.
-struct DeltaTexts {
+struct DeltaTexts<'a> {
     choice: Json,
     delta: Json,
-    lanes: Json,
-    longest: usize,
+    lanes: Lanes<'a>,
     speech: Speech,
     /// Set if the choice ends in this event.
     ends: bool,
     /// The lanes that have text in this event.
-    seen: Vec<CompactString>,
+    seen: HashSet<CompactString>,
 }
 
-impl DeltaTexts {
+impl DeltaTexts<'_> {
     /// Passes a text on through its lane. `is_last` is set for the last of several parts of a text.
     fn pass<L: WindowVisitor>(
         &mut self,
@@ -215,7 +203,7 @@ impl DeltaTexts {
         (is_over, follows): (bool, bool),
         look: &mut L,
     ) -> Result<(), L::Error> {
-        let mut lane = Lane::load(&self.lanes.field(&name), self.longest);
+        let (mut lane, waited) = self.lanes.load(&name);
         lane.begin(place.kind, &self.delta, way);
         if !self.seen.contains(&name) {
             lane.take_tokens(&self.choice, &name);
@@ -229,9 +217,8 @@ impl DeltaTexts {
         };
         place.set_text(&out);
         lane.give_tokens(&self.choice, &name);
-        // The map belongs to this module, so the write cannot fail.
-        self.lanes.edit(&name, lane.to_json());
-        self.seen.push(name);
+        self.lanes.store(&name, lane, waited);
+        self.seen.insert(name);
         Ok(())
     }
 }
@@ -247,7 +234,7 @@ fn is_next_part(one: &[Step], next: &[Step]) -> bool {
 /// Removes log probabilities whose text is not in the event if the text that they spell would be changed.
 fn drop_lone_tokens<L: WindowVisitor>(
     choice: &Json,
-    seen: &[CompactString],
+    seen: &HashSet<CompactString>,
     look: &mut L,
 ) -> Result<(), L::Error> {
     let Some(Json::Object(lists)) = choice.get("logprobs") else { return Ok(()) };

@@ -3,6 +3,7 @@
 use crate::chat::delta::call_name;
 use crate::chat::event::{self, Step};
 use compact_str::CompactString;
+use std::collections::HashSet;
 use valvehouse_json::{Json, Object};
 
 /// The field of closed blocks, whose text has arrived before.
@@ -23,6 +24,8 @@ const GROWING: [&str; 10] = [
     "audio",
     "function_call",
 ];
+/// The kind of texts that can be signed, and the group of their lanes.
+const REASONING: &str = "reasoning";
 /// The begin of the lanes of unknown fields. Their text may go on until the choice ends, whatever comes between.
 pub(super) const UNKNOWN: char = '+';
 /// The nested fields of a delta whose text arrives in parts.
@@ -46,7 +49,7 @@ const HEAD: [&str; 10] = [
 #[derive(Default)]
 pub(super) struct Speech {
     /// The lanes that have text in this event.
-    lanes: Vec<CompactString>,
+    lanes: HashSet<CompactString>,
     begins_call: bool,
     signs: bool,
     /// Set if the event closes earlier blocks, whose text cannot continue.
@@ -61,7 +64,7 @@ impl Speech {
         delta.for_each(|key, value| match value {
             Json::Text(text) if text.is_empty() => {}
             Json::Text(_) if SIGNATURES.contains(&key) => speech.signs = true,
-            Json::Text(_) if GROWING.contains(&key) => speech.lanes.push(key.into()),
+            Json::Text(_) if GROWING.contains(&key) => drop(speech.lanes.insert(key.into())),
             Json::Array(calls) if key == "tool_calls" => {
                 speech.begins_call |=
                     calls.with(|calls| calls.iter().any(|call| !call_name(call).is_empty()));
@@ -80,10 +83,9 @@ impl Speech {
                 if let [_, _, Step::Key(below), way @ ..] = way
                     && below == "delta"
                     && let Some(name) = lane_name(way)
-                    && !speech.lanes.contains(&name)
                     && !place.text().is_empty()
                 {
-                    speech.lanes.push(name);
+                    speech.lanes.insert(name);
                 }
             });
         }
@@ -98,8 +100,29 @@ impl Speech {
         if self.closes || self.signs(kind) {
             return true;
         }
-        let speaks = self.begins_call || !self.lanes.is_empty();
-        speaks && !self.lanes.iter().any(|own| own == lane)
+        self.speaks() && !self.lanes.contains(lane)
+    }
+
+    fn speaks(&self) -> bool {
+        self.begins_call || !self.lanes.is_empty()
+    }
+
+    /// Returns the group of a lane: the lanes of one group can end by the same events.
+    pub(super) fn group(lane: &str, kind: &str) -> &'static str {
+        match kind {
+            _ if lane.starts_with(UNKNOWN) => "unknown",
+            REASONING => REASONING,
+            _ => "spoken",
+        }
+    }
+
+    /// Returns the groups of the lanes that the event can end.
+    pub(super) fn ending_groups(&self) -> &'static [&'static str] {
+        match (self.closes || self.speaks(), self.signs) {
+            (true, _) => &[REASONING, "spoken"],
+            (false, true) => &[REASONING],
+            (false, false) => &[],
+        }
     }
 
     /// Returns `true` if a text in this event also ends in it: thinking if the event has other text as well,
@@ -108,12 +131,12 @@ impl Speech {
         let is_thinking = |lane: &CompactString| {
             lane.split(['.', '#']).any(|part| part.starts_with("reasoning") || part.starts_with("thinking"))
         };
-        self.begins_call || (kind == "reasoning" && self.lanes.iter().any(|lane| !is_thinking(lane)))
+        self.begins_call || (kind == REASONING && self.lanes.iter().any(|lane| !is_thinking(lane)))
     }
 
     /// Returns `true` if the event signs texts of this kind.
     pub(super) fn signs(&self, kind: &str) -> bool {
-        self.signs && kind == "reasoning"
+        self.signs && kind == REASONING
     }
 }
 

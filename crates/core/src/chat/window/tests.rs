@@ -315,3 +315,93 @@ fn a_text_that_cannot_be_divided_without_another_result_is_withheld() {
     let text = folded(&[events[0].clone(), events[1].clone(), last]).at_path("choices.0.message.content");
     assert_eq!(text, Json::from("1 and nothing else here then 2 off"));
 }
+
+/// Counts the visits of stored texts, calls and deltas.
+#[derive(Default)]
+struct Visits(usize);
+
+impl WindowVisitor for Visits {
+    type Error = Infallible;
+
+    fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
+        Ok(text.into())
+    }
+
+    fn unfinished(&mut self, text: &str) -> Result<usize, Infallible> {
+        Ok(last_words(text, MAX_LENGTH))
+    }
+
+    fn visits(&mut self, count: usize) {
+        self.0 += count;
+    }
+}
+
+/// Returns the events of a stream of this length.
+type Stream<'a> = &'a dyn Fn(i64) -> Vec<Json>;
+
+#[test]
+fn an_event_visits_what_it_continues_however_much_came_before() {
+    let end = || delta_of(0, Json::object(), Some("stop"));
+    let delta = |text: String| delta_of(0, Json::parse(text.as_bytes()).unwrap(), None);
+    let named = |at: i64, text: &str| {
+        delta(format!(
+            r#"{{"tool_calls":[{{"index":{at},"id":"c{at}","function":{{"name":"f","arguments":{}}}}}]}}"#,
+            Json::from(text)
+        ))
+    };
+    let both = |first: Vec<Json>, then: Vec<Json>| [first, then].concat();
+    let streams: [(&str, Stream<'_>); 9] = [
+        ("calls", &|n| (0..n).flat_map(|at| [named(at, r#"{"a":"secr"#), call(at, r#"et"}"#)]).collect()),
+        ("calls that never end", &|n| (0..n).map(|at| named(at, r#"{"a":"secr"#)).collect()),
+        ("calls that end late", &|n| {
+            both(
+                (0..n).map(|at| named(at, r#"{"a":"secr"#)).collect(),
+                (0..n).map(|at| call(at, r#"et"}"#)).collect(),
+            )
+        }),
+        ("calls that end late in reverse", &|n| {
+            both(
+                (0..n).map(|at| named(at, r#"{"a":"secr"#)).collect(),
+                (0..n).rev().map(|at| call(at, r#"et"}"#)).collect(),
+            )
+        }),
+        ("one call after another one", &|n| {
+            both(vec![named(0, "{\"a")], (0..n).map(|_| call(1, "secr")).collect())
+        }),
+        ("unknown fields", &|n| (0..n).map(|at| delta(format!(r#"{{"k{at}":"secr"}}"#))).collect()),
+        ("thinking", &|n| {
+            let detail = |at| {
+                format!(r#"{{"reasoning_details":[{{"index":{at},"type":"reasoning.text","text":"secr"}}]}}"#)
+            };
+            (0..n).map(|at| delta(detail(at))).collect()
+        }),
+        ("signatures after many texts", &|n| {
+            let part = |at| format!(r#"{{"type":"text","index":{at},"text":"secr"}}"#);
+            let parts: Vec<String> = (0..n).map(part).collect();
+            let signature = || delta(r#"{"signature":"s"}"#.to_owned());
+            both(
+                vec![delta(format!(r#"{{"content":[{}]}}"#, parts.join(",")))],
+                (0..n).map(|_| signature()).collect(),
+            )
+        }),
+        ("many ends", &|n| {
+            let field = |at| delta(format!(r#"{{"k{at}":"secr"}}"#));
+            both((0..n).map(field).collect(), (0..n).map(|_| end()).collect())
+        }),
+    ];
+    for (name, stream) in streams {
+        let visits = |n: i64| {
+            let (kept, mut look) = (Json::object(), Visits::default());
+            for event in both(stream(n), vec![end()]) {
+                if ends_lanes(&event, &kept) {
+                    pass(&delta_of(0, Json::object(), None), &kept, MAX_LENGTH, &mut look).unwrap();
+                }
+                pass(&event, &kept, MAX_LENGTH, &mut look).unwrap();
+            }
+            assert!(waiting(&kept).is_empty(), "{name}");
+            look.0
+        };
+        let (few, many) = (visits(100), visits(1_000));
+        assert!(few >= 100 && many <= 11 * few, "{name}: {few} of 100, {many} of 1,000");
+    }
+}

@@ -18,6 +18,11 @@ pub trait WindowVisitor {
     /// # Errors
     /// Returns the error of the function.
     fn unfinished(&mut self, text: &str) -> Result<usize, Self::Error>;
+
+    /// Counts stored texts, calls and deltas that are visited for an event.
+    fn visits(&mut self, count: usize) {
+        let _ = count;
+    }
 }
 
 /// Returns the number of bytes to withhold at the end of a text if only the maximum match length in characters

@@ -1,12 +1,13 @@
 //! The entries of the memory: found by their keys, and dropped by age and size.
 
 use super::extra::Extra;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::HeldMemory;
+use valvehouse_core::shared_queue::SharedQueue;
 
-/// The maximum size of all entries, in bytes.
+/// The maximum size of all entries, which clients share, in bytes.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 /// The maximum size of one entry, in bytes; larger ones are not stored.
 pub(super) const MAX_ENTRY: usize = 1 << 20;
@@ -17,10 +18,7 @@ const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Default)]
 pub(super) struct ExtraCache {
-    pub(super) entries: VecDeque<Entry>,
-    /// The number of the first entry.
-    first: u64,
-    pub(super) bytes: usize,
+    pub(super) entries: SharedQueue<Option<u64>, Entry>,
     pub(super) slots: HashMap<u64, Slot>,
     /// The number of entries of each owner.
     pub(super) owners: HashMap<u64, usize>,
@@ -29,11 +27,19 @@ pub(super) struct ExtraCache {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) extra: Arc<Extra>,
-    pub(super) owner: u64,
+    pub(super) owner: ExtraOwner,
     pub(super) keys: Vec<u64>,
-    pub(super) size: usize,
     pub(super) since: Instant,
     pub(super) _held: HeldMemory,
+}
+
+/// The owner of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::upstream) struct ExtraOwner {
+    /// A digest of the client, if it is known.
+    pub(super) client: Option<u64>,
+    /// A digest of the client, the user, the provider and the model.
+    pub(super) whole: u64,
 }
 
 /// The place of a call.
@@ -49,13 +55,13 @@ pub(super) struct Slot {
 impl ExtraCache {
     pub(super) fn find(&self, key: u64) -> Option<(Arc<Extra>, usize)> {
         let slot = self.slots.get(&key).filter(|slot| !slot.is_ambiguous)?;
-        let at = usize::try_from(slot.entry.checked_sub(self.first)?).ok()?;
-        let entry = self.entries.get(at).filter(|entry| entry.since.elapsed() < MAX_AGE)?;
+        let entry = self.entries.get(slot.entry).filter(|entry| entry.since.elapsed() < MAX_AGE)?;
         Some((entry.extra.clone(), slot.call))
     }
 
-    pub(super) fn add(&mut self, entry: Entry, keys: Vec<(u64, usize)>, context: u64) {
-        let number = self.first + self.entries.len() as u64;
+    pub(super) fn add(&mut self, entry: Entry, size: usize, keys: Vec<(u64, usize)>, context: u64) {
+        *self.owners.entry(entry.owner.whole).or_default() += 1;
+        let number = self.entries.push(entry.owner.client, size, entry);
         for (key, call) in keys {
             let slot =
                 self.slots.entry(key).or_insert(Slot { entry: number, call, context, is_ambiguous: false });
@@ -63,32 +69,26 @@ impl ExtraCache {
             let is_ambiguous = slot.is_ambiguous || slot.context != context;
             *slot = Slot { entry: number, call, context, is_ambiguous };
         }
-        *self.owners.entry(entry.owner).or_default() += 1;
-        self.bytes += entry.size;
-        self.entries.push_back(entry);
-        while self.bytes > MAX_BYTES || self.entries.len() > MAX_ENTRIES || self.is_first_old() {
-            self.drop_first();
+        let mut dropped = self.entries.fit(MAX_ENTRIES, MAX_BYTES);
+        while let Some((number, _)) =
+            self.entries.first().filter(|(_, entry)| entry.since.elapsed() >= MAX_AGE)
+        {
+            dropped.extend(self.entries.remove(number).map(|entry| (number, entry)));
         }
+        dropped.into_iter().for_each(|(number, entry)| self.forget(number, &entry));
     }
 
-    fn is_first_old(&self) -> bool {
-        self.entries.front().is_some_and(|entry| entry.since.elapsed() >= MAX_AGE)
-    }
-
-    fn drop_first(&mut self) {
-        let Some(entry) = self.entries.pop_front() else { return };
+    fn forget(&mut self, number: u64, entry: &Entry) {
         for key in &entry.keys {
-            if self.slots.get(key).is_some_and(|slot| slot.entry == self.first) {
+            if self.slots.get(key).is_some_and(|slot| slot.entry == number) {
                 self.slots.remove(key);
             }
         }
-        if let Some(count) = self.owners.get_mut(&entry.owner) {
+        if let Some(count) = self.owners.get_mut(&entry.owner.whole) {
             *count -= 1;
             if *count == 0 {
-                self.owners.remove(&entry.owner);
+                self.owners.remove(&entry.owner.whole);
             }
         }
-        self.bytes -= entry.size;
-        self.first += 1;
     }
 }

@@ -1,7 +1,7 @@
 //! The memory that the providers of a host share.
 
 use super::extra::{CallPlace, Extra};
-use super::kept::{Entry, ExtraCache, MAX_ENTRY};
+use super::kept::{Entry, ExtraCache, ExtraOwner, MAX_ENTRY};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -42,7 +42,7 @@ impl Extras {
     /// are none.
     pub(in crate::upstream) fn restore(&self, provider: &str, request: Request) -> Request {
         let owner = self.owner(provider, &request);
-        if !self.kept.lock().owners.contains_key(&owner) {
+        if !self.kept.lock().owners.contains_key(&owner.whole) {
             return request;
         }
         let (mut said, mut is_changed) = (ConversationDigest::default(), false);
@@ -50,7 +50,7 @@ impl Extras {
             if !said.add(&message, self) {
                 return message;
             }
-            let restored = self.restored(&message, owner, said);
+            let restored = self.restored(&message, owner.whole, said);
             is_changed |= restored.is_some();
             restored.unwrap_or(message)
         });
@@ -69,12 +69,13 @@ impl Extras {
         Request { body: body.into(), ..request }
     }
 
-    pub(super) fn owner(&self, provider: &str, request: &Request) -> u64 {
+    pub(super) fn owner(&self, provider: &str, request: &Request) -> ExtraOwner {
         let facts = request.turn.as_ref().map(|turn| turn.facts());
         let client = facts.and_then(TurnFacts::client_digest);
         // One key may be that of many users.
         let user = facts.map(|facts| facts.user.text_or_empty("id"));
-        self.hashes.hash_one((client, user.as_deref(), provider, &*request.body.text_or_empty("model")))
+        let model = request.body.text_or_empty("model");
+        ExtraOwner { client, whole: self.hashes.hash_one((client, user.as_deref(), provider, &*model)) }
     }
 
     /// Returns a message with the missing extras; `None` if there are none.
@@ -134,7 +135,7 @@ impl Extras {
     }
 
     /// Stores the extras of an answer.
-    pub(super) fn record(&self, owner: u64, context: u64, extra: Extra, keys: Vec<(u64, usize)>) {
+    pub(super) fn record(&self, owner: ExtraOwner, context: u64, extra: Extra, keys: Vec<(u64, usize)>) {
         let size = extra.size() + 128 * keys.len();
         let held = self.memory.share();
         if size > MAX_ENTRY || held.grow(size).is_err() {
@@ -142,9 +143,8 @@ impl Extras {
             return;
         }
         let all = keys.iter().map(|(key, _)| *key).collect();
-        let entry =
-            Entry { extra: Arc::new(extra), owner, keys: all, size, since: Instant::now(), _held: held };
-        self.kept.lock().add(entry, keys, context);
+        let entry = Entry { extra: Arc::new(extra), owner, keys: all, since: Instant::now(), _held: held };
+        self.kept.lock().add(entry, size, keys, context);
     }
 }
 

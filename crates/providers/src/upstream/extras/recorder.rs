@@ -1,7 +1,7 @@
 //! The recording of the extras of one answer.
 
 use super::extra::{Extra, OPAQUE, further};
-use super::kept::MAX_ENTRY;
+use super::kept::{ExtraOwner, MAX_ENTRY};
 use super::memory::{ConversationDigest, Extras};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use valvehouse_json::{Json, Object};
 /// Records the extras of one answer as it arrives. Only choice 0 counts, because no other one continues.
 pub(in crate::upstream) struct Recorder {
     extras: Arc<Extras>,
-    owner: u64,
+    owner: ExtraOwner,
     /// The messages of the request, which are read only for an answer with extras.
     messages: Json,
     /// The thinking and the calls, from the first extra on.
@@ -33,7 +33,7 @@ impl Extras {
 
 impl Recorder {
     /// Starts for an answer to these messages.
-    fn new(extras: Arc<Extras>, owner: u64, messages: Json) -> Self {
+    fn new(extras: Arc<Extras>, owner: ExtraOwner, messages: Json) -> Self {
         Self { extras, owner, messages, fold: None, text: Sha256::new(), length: 0, is_over: false }
     }
 
@@ -56,13 +56,13 @@ impl Recorder {
         }
         let mut keys = Vec::with_capacity(4 * calls.len());
         for (at, call) in calls.iter().enumerate() {
-            let key = self.extras.call_key(self.owner, said, call);
+            let key = self.extras.call_key(self.owner.whole, said, call);
             keys.extend(self.extras.keys(key).map(|key| (key, at)));
         }
         if calls.is_empty() {
             let (length, digest) = text();
             extra.text = digest;
-            keys.push((self.extras.text_key(self.owner, said, length), 0));
+            keys.push((self.extras.text_key(self.owner.whole, said, length), 0));
         }
         self.extras.record(self.owner, said.user(), extra, keys);
     }

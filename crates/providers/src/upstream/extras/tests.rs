@@ -144,8 +144,8 @@ fn the_memory_is_bounded_and_counted() {
         record(&extras, &format!("q{number}"), &thought(&long, "c"));
     }
     let kept = extras.kept.lock();
-    assert!(kept.bytes <= MAX_BYTES && kept.entries.len() > 30, "{}", kept.entries.len());
-    assert_eq!(limit.held(), kept.bytes);
+    assert!(kept.entries.size() <= MAX_BYTES && kept.entries.len() > 30, "{}", kept.entries.len());
+    assert_eq!(limit.held(), kept.entries.size());
     assert!(kept.slots.len() <= 4 * kept.entries.len());
     drop(kept);
     assert_eq!(thinking(&extras, "q0", "c"), Json::Null);
