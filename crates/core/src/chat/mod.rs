@@ -25,6 +25,7 @@ mod parts;
 mod plain;
 pub mod request;
 pub mod response;
+pub mod secrets;
 pub mod split;
 pub mod tool_results;
 pub mod window;
