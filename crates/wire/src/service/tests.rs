@@ -932,6 +932,28 @@ async fn the_client_receives_its_own_name_in_a_stream_however_it_is_cut() {
     }
 }
 
+#[tokio::test]
+async fn a_call_does_not_use_the_id_of_an_earlier_one_again() {
+    let request = json(
+        r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"f_0"},{"id":"call_abc"}]},{"role":"assistant","tool_calls":[{"id":"f:1"}]}]}"#,
+    );
+    let names = || super::Names::default().with_calls_of(&request);
+    let ids = |message: &Json| {
+        message.list("tool_calls").iter().map(|call| call.string("id")).collect::<Vec<String>>()
+    };
+    let calls = r#""tool_calls":[{"index":0,"id":"f:0"},{"index":1,"id":"g:0"},{"index":2,"id":"call_abc"}]"#;
+    let whole = json(&format!(r#"{{"choices":[{{"message":{{{calls}}}}}]}}"#));
+    let Answer::Whole(whole) = names().restore(Answer::Whole(whole)) else { panic!("it was complete") };
+    assert_eq!(ids(&whole.at_path("choices.0.message")), ["f:2", "g:0", "call_abc1"]);
+    let event = json(&format!(r#"{{"choices":[{{"index":0,"delta":{{{calls}}}}}]}}"#));
+    let events = [event.deep_clone(), event].map(|event| Ok(StreamChunk::new(event)));
+    let chunks = futures_util::stream::iter(events).boxed();
+    let Answer::Stream(chunks) = names().restore(Answer::Stream(chunks)) else { panic!("it was streamed") };
+    let chunks: Vec<_> =
+        chunks.map(|chunk| ids(&chunk.expect("no error").event.at_path("choices.0.delta"))).collect().await;
+    assert_eq!(chunks, [["f:2", "g:0", "call_abc1"], ["f:2", "g:0", "call_abc1"]]);
+}
+
 #[test]
 fn alternatives_of_a_schema_become_one_object() {
     let body = json(
