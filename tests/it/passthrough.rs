@@ -425,7 +425,7 @@ async fn ollama_clients_run_the_same_turn() {
     let unknown = ask("/api/chat", json!({"model": "", "messages": messages})).await;
     assert!(unknown.status == 400 && unknown.json()["error"].as_str().unwrap().contains("`model`"));
     let tags = host.get("/api/tags").await.json();
-    assert!(tags["models"].as_array().unwrap().iter().any(|model| model["name"] == "demo"), "{tags}");
+    assert!(tags["models"].as_array().unwrap().iter().any(|model| model["name"] == "demo:latest"), "{tags}");
     host.upstream.reply(Reply::json(&json!({"id": "c", "object": "chat.completion", "model": MODEL, "choices": [{
         "index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
         {"id": "t", "type": "function", "function": {"name": "add", "arguments": "{\"a\":1}"}}]}}]})));

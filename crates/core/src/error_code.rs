@@ -22,10 +22,13 @@ pub enum ErrorCode {
 use ErrorCode::{ContentPolicy, ContextLength, QuotaExceeded, RateLimited, UpstreamAuth};
 
 /// The codes, types and states of services' errors, in lower case.
-const WORDS: [(&str, ErrorCode); 26] = [
+const WORDS: [(&str, ErrorCode); 28] = [
     ("context_length_exceeded", ContextLength),
     ("context_window_exceeded", ContextLength),
     ("model_context_window_exceeded", ContextLength),
+    // GitHub's Copilot; Bedrock.
+    ("model_max_prompt_tokens_exceeded", ContextLength),
+    ("input_too_long", ContextLength),
     // llama.cpp.
     ("exceed_context_size_error", ContextLength),
     // Anthropic, for a body above 32 MB.
@@ -113,7 +116,7 @@ pub(crate) fn is_known(value: &Json) -> bool {
 
 /// The texts of errors about the length of a conversation, in lower case, for services without a code for it. All parts
 /// of an entry must occur.
-const CONTEXT_TEXTS: [&[&str]; 24] = [
+const CONTEXT_TEXTS: [&[&str]; 37] = [
     // OpenAI, vLLM, DeepSeek, Mistral, OpenRouter.
     &["maximum context length"],
     // OpenAI's Responses, Ollama, llama.cpp, LM Studio, MiniMax.
@@ -147,6 +150,21 @@ const CONTEXT_TEXTS: [&[&str]; 24] = [
     &["input is too long"],
     &["prompt exceeds max length"],
     &["`inputs` tokens + `max_new_tokens` must be"],
+    // LM Studio; Volcengine; Poolside; Atlas, MLX and Ollama; Vertex; ds4; TabbyAPI and ExLlama.
+    &["n_keep", "n_ctx"],
+    &["exceed max message tokens"],
+    &["exceeds the maximum allowed input length"],
+    &["prompt too long"],
+    &["input token count", "only supports up to"],
+    &["prompt has", "context size is"],
+    &["greater than max_seq_len"],
+    // Triton; Databricks; watsonx; Together; DeepInfra; Mistral; GitHub's Copilot.
+    &["exceeds maximum input length"],
+    &["input tokens exceed"],
+    &["input tokens", "cannot exceed"],
+    &["inputs", "must have less than", "tokens"],
+    &["prompt length", "must not exceed"],
+    &["prompt contains", "too large for model"],
 ];
 
 impl ErrorCode {

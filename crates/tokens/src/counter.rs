@@ -120,7 +120,8 @@ impl Counter {
         for part in content.items() {
             tokens += match &part {
                 Json::Text(text) => self.text_between(text, beat)?,
-                part if is_medium(part) => self.medium,
+                part if is_medium(part) && self.medium > 0 => self.medium.max(of_file(part)),
+                part if is_medium(part) => 0,
                 part => self.field(part, "text", beat)?,
             };
         }
@@ -161,6 +162,12 @@ impl Counter {
 
 fn has_media(message: &Json) -> bool {
     message.list("content").iter().any(is_medium)
+}
+
+/// Estimates the tokens of the data of a file: those of a page of about 100 KB in base64.
+fn of_file(part: &Json) -> usize {
+    const BYTES: usize = 50;
+    part.at_path("file.file_data").as_str().map_or(0, str::len) / BYTES
 }
 
 /// A part that is not text.

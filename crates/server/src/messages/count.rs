@@ -12,6 +12,8 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
+use valvehouse_core::chat::event::thinking_of;
+use valvehouse_core::chat::plain;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::COUNT_TOKENS;
 use valvehouse_host::app::App;
@@ -67,10 +69,15 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
 pub(super) async fn estimate(chat: Json) -> Result<usize, Error> {
     let counting = tokio::task::spawn_blocking(move || {
         let counter = Counter::of(&chat.text_or_empty("model")).with_media();
+        // The thinking of earlier rounds is not sent again.
+        let messages = chat.list("messages");
+        let round = messages.iter().rev().take_while(|message| !message.is_text("role", "user"));
+        let thinking: usize = round.filter_map(thinking_of).map(|text| counter.text(&text)).sum();
+        let chat = plain(&chat);
         let messages = chat.list("messages");
         let message_tokens: usize = messages.iter().map(|message| counter.message(message)).sum();
         let tools = chat.get("tools").filter(|tools| !tools.is_empty());
-        message_tokens + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
+        message_tokens + thinking + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))
     });
     counting.await.map_err(|error| Error::Host(format!("cannot count tokens: {error}")))
 }

@@ -89,10 +89,12 @@ pub fn write(completion: &Json) -> Json {
         ],
         others(&stop_reason::stop(&choice, has_calls, refuses), &[]),
     );
-    for key in ["stop_reason", "stop_sequence"] {
-        if message.get(key).is_none() {
-            message.put(key, Json::Null);
-        }
+    // Clients take an answer without a reason for an incomplete one.
+    if message.given("stop_reason").is_none() {
+        message.put("stop_reason", if has_calls { "tool_use" } else { "end_turn" });
+    }
+    if message.get("stop_sequence").is_none() {
+        message.put("stop_sequence", Json::Null);
     }
     message.put("usage", stop_reason::counts(&Json::from(response::usage_of(completion))));
     for (key, value) in others(completion, &known) {

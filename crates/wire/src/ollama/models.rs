@@ -21,9 +21,10 @@ pub fn read(known: &Json) -> Option<Json> {
     Some(model)
 }
 
-/// Writes a model for a client. Unknown fields are empty.
+/// Writes a model for a client. Unknown fields are empty. As in Ollama's lists, each name has a tag.
 pub fn write(model: &Json) -> Json {
-    let id = model.field("id");
+    let id = model.string("id");
+    let id: Json = if id.contains(':') { id.into() } else { format!("{id}:latest").into() };
     let created = model.integer("created").unwrap_or(0);
     Json::from([
         ("name", id.clone()),

@@ -1,9 +1,9 @@
-//! Restoration of the client's names of tools, and of its form of calls, in answers.
+//! Restoration of the client's names of tools, and of its form of calls, in answers, and ids that no earlier call has.
 
 use compact_str::CompactString;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use valvehouse_core::chat::delta::call_name;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, StreamChunk};
@@ -15,6 +15,10 @@ pub struct Names {
     own: HashMap<CompactString, CompactString>,
     /// Set if the client expects a call as `function_call`.
     is_legacy: bool,
+    /// The ids of earlier calls: clients pair results by them, and some services count from 0 in each answer.
+    taken: HashSet<String>,
+    /// The new ids of calls of the answer, by choice and call.
+    ids: HashMap<(i64, i64), CompactString>,
 }
 
 /// The start of a name whose rest arrives in a later event, by choice and call.
@@ -22,18 +26,29 @@ type Starts = HashMap<(i64, i64), CompactString>;
 
 impl Names {
     pub(super) fn new(own: HashMap<CompactString, CompactString>, is_legacy: bool) -> Self {
-        Self { own, is_legacy }
+        Self { own, is_legacy, ..Self::default() }
+    }
+
+    /// Adds the ids of the calls in a conversation, which calls of the answer may not use again.
+    #[must_use]
+    pub fn with_calls_of(mut self, request: &Json) -> Self {
+        for message in request.list("messages") {
+            let calls = message.list("tool_calls");
+            self.taken.extend(calls.iter().map(|call| plain(&call.text_or_empty("id"))));
+        }
+        self
     }
 
     /// Restores the names in an answer, which must not be shared yet.
-    pub fn restore(self, answer: Answer) -> Answer {
-        if self.own.is_empty() && !self.is_legacy {
+    pub fn restore(mut self, answer: Answer) -> Answer {
+        if self.own.is_empty() && !self.is_legacy && self.taken.is_empty() {
             return answer;
         }
         match answer {
             Answer::Whole(whole) => {
                 for choice in whole.list("choices") {
-                    for call in choice.field("message").list("tool_calls") {
+                    for (at, call) in (0..).zip(choice.field("message").list("tool_calls")) {
+                        self.renew_id(&call, (choice.integer("index").unwrap_or(0), at));
                         if let Some(own) = self.own.get(&call_name(&call)) {
                             set_name(&call, own);
                         }
@@ -49,7 +64,7 @@ impl Names {
     }
 
     fn restored(
-        self,
+        mut self,
         chunks: BoxStream<'static, Result<StreamChunk, Error>>,
     ) -> BoxStream<'static, Result<StreamChunk, Error>> {
         let mut starts = Starts::new();
@@ -65,12 +80,13 @@ impl Names {
     }
 
     /// Restores the names in an event. Returns `true` if it was changed.
-    fn look(&self, event: &Json, starts: &mut Starts) -> bool {
+    fn look(&mut self, event: &Json, starts: &mut Starts) -> bool {
         let mut is_changed = false;
         for choice in event.list("choices") {
             let number = |of: &Json| of.integer("index").unwrap_or(0);
             for call in choice.field("delta").list("tool_calls") {
                 let place = (number(&choice), number(&call));
+                is_changed |= self.renew_id(&call, place);
                 let (given, start) = (call_name(&call), starts.remove(&place));
                 if given.is_empty() && start.is_none() {
                     continue;
@@ -95,6 +111,37 @@ impl Names {
         }
         is_changed
     }
+}
+
+impl Names {
+    /// Gives a call whose id an earlier call has another one. Returns `true` if it was changed.
+    fn renew_id(&mut self, call: &Json, place: (i64, i64)) -> bool {
+        let Some(id) = call.text("id").filter(|id| !id.is_empty()) else { return false };
+        let new = match self.ids.get(&place) {
+            Some(new) => new.clone(),
+            None if !self.taken.contains(&plain(&id)) => return false,
+            None => self.free(&id),
+        };
+        call.edit("id", new.as_str());
+        self.ids.insert(place, new);
+        true
+    }
+
+    /// Returns the next id that no earlier call has: its number is counted on.
+    fn free(&mut self, id: &str) -> CompactString {
+        let start = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let number: u64 = id[start.len()..].parse().unwrap_or(0);
+        let mut next = number + 1;
+        while !self.taken.insert(plain(&format!("{start}{next}"))) {
+            next += 1;
+        }
+        format!("{start}{next}").into()
+    }
+}
+
+/// Returns an id as protocols with fewer characters have it.
+fn plain(id: &str) -> String {
+    id.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
 }
 
 /// Writes the first call in a choice as its `function_call`, which has no others. Returns `true` if it was changed.

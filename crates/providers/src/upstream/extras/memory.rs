@@ -2,12 +2,13 @@
 
 use super::extra::{CallPlace, Extra};
 use super::kept::{Entry, ExtraCache, ExtraOwner, MAX_ENTRY};
+use super::makers::Makers;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
-use valvehouse_core::chat::message;
+use valvehouse_core::chat::{message, secrets};
 use valvehouse_core::context::{MemoryLimit, TurnFacts};
 use valvehouse_core::provider::Request;
 use valvehouse_json::{Json, Object};
@@ -21,6 +22,7 @@ pub struct Extras {
     hashes: RandomState,
     memory: MemoryLimit,
     pub(super) kept: Mutex<ExtraCache>,
+    makers: Makers,
 }
 
 /// A call in a conversation: digests of its owner, of what was said before it, of its id and of its content.
@@ -38,19 +40,25 @@ impl Extras {
         Self { memory, ..Self::default() }
     }
 
-    /// Returns a request whose messages have the extras that its client did not return; the same request if there
-    /// are none.
+    /// Returns a request whose messages have the extras that its client did not return, and no thoughts that another
+    /// service signed or encrypted; the same request if there are none.
     pub(in crate::upstream) fn restore(&self, provider: &str, request: Request) -> Request {
         let owner = self.owner(provider, &request);
-        if !self.kept.lock().owners.contains_key(&owner.whole) {
+        let has_own = self.kept.lock().owners.contains_key(&owner.whole);
+        if !has_own && self.makers.are_none() {
             return request;
         }
+        let maker = self.maker(provider, &request);
+        let is_foreign = |secret: &str| self.makers.is_foreign(self.hashes.hash_one(secret), maker);
         let (mut said, mut is_changed) = (ConversationDigest::default(), false);
         let messages = request.body.list("messages").into_iter().map(|message| {
             if !said.add(&message, self) {
                 return message;
             }
-            let restored = self.restored(&message, owner.whole, said);
+            let plain = secrets::without(&message, &is_foreign);
+            is_changed |= plain.is_some();
+            let message = plain.unwrap_or(message);
+            let restored = if has_own { self.restored(&message, owner.whole, said) } else { None };
             is_changed |= restored.is_some();
             restored.unwrap_or(message)
         });
@@ -58,7 +66,10 @@ impl Extras {
         if !is_changed {
             return request;
         }
-        tracing::debug!(provider, "restored what the service sent with earlier answers");
+        tracing::debug!(
+            provider,
+            "restored what the service sent with earlier answers, without that of others"
+        );
         let entries = request.body.entries().into_iter();
         let body: Object = entries
             .map(|(key, value)| match key == "messages" {
@@ -76,6 +87,19 @@ impl Extras {
         let user = facts.map(|facts| facts.user.text_or_empty("id"));
         let model = request.body.text_or_empty("model");
         ExtraOwner { client, whole: self.hashes.hash_one((client, user.as_deref(), provider, &*model)) }
+    }
+
+    /// Returns the maker of thoughts: Anthropic for each of its models, or a provider.
+    pub(super) fn maker(&self, provider: &str, request: &Request) -> u64 {
+        let is_claude = request.body.text_or_empty("model").contains("claude");
+        self.hashes.hash_one(if is_claude { None } else { Some(provider) })
+    }
+
+    /// Records the maker of the thoughts in an answer.
+    pub(super) fn record_maker(&self, maker: u64, message: &Json) {
+        for secret in secrets::of_message(message) {
+            self.makers.add(self.hashes.hash_one(secret.as_str()), maker);
+        }
     }
 
     /// Returns a message with the missing extras; `None` if there are none.

@@ -15,6 +15,8 @@ use valvehouse_json::{Json, Object};
 pub(in crate::upstream) struct Recorder {
     extras: Arc<Extras>,
     owner: ExtraOwner,
+    /// The maker of its thoughts.
+    maker: u64,
     /// The messages of the request, which are read only for an answer with extras.
     messages: Json,
     /// The thinking and the calls, from the first extra on.
@@ -27,16 +29,20 @@ pub(in crate::upstream) struct Recorder {
 impl Extras {
     /// Starts to record the answer to a request.
     pub(in crate::upstream) fn recorder(self: &Arc<Self>, provider: &str, request: &Request) -> Recorder {
-        Recorder::new(self.clone(), self.owner(provider, request), request.body.field("messages"))
+        Recorder {
+            extras: self.clone(),
+            owner: self.owner(provider, request),
+            maker: self.maker(provider, request),
+            messages: request.body.field("messages"),
+            fold: None,
+            text: Sha256::new(),
+            length: 0,
+            is_over: false,
+        }
     }
 }
 
 impl Recorder {
-    /// Starts for an answer to these messages.
-    fn new(extras: Arc<Extras>, owner: ExtraOwner, messages: Json) -> Self {
-        Self { extras, owner, messages, fold: None, text: Sha256::new(), length: 0, is_over: false }
-    }
-
     /// Records a complete answer.
     pub(in crate::upstream) fn whole(&self, answer: &Json) {
         let message = response::message_of(answer);
@@ -48,6 +54,7 @@ impl Recorder {
 
     /// Stores the extras of a message. Its text is its key if it has no calls.
     fn record(&self, message: &Json, text: impl FnOnce() -> (usize, Vec<u8>)) {
+        self.extras.record_maker(self.maker, message);
         let calls = message.list("tool_calls");
         let Some(mut extra) = Extra::of(message, &calls) else { return };
         let mut said = ConversationDigest::default();

@@ -93,6 +93,34 @@ fn what_the_client_returns_stays_and_another_model_gets_nothing() {
 }
 
 #[test]
+fn signed_and_encrypted_thoughts_go_to_their_maker_only() {
+    let extras = Arc::new(Extras::default());
+    let blocks = r#"{"role":"assistant","content":"a","reasoning_content":"t","content_blocks":[
+        {"type":"thinking","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"text","length":1},
+        {"type":"response_item","item":{"type":"reasoning","encrypted_content":"e"}}]}"#;
+    record(&extras, "q", blocks);
+    let sent = |provider: &str, model: &str| {
+        let mut talk = request(&format!("{},{blocks}", question("q")));
+        talk.body = json(&talk.body.to_string().replace(r#""model":"m""#, &format!(r#""model":"{model}""#)));
+        extras.restore(provider, talk).body.at_path("messages.1")
+    };
+    assert_eq!(sent("p", "other"), json(blocks));
+    let foreign = sent("q", "m");
+    assert_eq!(
+        foreign.field("content_blocks").to_string(),
+        r#"[{"type":"thinking"},{"type":"text","length":1}]"#
+    );
+    assert_eq!(foreign.field("reasoning_content"), Json::from("t"));
+    // Services with Anthropic's models exchange them.
+    let of = |provider: &str, model: &str| {
+        let body = Json::from([("model", model.into())]);
+        extras.maker(provider, &Request::new(body, false))
+    };
+    assert_eq!(of("anthropic", "claude-opus-4-6"), of("bedrock", "us.anthropic.claude-haiku-4-5"));
+    assert_ne!(of("anthropic", "claude-opus-4-6"), of("kimi", "kimi-k3"));
+}
+
+#[test]
 fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
     let service = json(
         r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"Hm."},

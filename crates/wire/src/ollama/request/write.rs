@@ -190,10 +190,12 @@ const TAKES_LEVELS: &str = "gpt-oss";
 /// think if they can.
 fn think(body: &Json) -> Option<Json> {
     let thinking = body.given("thinking").or_else(|| body.field(ONLY_ANTHROPIC).given("thinking"));
-    if thinking.as_ref().and_then(effort_of_thinking).is_some_and(|effort| effort.ollama.is_empty()) {
+    let of_thinking = thinking.as_ref().and_then(effort_of_thinking);
+    if of_thinking.is_some_and(|effort| effort.ollama.is_empty()) {
         return Some(false.into());
     }
-    let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
+    let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"));
+    let effort = effort.or_else(|| of_thinking.map(|effort| effort.name.into()))?;
     Some(match Effort::of(&effort) {
         Some(effort) if effort.ollama.is_empty() => false.into(),
         _ if !body.text_or_empty("model").contains(TAKES_LEVELS) => true.into(),
