@@ -393,7 +393,7 @@ impl Out {
             if let Some((_, holder, key)) = input_of(&chunk).filter(|_| !more.is_empty()) {
                 let own = holder.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
                 // The value replaces a text, so the write cannot fail.
-                holder.edit(key, (own + &more).into());
+                holder.edit(key, (own + more.as_str()).into());
             }
             chunk
         });

@@ -27,7 +27,7 @@ pub(super) struct Extra {
     /// The number of blocks that the service signed or encrypted.
     signed: usize,
     /// The digest of the text, for an answer without calls.
-    pub(super) text: Vec<u8>,
+    pub(super) text: u64,
 }
 
 impl Extra {
@@ -44,7 +44,7 @@ impl Extra {
             Some((key.to_owned(), value)).filter(|(_, value)| !value.is_empty())
         });
         let fields = fields.collect();
-        let extra = Self { fields, calls: calls.iter().map(further).collect(), signed, text: Vec::new() };
+        let extra = Self { fields, calls: calls.iter().map(further).collect(), signed, text: 0 };
         let is_empty = extra.fields.is_empty() && extra.calls.iter().all(Vec::is_empty);
         (!is_empty).then_some(extra)
     }

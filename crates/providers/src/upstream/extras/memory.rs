@@ -4,8 +4,7 @@ use super::extra::{CallPlace, Extra};
 use super::kept::{Entry, ExtraCache, ExtraOwner, MAX_ENTRY};
 use super::makers::Makers;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 use valvehouse_core::chat::{message, secrets};
@@ -146,6 +145,17 @@ impl Extras {
         self.hashes.hash_one((owner, (5, context, length)))
     }
 
+    /// Returns a hasher for the parts of the text of an answer.
+    pub(super) fn text_hasher(&self) -> DefaultHasher {
+        self.hashes.build_hasher()
+    }
+
+    pub(super) fn text_digest(&self, text: &str) -> u64 {
+        let mut hasher = self.text_hasher();
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
     fn find(&self, call: CallKey) -> CallPlace {
         let kept = self.kept.lock();
         self.keys(call).into_iter().find_map(|key| kept.find(key))
@@ -155,7 +165,7 @@ impl Extras {
     fn find_text(&self, owner: u64, said: ConversationDigest, text: &str) -> Option<Arc<Extra>> {
         let key = self.text_key(owner, said, text.len());
         let (extra, _) = self.kept.lock().find(key)?;
-        (extra.text == Sha256::digest(text).as_slice()).then_some(extra)
+        (extra.text == self.text_digest(text)).then_some(extra)
     }
 
     /// Stores the extras of an answer.

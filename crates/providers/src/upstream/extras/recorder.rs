@@ -3,7 +3,7 @@
 use super::extra::{Extra, OPAQUE, further};
 use super::kept::{ExtraOwner, MAX_ENTRY};
 use super::memory::{ConversationDigest, Extras};
-use sha2::{Digest, Sha256};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 use valvehouse_core::chat::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::{self, REASONING};
@@ -21,7 +21,7 @@ pub(in crate::upstream) struct Recorder {
     messages: Json,
     /// The thinking and the calls, from the first extra on.
     fold: Option<Fold>,
-    text: Sha256,
+    text: DefaultHasher,
     length: usize,
     is_over: bool,
 }
@@ -35,7 +35,7 @@ impl Extras {
             maker: self.maker(provider, request),
             messages: request.body.field("messages"),
             fold: None,
-            text: Sha256::new(),
+            text: self.text_hasher(),
             length: 0,
             is_over: false,
         }
@@ -48,12 +48,12 @@ impl Recorder {
         let message = response::message_of(answer);
         self.record(&message, || {
             let text = message::text_of(&message);
-            (text.len(), Sha256::digest(text.as_str()).to_vec())
+            (text.len(), self.extras.text_digest(&text))
         });
     }
 
     /// Stores the extras of a message. Its text is its key if it has no calls.
-    fn record(&self, message: &Json, text: impl FnOnce() -> (usize, Vec<u8>)) {
+    fn record(&self, message: &Json, text: impl FnOnce() -> (usize, u64)) {
         self.extras.record_maker(self.maker, message);
         let calls = message.list("tool_calls");
         let Some(mut extra) = Extra::of(message, &calls) else { return };
@@ -80,7 +80,7 @@ impl Recorder {
         let mut has_extra = false;
         delta.for_each(|key, value| match (key, value) {
             ("content", Json::Text(text)) => {
-                self.text.update(text.as_bytes());
+                self.text.write(text.as_bytes());
                 self.length += text.len();
             }
             ("tool_calls", calls) => {
@@ -107,8 +107,7 @@ impl Recorder {
     /// Stores the extras at the end of a streamed answer.
     pub(in crate::upstream) fn end(&mut self) {
         if let Some(fold) = self.fold.take() {
-            let text = std::mem::take(&mut self.text);
-            self.record(&response::message_of(&fold.finish()), || (self.length, text.finalize().to_vec()));
+            self.record(&response::message_of(&fold.finish()), || (self.length, self.text.finish()));
         }
     }
 }
