@@ -6,7 +6,7 @@ use super::{args, mcp_servers, server};
 use valvehouse_config::Config;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_mcp::{CallCounting, Caller, Endpoint, Mounts};
+use valvehouse_mcp::{Caller, Endpoint, Mounts};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
@@ -64,6 +64,5 @@ fn caller(app: &App, user: Option<&str>) -> Caller {
         variables: Json::object(),
         tools: app.config.server.mcp_tools.clone(),
         tool_search: app.config.server.mcp_tool_search,
-        counting: CallCounting::default(),
     }
 }

@@ -225,7 +225,9 @@ impl AfterAnswers {
             let [model, user, chat_id] = work.origin.clone();
             let request_facts =
                 RequestFacts { endpoint: what, model, user, chat_id, ..RequestFacts::default() };
-            traces.begin(request_facts, false)
+            let mut recording = traces.begin(request_facts, false);
+            work.counting.begin(&mut recording);
+            recording
         });
         let trace = recording.as_ref().map(|recording| recording.trace().clone());
         let result = work.run(trace).await;

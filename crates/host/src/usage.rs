@@ -30,6 +30,8 @@ const MAX: usize = 10_000;
 const USUAL: i64 = 24 * 60 * 60;
 /// The maximum number of periods of an answer.
 const MAX_PERIODS: i64 = 10_000;
+/// The endpoints of work that scripts leave for after an answer.
+const AFTER_ANSWERS: [&str; 2] = ["after", "done"];
 /// The name of the sum of all that exceed [`MAX`].
 const OTHERS: &str = "…";
 
@@ -56,25 +58,32 @@ impl Usage {
         let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let mut counts = Counts::default();
-        counts[UsageCount::Requests] = 1;
-        counts[UsageCount::ClientErrors] = i64::from((400..500).contains(&ended.status));
-        counts[UsageCount::ServerErrors] = i64::from(ended.status >= 500);
         let totals = trace.totals();
-        counts[UsageCount::Refusals] =
-            i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
         (counts[UsageCount::PromptTokens], counts[UsageCount::CompletionTokens]) = (prompt, completion);
         counts[UsageCount::Cost] =
             i64::try_from(cost(trace.tokens(), trace.token_kinds()[0], configured.unwrap_or(&Json::Null)))
                 .unwrap_or(i64::MAX);
         let kinds = trace.token_kinds().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         [counts[UsageCount::CachedTokens], counts[UsageCount::ReasoningTokens]] = kinds;
-        counts[UsageCount::PluginUs] = i64::try_from(totals.plugins.as_micros()).unwrap_or(i64::MAX);
-        counts[UsageCount::ModelMs] = ms(totals.models);
-        counts[UsageCount::TookMs] = ms(ended.took);
-        counts.add_latency(ms(ended.took));
         let (at, request) = (now() / 60_000 * 60, &trace.request);
-        if let Some(first) = totals.first {
-            (counts[UsageCount::FirstMs], counts[UsageCount::FirstCount]) = (ms(first), 1);
+        // The work of scripts after an answer adds its tokens to the request that left it.
+        if AFTER_ANSWERS.contains(&request.endpoint) {
+            if [prompt, completion] == [0, 0] {
+                return;
+            }
+        } else {
+            counts[UsageCount::Requests] = 1;
+            counts[UsageCount::ClientErrors] = i64::from((400..500).contains(&ended.status));
+            counts[UsageCount::ServerErrors] = i64::from(ended.status >= 500);
+            counts[UsageCount::Refusals] =
+                i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
+            counts[UsageCount::PluginUs] = i64::try_from(totals.plugins.as_micros()).unwrap_or(i64::MAX);
+            counts[UsageCount::ModelMs] = ms(totals.models);
+            counts[UsageCount::TookMs] = ms(ended.took);
+            counts.add_latency(ms(ended.took));
+            if let Some(first) = totals.first {
+                (counts[UsageCount::FirstMs], counts[UsageCount::FirstCount]) = (ms(first), 1);
+            }
         }
         if configured.is_some() {
             let mut models = self.models.lock();

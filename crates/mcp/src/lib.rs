@@ -17,4 +17,4 @@ mod template;
 pub use error::McpError;
 pub use mount::{Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
 pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, ToolParts, path};
-pub use server::{Bearer, CallCounting, Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};
+pub use server::{Bearer, Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};

@@ -18,7 +18,7 @@ use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_mcp::{CallCounting, Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};
+use valvehouse_mcp::{Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};
 
 /// Returns the routes; none if no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -222,9 +222,10 @@ fn caller(app: &Arc<App>, parts: &Parts) -> Result<Caller, Error> {
     let key_user = auth::user_of_key(app, parts)?;
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
     let tools = own.unwrap_or_else(|| app.config.server.mcp_tools.clone());
-    let mut caller = caller_of(app, parts, &key_user, auth::asker(app, &parts.headers), tools);
-    let (app, parts) = (app.clone(), parts.clone());
-    caller.counting = CallCounting::new(move |recording| recording::counted_at_end(&app, &parts, recording));
+    let caller = caller_of(app, parts, &key_user, auth::asker(app, &parts.headers), tools);
+    if let Some(exchange) = &caller.facts.exchange {
+        exchange.count_by(recording::counting(app, parts));
+    }
     Ok(caller)
 }
 
@@ -234,6 +235,5 @@ fn caller_of(app: &App, parts: &Parts, user: &Json, owner: String, tools: Vec<St
     let facts = facts::of_body(app, parts, &body, user, Json::Null, listed);
     let variables: Object = facts.variables.entries().into_iter().collect();
     let tool_search = app.config.server.mcp_tool_search;
-    let counting = CallCounting::default();
-    Caller { owner, facts, variables: variables.into(), tools, tool_search, counting }
+    Caller { owner, facts, variables: variables.into(), tools, tool_search }
 }

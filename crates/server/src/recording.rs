@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use valvehouse_core::context::{Afterwards, HeldMemory, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::trace::{RequestFacts, RequestScope, Trace, TraceGuard};
+use valvehouse_core::trace::{Counting, RequestFacts, RequestScope, Trace, TraceGuard};
 use valvehouse_host::access::IssuedKey;
 use valvehouse_host::app::App;
 use valvehouse_host::usage;
@@ -37,7 +37,11 @@ pub(super) fn begin(
 ) -> TraceGuard {
     let headers = &parts.headers;
     let mut recording = recorded(app, endpoint, stream, generation, wants_contents(headers), facts);
-    counted_at_end(app, parts, &mut recording);
+    let counting = counting(app, parts);
+    counting.begin(&mut recording);
+    if let Some(exchange) = &facts.exchange {
+        exchange.count_by(counting);
+    }
     if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
     }
@@ -71,9 +75,13 @@ pub(super) fn recorded(
     recording
 }
 
-/// Counts the request at its end: in the usage, and in the sums of its key.
-pub(super) fn counted_at_end(app: &Arc<App>, parts: &Parts, recording: &mut TraceGuard) {
-    let key = issued(app, parts);
+/// Returns the count of a request and of its work: in the usage, and in the sums of its key.
+pub(super) fn counting(app: &Arc<App>, parts: &Parts) -> Counting {
+    let (app, key) = (app.clone(), issued(app, parts));
+    Counting::new(move |recording| counted_at_end(&app, key.clone(), recording))
+}
+
+fn counted_at_end(app: &Arc<App>, key: Option<Arc<IssuedKey>>, recording: &mut TraceGuard) {
     if let Some((key, at)) = key.as_ref().and_then(|key| Some((key, key.use_to_record()?))) {
         let (app, name) = (app.clone(), key.name.clone());
         tokio::spawn(async move {

@@ -278,6 +278,37 @@ async fn model_calls_of_tools_at_mcp_count_for_the_key() {
     ask().await.refused(429, "limit of 3 tokens per day");
 }
 
+#[tokio::test]
+async fn model_calls_of_work_after_the_answer_count_for_its_key() {
+    let calls = |text: &str| {
+        format!("llm::chat(#{{ model: \"fast\", messages: [#{{ role: \"user\", content: \"{text}\" }}] }});")
+    };
+    let works = format!(
+        "/*\nrequirements: llm\n*/\nfn inlet(body) {{ let say = body.messages[-1].text; after(|| {{ if say == \"a\" {{ {} }} }}); }}\n\
+         fn done(body) {{ if body.messages[0].text == \"d\" {{ {} }} }}",
+        calls("after"),
+        calls("done")
+    );
+    let config = format!("{CONFIG}\n[grants.works]\nllm = true\n");
+    let host = TestHost::new().config(&config).filter("works", works).start().await;
+    let own = key(&host, "ci", json!({"tokens_per_day": 7})).await;
+    let free = key(&host, "free", json!({})).await;
+    for (say, sum) in [("a", 4), ("d", 8)] {
+        for (key, name) in [(&own, "ci"), (&free, "free")] {
+            assert_eq!(ask(&host, key, &chat_body("fast", say)).await.status, 200, "{name}");
+            until("the work is counted", || async { used(&host, name).await.0 == sum }).await;
+        }
+    }
+    ask(&host, &own, &chat_body("fast", "hi")).await.refused(429, "limit of 7 tokens per day");
+    let usage = async || {
+        let all = operate(&host, "GET", "/api/v1/usage?by=key", Value::Null).await.ok();
+        let rows = all["data"].as_array().cloned().unwrap_or_default();
+        let of_key = rows.into_iter().find(|row| row["by"]["key"] == "free");
+        of_key.map(|row| json!([row["requests"], row["prompt_tokens"], row["completion_tokens"]]))
+    };
+    until("the usage is written", || async { usage().await == Some(json!([2, 4, 4])) }).await;
+}
+
 /// A key is checked for the model of the path; a body that names another one must not reach it.
 #[tokio::test]
 async fn the_model_of_the_path_replaces_the_one_of_the_body() {

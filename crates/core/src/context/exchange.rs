@@ -2,7 +2,7 @@
 //! retries made by all layers.
 
 use super::held_memory::HeldMemory;
-use crate::trace::Trace;
+use crate::trace::{Counting, Trace};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;
@@ -141,6 +141,8 @@ pub struct Exchange {
     memory: Option<Arc<HeldMemory>>,
     /// The trace that counts the tokens of the request, also those of its scripts' model calls.
     trace: OnceLock<Arc<Trace>>,
+    /// The count of what the request and its work after the answer use.
+    counting: OnceLock<Counting>,
     /// Set if the key of the request pays for its tokens, so that services have to report them.
     is_metered: bool,
     /// Set if provider headers with texts are not collected, because guards judge the texts of the answer.
@@ -187,6 +189,17 @@ impl Exchange {
     pub fn count_in(&self, trace: &Arc<Trace>) {
         // A second trace would be that of a part of the request.
         let _ = self.trace.set(trace.clone());
+    }
+
+    /// Sets the count of what the request uses. Only the first one counts.
+    pub fn count_by(&self, counting: Counting) {
+        // As with the trace.
+        let _ = self.counting.set(counting);
+    }
+
+    /// Returns the count of what the request uses.
+    pub fn counting(&self) -> Counting {
+        self.counting.get().map_or_else(Counting::default, Counting::clone)
     }
 
     /// Returns the trace that counts the tokens of the request.
@@ -242,9 +255,14 @@ impl Exchange {
     /// Creates the HTTP side of a request nested in this one, such as a script's model call, with the same
     /// credential, memory and count of tokens.
     pub fn beside(&self) -> Self {
-        let Self { credential, memory, trace, is_metered, .. } = self;
-        let (credential, memory, trace) = (credential.clone(), memory.clone(), trace.clone());
-        Self { credential, memory, trace, is_metered: *is_metered, ..Self::default() }
+        Self { trace: self.trace.clone(), ..self.behind() }
+    }
+
+    /// Creates the HTTP side of work after the answer, whose tokens another trace counts.
+    pub fn behind(&self) -> Self {
+        let Self { credential, memory, counting, is_metered, .. } = self;
+        let (credential, memory, counting) = (credential.clone(), memory.clone(), counting.clone());
+        Self { credential, memory, counting, is_metered: *is_metered, ..Self::default() }
     }
 
     /// Returns the client headers to send to a provider. The idempotency key is sent with the first model call
@@ -351,6 +369,25 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_after_the_answer_counts_in_its_own_trace_as_its_request_does() {
+        use crate::trace::{RequestFacts, Traces};
+        let traces = Traces::new(9);
+        let begin = || traces.begin(RequestFacts::default(), false);
+        let (request, mut work) = (begin(), begin());
+        let exchange = Exchange::default();
+        exchange.count_in(request.trace());
+        exchange.count_by(Counting::new(|recording| recording.trace().set_key("ci")));
+        let behind = exchange.behind();
+        behind.counting().begin(&mut work);
+        behind.count_in(work.trace());
+        assert_eq!(work.trace().key(), Some("ci"));
+        // So do the model calls of this work.
+        let nested = behind.beside();
+        assert!(Arc::ptr_eq(nested.trace().unwrap(), work.trace()));
+        assert!(Arc::ptr_eq(exchange.beside().trace().unwrap(), request.trace()));
+    }
 
     #[test]
     fn header_names_match_completely_or_by_prefix() {

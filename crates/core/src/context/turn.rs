@@ -314,7 +314,7 @@ impl Turn {
     /// Returns the state for tasks that run after the turn.
     pub fn behind(&self) -> Behind {
         let facts = self.facts().clone();
-        let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
+        let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.behind()));
         let facts = TurnFacts {
             exchange,
             trace: None,
@@ -672,6 +672,9 @@ impl Behind {
     /// Creates a turn for a task after the finished one. Its events have no receiver, and it schedules no
     /// tasks.
     pub fn turn(self, trace: Option<Arc<Trace>>) -> Turn {
+        if let (Some(trace), Some(exchange)) = (&trace, &self.facts.exchange) {
+            exchange.count_in(trace);
+        }
         let turn = Turn::new(TurnFacts { trace, ..self.facts }, self.context, Events::default());
         if let Some(runner) = self.runner {
             turn.run_by(runner);

@@ -32,4 +32,4 @@ pub use spans::SPANS;
 pub use step::{End, Step};
 pub use totals::Totals;
 pub use trace::{News, Trace};
-pub use traces::{TraceGuard, Traces};
+pub use traces::{Counting, TraceGuard, Traces};

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
@@ -228,6 +229,33 @@ impl Past {
 
 type AtEnd = Box<dyn FnOnce(&Trace) + Send + Sync>;
 type Meter = Box<dyn Fn(&Trace) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
+
+/// Sets up the count of what a request uses, and of what the work uses that it leaves for after its answer: for the
+/// limits of its key and the usage.
+#[derive(Clone, Default)]
+pub struct Counting(Option<Arc<SetUp>>);
+
+type SetUp = dyn Fn(&mut TraceGuard) + Send + Sync;
+
+impl Counting {
+    /// Creates a count, which is set up by this function for each trace.
+    pub fn new(set_up: impl Fn(&mut TraceGuard) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(set_up)))
+    }
+
+    /// Counts what is used in a trace.
+    pub fn begin(&self, recording: &mut TraceGuard) {
+        if let Some(set_up) = &self.0 {
+            set_up(recording);
+        }
+    }
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counting({})", self.0.is_some())
+    }
+}
 
 /// The trace of a running request, which ends when this value is dropped.
 pub struct TraceGuard {

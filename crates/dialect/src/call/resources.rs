@@ -11,7 +11,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, PluginError, Rejection};
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Tool, ToolSpec};
-use valvehouse_core::trace::Trace;
+use valvehouse_core::trace::{Counting, Trace};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
@@ -230,6 +230,8 @@ pub struct Work {
     pub bytes: usize,
     /// The model, the user's id and the conversation of the turn that scheduled it.
     pub origin: [String; 3],
+    /// The count of what it uses.
+    pub counting: Counting,
     /// The work itself.
     pub run: RunWork,
 }

@@ -1,7 +1,5 @@
 //! The sender of a request, as the entry layer identified it.
 
-use std::fmt;
-use std::sync::Arc;
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
@@ -23,28 +21,6 @@ pub struct Caller {
     pub tools: Vec<String>,
     /// `true` to list `find_tools` instead of all tools.
     pub tool_search: bool,
-    /// The count of what its calls use.
-    pub counting: CallCounting,
-}
-
-/// Sets up the count of one call.
-type Count = dyn Fn(&mut TraceGuard) + Send + Sync;
-
-/// Counts what calls use, for the limits of their key and the usage.
-#[derive(Clone, Default)]
-pub struct CallCounting(Option<Arc<Count>>);
-
-impl CallCounting {
-    /// Creates a count, which is set up by this function for each call.
-    pub fn new(count: impl Fn(&mut TraceGuard) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(count)))
-    }
-}
-
-impl fmt::Debug for CallCounting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallCounting({})", self.0.is_some())
-    }
 }
 
 impl Caller {
@@ -53,9 +29,7 @@ impl Caller {
         let mut recording = app.traces.begin(self.request_facts(generation), false);
         if let Some(exchange) = &self.facts.exchange {
             exchange.count_in(recording.trace());
-        }
-        if let Some(count) = &self.counting.0 {
-            count(&mut recording);
+            exchange.counting().begin(&mut recording);
         }
         recording
     }

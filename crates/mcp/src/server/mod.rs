@@ -17,6 +17,6 @@ mod sessions;
 mod stdio;
 mod tokens;
 
-pub use caller::{CallCounting, Caller};
+pub use caller::Caller;
 pub use endpoint::{Endpoint, Lapse};
 pub use tokens::{Bearer, HeldToken, TokenChecker, TokenRejection};

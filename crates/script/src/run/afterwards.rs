@@ -6,8 +6,9 @@ use crate::script::Script;
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
 use valvehouse_core::BoxError;
-use valvehouse_core::context::{FinishedChat, Turn};
+use valvehouse_core::context::{FinishedChat, Turn, TurnFacts};
 use valvehouse_core::error::PluginError;
+use valvehouse_core::trace::Counting;
 use valvehouse_dialect::call::Later;
 use valvehouse_dialect::call::resources::{RunWork, Work};
 use valvehouse_dialect::value::{Shape, live};
@@ -52,10 +53,10 @@ impl Script {
         let hand_on = move || {
             let facts = behind.facts();
             let Some(body) = conversation.body(&facts.chat_id, &facts.message_id) else { return };
-            let (bytes, origin) = (body.size_estimate(), origin(&facts.model, &facts.user, &facts.chat_id));
+            let (bytes, origin, counting) = (body.size_estimate(), origin(facts), counting(facts));
             let (plugin, job) = (script.caller.plugin.clone(), Job::Done(body, users));
             let run: RunWork = Box::new(move |trace| Box::pin(script.work(job, behind.turn(trace))));
-            background.put(Work { plugin, what: DONE, bytes, origin, run });
+            background.put(Work { plugin, what: DONE, bytes, origin, counting, run });
         };
         // A model call made by such work does not schedule more work.
         if let Err(why) = turn.afterwards().leave_hook(hand_on) {
@@ -91,18 +92,22 @@ impl Later for Script {
         let behind = turn.behind();
         let afterwards = turn.afterwards().leave(bytes, move || {
             let facts = behind.facts();
-            let origin = origin(&facts.model, &facts.user, &facts.chat_id);
+            let (origin, counting) = (origin(facts), counting(facts));
             let (plugin, job) = (self.caller.plugin.clone(), Job::Function(function));
             let what = job.name();
             let run: RunWork = Box::new(move |trace| Box::pin(self.work(job, behind.turn(trace))));
-            background.put(Work { plugin, what, bytes, origin, run });
+            background.put(Work { plugin, what, bytes, origin, counting, run });
         });
         afterwards.map_err(|why| why.to_string().into())
     }
 }
 
+/// Returns the count of what the work of a turn uses.
+fn counting(facts: &TurnFacts) -> Counting {
+    facts.exchange.as_ref().map_or_else(Counting::default, |exchange| exchange.counting())
+}
+
 /// Returns the origin of work: the ids of the model, the user and the conversation.
-fn origin(model: &Json, user: &Json, chat_id: &str) -> [String; 3] {
-    let id = |json: &Json| json.string("id");
-    [id(model), id(user), chat_id.to_owned()]
+fn origin(facts: &TurnFacts) -> [String; 3] {
+    [facts.model.string("id"), facts.user.string("id"), facts.chat_id.clone()]
 }
