@@ -116,3 +116,102 @@ async fn a_client_without_filters_gets_its_request_adapted_too() {
         }
     }
 }
+
+/// Refuses what a test names in the text of a request, in the words of a service.
+fn refuses(host: &TestHost, word: &'static str, error: Value) {
+    host.upstream.script(move |request| match request.text().contains(word) {
+        true => Reply::json(&json!({"error": error})).status(400),
+        false => Reply::fitting(request, "hello"),
+    });
+}
+
+fn refusal(message: &str) -> Value {
+    json!({"message": message, "type": "invalid_request_error", "param": null, "code": null})
+}
+
+#[tokio::test]
+async fn a_refusal_that_tells_what_to_change_is_answered_by_a_changed_request_and_remembered() {
+    const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
+    let picture = json!({"type": "image_url", "image_url": {"url": PICTURE}});
+    let tool = tool("f");
+    for (word, message, more, content) in [
+        ("seed", "Unrecognized request argument supplied: seed", json!({"seed": 7}), json!("hi")),
+        ("top_p", "top_p: Extra inputs are not permitted", json!({"top_p": 0.5}), json!("hi")),
+        (
+            "9000",
+            "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
+            json!({"max_tokens": 9000}),
+            json!("hi"),
+        ),
+        (
+            "xhigh",
+            "Unsupported value: 'reasoning_effort' does not support 'xhigh'. Supported values are: 'low' and 'high'.",
+            json!({"reasoning_effort": "xhigh"}),
+            json!("hi"),
+        ),
+        (
+            "required",
+            "Thinking mode does not support this tool_choice",
+            json!({"tools": [tool.clone()], "tool_choice": "required", "reasoning_effort": "none"}),
+            json!("hi"),
+        ),
+        (
+            "defer_loading",
+            "tools.0.custom.defer_loading: Extra inputs are not permitted",
+            json!({"tools": [{"type": "function", "defer_loading": true, "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]}),
+            json!("hi"),
+        ),
+        (
+            PICTURE,
+            "unknown variant `image_url`, expected `text`",
+            json!({}),
+            json!([{"type": "text", "text": "hi"}, picture]),
+        ),
+    ] {
+        for filter in [None, Some("fn inlet(body) { body }")] {
+            let setup = TestHost::new();
+            let host = match filter {
+                Some(filter) => setup.filter("same", filter).start().await,
+                None => setup.start().await,
+            };
+            refuses(&host, word, refusal(message));
+            let mut body = json!({"model": MODEL, "messages": [{"role": "user", "content": content}]});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            for requests in [2, 3] {
+                let answer = Answer::of(host.posting(body.to_string())).await;
+                assert_eq!(answer.status, 200, "{message}: {}", answer.body());
+                assert!(answer.header("x-valvehouse-adapted").is_some(), "{message}");
+                assert_eq!(host.upstream.requests().len(), requests, "{message}, {filter:?}");
+                assert!(host.upstream.last().text().contains("hi"));
+                let lines = trace_of(&host, &answer).await["lines"].to_string();
+                assert!(filter.is_none() || lines.contains("adapted in the request"), "{lines}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_refusals_reach_the_client_at_once_and_changes_come_to_an_end() {
+    let host = TestHost::new().start().await;
+    for message in
+        ["temperature must be a number", "'messages' are not supported", "Unknown parameter: 'seed'"]
+    {
+        refuses(&host, "temperature", refusal(message));
+        let before = host.upstream.requests().len();
+        let answer = Answer::of(
+            host.posting(
+                json!({"model": MODEL, "temperature": 0.5, "messages": [{"role": "user", "content": "hi"}]})
+                    .to_string(),
+            ),
+        )
+        .await;
+        assert_eq!((answer.status, host.upstream.requests().len() - before), (400, 1), "{message}");
+        assert!(answer.body().contains(message));
+    }
+    // The named field is gone, and the service refuses the request again.
+    refuses(&host, "model", refusal("Unsupported parameter: 'temperature'"));
+    let before = host.upstream.requests().len();
+    let body = json!({"model": MODEL, "temperature": 0.5, "messages": [{"role": "user", "content": "hi"}]});
+    let answer = Answer::of(host.posting(body.to_string())).await;
+    assert_eq!((answer.status, host.upstream.requests().len() - before), (400, 2));
+}

@@ -66,35 +66,105 @@ pub fn effort_of_thinking(thinking: &Json) -> Option<&'static Effort> {
     }
 }
 
-/// The thinking that the models of OpenAI's protocols can do.
+/// The levels that the models of OpenAI's protocols know.
 struct ModelRow {
     /// The beginnings of the models' names, without the name of their maker.
     names: &'static [&'static str],
-    /// The least level, which stands for no thinking; `None` for a model that knows no levels.
-    least: Option<&'static str>,
+    /// The levels, the least first, which stands for no thinking; empty for a model that knows none.
+    levels: &'static [&'static str],
 }
 
-/// The first row with a matching name applies. Sources: the model pages and "Reasoning models" of OpenAI's
-/// documentation; "OpenAI compatibility" of Gemini's, where these models always think; "Reasoning" of Groq's and
-/// xAI's.
-const MODELS: [ModelRow; 7] = [
-    ModelRow { names: &["grok-3-mini", "grok-4.3"], least: Some("low") },
-    ModelRow {
-        names: &["gpt-3", "gpt-4", "chatgpt", "o1-mini", "o1-preview", "davinci", "grok"],
-        least: None,
-    },
-    ModelRow { names: &["gpt-5."], least: Some("none") },
-    ModelRow { names: &["gpt-5-codex", "gpt-oss", "o1", "o3", "o4"], least: Some("low") },
-    ModelRow { names: &["gpt-5"], least: Some("minimal") },
-    ModelRow { names: &["gemini-3", "gemini-2.5-pro"], least: Some("low") },
-    ModelRow { names: &[""], least: Some("none") },
+const fn row(names: &'static [&'static str], levels: &'static [&'static str]) -> ModelRow {
+    ModelRow { names, levels }
+}
+
+/// The first row with a matching name applies; models without one know every level. Sources: the model pages and
+/// "Reasoning models" of OpenAI's documentation; "OpenAI compatibility" of Gemini's, where some models always think;
+/// "Reasoning" of Groq's, Mistral's and xAI's; "Thinking mode" of Moonshot's and Zhipu's; pi#1745, openai-node#1745,
+/// router-for-me/CLIProxyAPI#2185, anomalyco/opencode#26268, raine/claude-code-proxy#28.
+const MODELS: &[ModelRow] = &[
+    row(&["grok-3-mini"], &["low", "high"]),
+    row(&["grok-4.3"], &["low", "medium", "high"]),
+    row(
+        &[
+            "gpt-3",
+            "gpt-4",
+            "gpt-5-chat",
+            "chatgpt",
+            "o1-mini",
+            "o1-preview",
+            "davinci",
+            "grok",
+            "gemini-1",
+            "gemini-2.0",
+            "llama",
+            "gemma-2",
+            "gemma-3",
+            "gemma2",
+            "gemma3",
+            "mixtral",
+            "mistral-large",
+            "codestral",
+            "devstral",
+            "magistral",
+            "ministral",
+            "pixtral",
+            "open-mi",
+            "kimi-k2-instruct",
+            "kimi-k2-0",
+            "kimi-k2.7",
+            "moonshot-v",
+        ],
+        &[],
+    ),
+    row(&["mistral-small", "mistral-medium"], &["none", "high"]),
+    row(&["gpt-5.1-chat", "gpt-5.2-chat", "gpt-5.3-chat"], &["medium"]),
+    row(&["gpt-5-pro"], &["high"]),
+    row(&["gpt-5.2-pro", "gpt-5.4-pro", "gpt-5.5-pro"], &["medium", "high", "xhigh"]),
+    row(&["gpt-5.1-codex-max"], &["low", "medium", "high", "xhigh"]),
+    row(&["gpt-5.1-codex"], &["low", "medium", "high"]),
+    row(&["gpt-5.1"], &["none", "low", "medium", "high"]),
+    row(&["gpt-5.2", "gpt-5.3", "gpt-5.4", "gpt-5.5"], &["none", "low", "medium", "high", "xhigh"]),
+    row(&["gpt-5."], &["none", "low", "medium", "high", "xhigh", "max"]),
+    row(&["gpt-5-codex", "gpt-oss", "o1", "o3", "o4"], &["low", "medium", "high"]),
+    row(&["gpt-5"], &["minimal", "low", "medium", "high"]),
+    row(&["gemini-3", "gemini-2.5-pro"], &["low", "medium", "high"]),
+    row(&["gemini-2.5"], &["none", "low", "medium", "high"]),
+    row(&["kimi-k3", "glm-5.3"], &["low", "medium", "high"]),
 ];
 
-/// Returns the least level of thinking of a model of OpenAI's protocols, which is the one to send for `none`;
-/// `None` if the model knows no levels.
-pub fn least_effort(model: &str) -> Option<&'static str> {
-    let is_it = |row: &&ModelRow| begins_with(model, row.names);
-    MODELS.iter().find(is_it).and_then(|row| row.least)
+/// Returns the levels of thinking of a model of OpenAI's protocols; `None` if they are not known.
+pub(crate) fn levels(model: &str) -> Option<&'static [&'static str]> {
+    MODELS.iter().find(|row| begins_with(model, row.names)).map(|row| row.levels)
+}
+
+/// Returns `true` for a model of OpenAI's protocols that knows no levels of thinking.
+pub fn has_no_levels(model: &str) -> bool {
+    levels(model).is_some_and(<[_]>::is_empty)
+}
+
+/// Returns the level to send to a model of OpenAI's protocols for one of a request: the least one for `none`; `None` if
+/// the model knows no levels.
+pub fn level_for(model: &str, effort: &Effort) -> Option<&'static str> {
+    match levels(model) {
+        Some(known) => nearest(known, effort),
+        None => Some(effort.openai),
+    }
+}
+
+/// Returns `true` for a model of Moonshot or Zhipu that always thinks. Source: MoonshotAI/Kimi-K2#141.
+pub fn cannot_stop_thinking(model: &str) -> bool {
+    begins_with(model, &["kimi-k2.7", "kimi-k2-thinking", "kimi-k3", "glm-5.3"])
+}
+
+/// Returns the level nearest to one among those that are known, the least first: a lower one that thinks, or else the
+/// next one.
+pub fn nearest<'a>(known: &[&'a str], effort: &Effort) -> Option<&'a str> {
+    let rank = |name: &str| EFFORTS.iter().position(|own| own.name == name).unwrap_or(usize::MAX);
+    let thinks = |name: &&&str| **name != "none" && effort.name != "none";
+    let fits = |name: &&&str| rank(name) <= rank(effort.name);
+    let lower = known.iter().filter(thinks).rfind(fits);
+    lower.or_else(|| known.iter().find(thinks)).or_else(|| known.first()).copied()
 }
 
 /// Returns `true` if the name of a model, without that of its maker, begins with one of these in any case.
@@ -194,19 +264,31 @@ mod tests {
     }
 
     #[test]
-    fn models_have_a_least_level() {
-        for (model, least) in [
-            ("gpt-4.1", None),
-            ("openai/gpt-4o", None),
-            ("gpt-5.1", Some("none")),
-            ("gpt-5-mini", Some("minimal")),
-            ("o3", Some("low")),
-            ("qwen3", Some("none")),
-            ("grok-4-fast", None),
-            ("x-ai/grok-4.3", Some("low")),
+    fn each_model_gets_the_nearest_level_that_it_knows() {
+        let of = |model: &str, level: &str| level_for(model, Effort::of(level).unwrap());
+        for (model, none, minimal, high, xhigh, max) in [
+            ("gpt-5.1", "none", "low", "high", "high", "high"),
+            ("gpt-5.4", "none", "low", "high", "xhigh", "xhigh"),
+            ("gpt-5.6-terra", "none", "low", "high", "xhigh", "max"),
+            ("gpt-5-mini", "minimal", "minimal", "high", "high", "high"),
+            ("openai/o3", "low", "low", "high", "high", "high"),
+            ("gpt-5-pro", "high", "high", "high", "high", "high"),
+            ("grok-3-mini", "low", "low", "high", "high", "high"),
+            ("kimi-k3", "low", "low", "high", "high", "high"),
+            ("qwen3", "none", "minimal", "high", "xhigh", "high"),
         ] {
-            assert_eq!(least_effort(model), least, "{model}");
+            let sent = ["none", "minimal", "high", "xhigh", "max"].map(|level| of(model, level).unwrap());
+            assert_eq!(sent, [none, minimal, high, xhigh, max], "{model}");
         }
+        for model in ["gpt-4.1", "openai/gpt-4o", "grok-4-fast", "meta-llama/llama-4-scout", "kimi-k2.7-code"]
+        {
+            assert_eq!((of(model, "high"), has_no_levels(model)), (None, true), "{model}");
+        }
+        assert!(!has_no_levels("kimi-k2.6"));
+    }
+
+    #[test]
+    fn models_think_by_their_names() {
         for (model, thinks, always) in [
             ("gpt-4o", false, false),
             ("openai/o3-mini", true, true),

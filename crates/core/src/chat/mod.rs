@@ -41,7 +41,7 @@ pub use messages::serialized;
 pub use messages::{IntoMessages, Message};
 pub use outline::{MessageTraits, Outline};
 pub use parts::ChunkParts;
-pub use plain::{LOST_THOUGHTS, ONLY_ANTHROPIC, ONLY_OLLAMA, left_out, plain};
+pub use plain::{LOST_THOUGHTS, ONLY_ANTHROPIC, ONLY_OLLAMA, asked_effort, left_out, plain};
 pub use request::ChatRequest;
 pub use response::Head;
 pub use split::{TextChunks, split, split_texts};

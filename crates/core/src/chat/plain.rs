@@ -1,7 +1,7 @@
 //! Removal of the fields of one protocol from a request, because other providers reject unknown fields.
 
 use super::content_blocks::CONTENT_BLOCKS;
-use super::effort::{Effort, effort_of_thinking, least_effort};
+use super::effort::{Effort, effort_of_thinking, has_no_levels, level_for, levels};
 use super::media::missing;
 use super::message::text_part;
 use crate::text::optional;
@@ -66,25 +66,27 @@ pub fn plain(request: &Json) -> Json {
 }
 
 /// Returns the `reasoning_effort` to send instead of the one in a request, `Some(None)` for no such field; `None`
-/// if it stays as it is. No thinking is the least level of the model.
+/// if it stays as it is.
 fn effort(request: &Json) -> Option<Option<&'static str>> {
-    let model = || request.text_or_empty("model");
     let given = request.text("reasoning_effort");
-    let only = request.field(ONLY_ANTHROPIC);
-    let thinking = effort_of_thinking(&only.field("thinking"));
-    if given.as_deref() == Some("none") || thinking.is_some_and(|effort| effort.name == "none") {
-        let least = least_effort(&model());
-        return (least != given.as_deref()).then_some(least);
-    }
-    if given.is_some() {
+    let (model, asked) = (request.text_or_empty("model"), asked_effort(request)?);
+    // A level that no protocol changed is for an unknown model to judge.
+    if levels(&model).is_none() && given.as_deref() == Some(asked.name) {
         return None;
     }
-    let own = only.at_path("output_config.effort");
-    if let Some(own) = own.as_str().and_then(Effort::of) {
-        return Some(Some(own.openai));
+    let sent = level_for(&model, asked);
+    (sent != given.as_deref()).then_some(sent)
+}
+
+/// Returns the level of thinking that a client of any protocol asks for; `None` if it asks for none that is known.
+pub fn asked_effort(request: &Json) -> Option<&'static Effort> {
+    let only = request.field(ONLY_ANTHROPIC);
+    let thinking = effort_of_thinking(&only.field("thinking"));
+    match (thinking.filter(|effort| effort.name == "none"), request.text("reasoning_effort")) {
+        (Some(none), _) => Some(none),
+        (None, Some(given)) => Effort::of(&given),
+        (None, None) => only.at_path("output_config.effort").as_str().and_then(Effort::of).or(thinking),
     }
-    let effort = thinking?;
-    least_effort(&model()).map(|_| Some(effort.openai))
 }
 
 /// Returns the names of the Anthropic settings in a request that its provider does not support: thinking, if its
@@ -93,9 +95,8 @@ pub fn left_out(request: &Json) -> Vec<String> {
     let only = request.field(ONLY_ANTHROPIC);
     let thinks = only.at_path("thinking.type");
     let thinks = thinks.as_str().is_some_and(|kind| kind != "disabled");
-    let is_unknown = thinks
-        && request.get("reasoning_effort").is_none()
-        && least_effort(&request.text_or_empty("model")).is_none();
+    let is_unknown =
+        thinks && request.get("reasoning_effort").is_none() && has_no_levels(&request.text_or_empty("model"));
     let thinking = is_unknown.then(|| "thinking".to_owned());
     let tools = request.list("tools").into_iter().filter(is_hosted);
     let parts = request.list("messages").into_iter().flat_map(|message| message.list("content"));

@@ -79,7 +79,8 @@ impl Anthropic {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let MessagesRequest { body, beta, left_out } = request::write(&request.body, request.stream)?;
+        let MessagesRequest { body, beta, refused_betas, left_out } =
+            request::write(&request.body, request.stream)?;
         if let Some(turn) = &request.turn {
             left_out.iter().for_each(|name| turn.leave_out(self.name(), name));
         }
@@ -87,6 +88,8 @@ impl Anthropic {
         let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?).json(accept);
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let beta = betas(beta, exchange);
+        let is_taken = |word: &&str| refused_betas.iter().all(|own| own.as_str() != Some(word.trim()));
+        let beta = beta.split(',').filter(is_taken).collect::<Vec<_>>().join(",");
         let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
         let response = self.send(call, exchange).await?;
         let with_usage = !request.stream || wants_usage(&request.body);

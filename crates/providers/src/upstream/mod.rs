@@ -5,9 +5,9 @@
 //! before it can still be retried.
 
 mod breakers;
+mod corrections;
 mod credentials;
 mod extras;
-mod output_limit;
 mod retry;
 mod retrying;
 mod stream;

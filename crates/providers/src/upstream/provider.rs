@@ -1,9 +1,9 @@
 //! The provider with all limits.
 
 use super::breakers::{Breakers, digest};
+use super::corrections::{self, Corrections, MAX_REFUSALS};
 use super::credentials::Credentials;
 use super::extras::Extras;
-use super::output_limit::OutputLimits;
 use super::retry::{self, Retries};
 use super::retrying::no_way;
 use super::stream::{self, begin, begin_forwarded, begin_relayed};
@@ -27,8 +27,9 @@ use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,
 };
+use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
-use valvehouse_wire::service::{self, Names, ServiceKind};
+use valvehouse_wire::service::{self, Adaptation, Names, ServiceKind};
 
 /// A provider of any protocol with its credentials, retries, circuit breakers, time limits and metrics.
 pub struct Upstream {
@@ -45,7 +46,7 @@ pub struct Upstream {
     extras: Option<Arc<Extras>>,
     /// The kind whose rules requests are adapted to.
     service: Option<ServiceKind>,
-    limits: OutputLimits,
+    corrections: Corrections,
 }
 
 /// One request, with the parts that the limits depend on.
@@ -74,7 +75,7 @@ impl Upstream {
             keyless: None,
             extras: None,
             service: None,
-            limits: OutputLimits::default(),
+            corrections: Corrections::default(),
         }
     }
 
@@ -263,13 +264,9 @@ impl Upstream {
     fn adapt(&self, request: Request) -> Result<(Request, Names), Error> {
         let Some(kind) = self.service else { return Ok((request, Names::default())) };
         let adapted = service::adapt(kind, &request.body)?;
-        let fields = adapted.iter().flat_map(|adapted| &adapted.fields);
-        let fields: Vec<String> = fields.map(|name| (*name).to_owned()).collect();
         if let Some(turn) = &request.turn {
-            if let (false, Some(trace)) = (fields.is_empty(), turn.trace()) {
-                trace.adapted(&self.name, &fields);
-            }
-            turn.exchange().adapt(&self.name, fields);
+            let names = adapted.as_ref().map_or_else(Vec::new, names_of);
+            self.note_changes(turn.exchange(), turn.trace(), names);
         }
         Ok(match adapted {
             Some(adapted) => (Request { body: adapted.body, ..request }, adapted.names),
@@ -277,8 +274,37 @@ impl Upstream {
         })
     }
 
+    /// Records the names of the fields that are changed for the service.
+    fn note_changes(&self, exchange: &Exchange, trace: Option<&Arc<Trace>>, fields: Vec<String>) {
+        if let Some(trace) = trace.filter(|_| !fields.is_empty()) {
+            trace.adapted(&self.name, &fields);
+        }
+        exchange.adapt(&self.name, fields);
+    }
+
+    /// Returns a request that was changed as the service demanded, besides the changes for its rules.
+    fn changed(&self, request: &Request, changed: Adaptation) -> Request {
+        if let Some(turn) = &request.turn {
+            let mut names = turn.exchange().adapted();
+            for name in names_of(&changed) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            self.note_changes(turn.exchange(), turn.trace(), names);
+        }
+        Request { body: changed.body, ..request.clone() }
+    }
+
+    fn kind(&self) -> ServiceKind {
+        self.service.unwrap_or(ServiceKind::Compatible)
+    }
+
     /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
     fn takes_bytes(&self, request: &ForwardRequest<'_>) -> bool {
+        if !self.corrections.are_none(request.model) {
+            return false;
+        }
         let Some(kind) = self.service else { return true };
         // Blocks are of this host, and services refuse them.
         if request.outline.messages.is_rich
@@ -311,7 +337,7 @@ impl Upstream {
         if exchange.is_metered() {
             asking.sends(body().len());
         }
-        let attempt = self.call(question, body, |service| self.ask_within_limit(service, request.clone()));
+        let attempt = self.call(question, body, |service| self.ask_corrected(service, request.clone()));
         match attempt.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
@@ -333,26 +359,53 @@ impl Upstream {
         }
     }
 
-    /// Asks a service, and once more if its refusal names the limit that the request exceeds.
-    async fn ask_within_limit(&self, service: Arc<dyn Provider>, request: Request) -> Result<Answer, Error> {
+    /// Asks a service, and again if its refusal tells how to change the request.
+    async fn ask_corrected(&self, service: Arc<dyn Provider>, request: Request) -> Result<Answer, Error> {
         let model = request.body.text_or_empty("model");
-        let within = |body: Json| {
-            let turn = request.turn.as_ref();
-            if let Some(exchange) = turn.map(Turn::exchange) {
-                let names = exchange.adapted().into_iter().chain(["max_tokens".to_owned()]);
-                exchange.adapt(&self.name, names.collect());
-            }
-            Request { body, ..request.clone() }
-        };
-        let first = self.limits.lowered(&model, &request.body).map(&within);
-        let error = match service.chat(first.unwrap_or_else(|| request.clone())).await {
-            Ok(answer) => return begin(answer).await,
-            Err(error) => error,
-        };
-        match self.limits.learned(&model, &request.body, &error) {
-            Some(body) => begin(service.chat(within(body)).await?).await,
-            None => Err(error),
+        let known = self.corrections.known(self.kind(), &model, &request.body);
+        let mut request = known.map_or_else(|| request.clone(), |known| self.changed(&request, known));
+        let (mut made, mut refusals) = (Vec::new(), 0);
+        loop {
+            let attempt = async { begin(service.chat(request.clone()).await?).await };
+            let error = match attempt.await {
+                Ok(answer) => {
+                    self.corrections.keep(&model, made);
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            let next = || corrections::after(self.kind(), &error, &request.body, &made);
+            let Some((changes, changed)) = (refusals < MAX_REFUSALS).then(next).flatten() else {
+                return Err(error);
+            };
+            refusals += 1;
+            made.extend(changes);
+            request = self.changed(&request, changed);
         }
+    }
+
+    /// Sends bytes to a service, and once more if its refusal tells how to change them.
+    async fn forward_corrected(
+        &self,
+        service: Arc<dyn Provider>,
+        request: ForwardRequest<'_>,
+    ) -> Result<PassthroughAnswer, Error> {
+        let forwarded =
+            async |request| begin_forwarded(service.forward(request).ok_or_else(no_way)?.await?).await;
+        let error = match forwarded(request.clone()).await {
+            Err(error @ Error::Answered { status: 400..500, .. }) => error,
+            outcome => return outcome,
+        };
+        let Ok(body) = Json::parse_shared(&request.body) else { return Err(error) };
+        let Some((changes, changed)) = corrections::after(self.kind(), &error, &body, &[]) else {
+            return Err(error);
+        };
+        let Ok(body) = changed.body.encode() else { return Err(error) };
+        let exchange = request.exchange;
+        self.note_changes(exchange, exchange.trace(), names_of(&changed));
+        let answer = forwarded(ForwardRequest { body: body.into(), ..request.clone() }).await?;
+        self.corrections.keep(request.model, changes);
+        Ok(answer)
     }
 
     async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<PassthroughAnswer, Error> {
@@ -364,10 +417,7 @@ impl Upstream {
         let attempt = self.call(
             question,
             || request.body.to_vec(),
-            |service| {
-                let request = request.clone();
-                async move { begin_forwarded(service.forward(request).ok_or_else(no_way)?.await?).await }
-            },
+            |service| self.forward_corrected(service, request.clone()),
         );
         match attempt.await {
             Ok(forwarded) => {
@@ -428,6 +478,11 @@ impl Upstream {
             }
         }
     }
+}
+
+/// Returns the names of the fields that an adaptation changed.
+fn names_of(adapted: &Adaptation) -> Vec<String> {
+    adapted.fields.iter().map(ToString::to_string).collect()
 }
 
 /// Returns the body of an error of a service that the host writes.

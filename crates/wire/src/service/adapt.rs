@@ -4,6 +4,7 @@ use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::names::Names;
 use super::table::rules_of;
+use compact_str::CompactString;
 use valvehouse_core::chat::Outline;
 use valvehouse_core::error::Error;
 use valvehouse_json::Json;
@@ -14,7 +15,7 @@ pub struct Adaptation {
     /// The request. Unchanged values are shared with the original.
     pub body: Json,
     /// The names of the changed fields, without duplicates.
-    pub fields: Vec<&'static str>,
+    pub fields: Vec<CompactString>,
     /// The names of tools, and the form of their calls, to restore in the answer.
     pub names: Names,
 }

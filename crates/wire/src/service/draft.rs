@@ -17,7 +17,7 @@ pub(super) struct Draft {
     are_messages_changed: bool,
     tool_parts: Option<Vec<(usize, Part)>>,
     /// The names of the changed fields, without duplicates.
-    pub(super) changed: Vec<&'static str>,
+    pub(super) changed: Vec<CompactString>,
     /// Set if the tools are functions of the first version of OpenAI's API, in whose form the client expects calls.
     pub(super) is_legacy: bool,
     /// The client's names of tools, by those that the service receives.
@@ -80,6 +80,11 @@ impl Draft {
         self.body.get(key).filter(|value| !value.is_null())
     }
 
+    /// Returns the fields of the request. Changed messages are not in it.
+    pub(super) fn to_json(&self) -> Json {
+        Json::Object(self.body.clone())
+    }
+
     pub(super) fn model(&self) -> CompactString {
         self.given("model").map_or_else(CompactString::default, |model| model.str_or_empty().into())
     }
@@ -102,7 +107,7 @@ impl Draft {
     }
 
     /// Sets a field. `changed` is its name for the operator.
-    pub(super) fn set(&mut self, key: &str, value: Json, changed: &'static str) {
+    pub(super) fn set(&mut self, key: &str, value: Json, changed: &str) {
         // The object is a copy of the outermost level, and the value is new.
         self.own().put(key, value);
         self.keys.add(key);
@@ -110,16 +115,16 @@ impl Draft {
     }
 
     /// Removes a field, if there is one.
-    pub(super) fn remove(&mut self, key: &'static str) {
+    pub(super) fn remove(&mut self, key: &str) {
         if self.body.contains(key) {
             self.own().remove(key);
             self.note(key);
         }
     }
 
-    pub(super) fn note(&mut self, changed: &'static str) {
-        if !self.changed.contains(&changed) {
-            self.changed.push(changed);
+    pub(super) fn note(&mut self, changed: &str) {
+        if !self.changed.iter().any(|known| known == changed) {
+            self.changed.push(changed.into());
         }
     }
 
@@ -142,7 +147,7 @@ impl Draft {
     }
 
     /// Replaces all messages. Those that differ are new, and may share values with the old ones.
-    pub(super) fn replace(&mut self, messages: Vec<Json>, changed: &'static str) {
+    pub(super) fn replace(&mut self, messages: Vec<Json>, changed: &str) {
         self.messages = messages.into_iter().map(|value| Message { value, is_copied: false }).collect();
         self.are_messages_changed = true;
         self.tool_parts = None;
@@ -157,7 +162,7 @@ impl Draft {
     }
 
     /// Returns a copy of a message that may be changed.
-    pub(super) fn edit(&mut self, at: usize, changed: &'static str) -> Json {
+    pub(super) fn edit(&mut self, at: usize, changed: &str) -> Json {
         self.note(changed);
         self.are_messages_changed = true;
         let message = &mut self.messages[at];
@@ -169,7 +174,7 @@ impl Draft {
     }
 
     /// Arranges the messages in another order. Those that are not in it are removed.
-    pub(super) fn arrange(&mut self, slots: Vec<Slot>, changed: &'static str) {
+    pub(super) fn arrange(&mut self, slots: Vec<Slot>, changed: &str) {
         let is_same = |(at, slot): (usize, &Slot)| matches!(slot, Slot::Old(old) if *old == at);
         if slots.len() == self.messages.len() && slots.iter().enumerate().all(is_same) {
             return;
@@ -189,7 +194,7 @@ impl Draft {
     }
 
     /// Removes the messages at these places, which are in ascending order.
-    pub(super) fn drop_messages(&mut self, places: &[usize], changed: &'static str) {
+    pub(super) fn drop_messages(&mut self, places: &[usize], changed: &str) {
         let is_left = |at: &usize| places.binary_search(at).is_err();
         self.arrange((0..self.len()).filter(is_left).map(Slot::Old).collect(), changed);
     }
@@ -197,7 +202,7 @@ impl Draft {
     /// Returns the request, `None` if nothing was changed.
     pub(super) fn finish(
         mut self,
-    ) -> Option<(Json, Vec<&'static str>, HashMap<CompactString, CompactString>)> {
+    ) -> Option<(Json, Vec<CompactString>, HashMap<CompactString, CompactString>)> {
         if self.are_messages_changed {
             let messages: Vec<Json> =
                 std::mem::take(&mut self.messages).into_iter().map(|message| message.value).collect();

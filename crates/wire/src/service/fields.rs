@@ -1,12 +1,15 @@
 //! Fields of a request beside its messages and tools.
 
 use super::draft::Draft;
+use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use valvehouse_core::chat::ONLY_ANTHROPIC;
+use super::names_in::{HOLDERS, holds};
+use crate::messages::request::REFUSED_BETAS;
+use valvehouse_core::chat::asked_effort;
 use valvehouse_core::chat::effort::{
-    Effort, claude, effort_of_thinking, has_fixed_sampling, least_effort, thinks_without_tools,
+    Effort, cannot_stop_thinking, claude, has_fixed_sampling, has_no_levels, level_for, thinks_without_tools,
 };
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 
 /// Shortens a text beyond its limit. A dot in the path leads into an object.
 pub(super) fn shorten(draft: &mut Draft, path: &'static str, limit: &TextLimit) {
@@ -81,41 +84,165 @@ pub(super) fn drop_sampling_of_claude(draft: &mut Draft) {
     }
 }
 
+/// The field with the level of thinking.
+const EFFORT: &str = "reasoning_effort";
+
+/// Returns the name of the level of thinking that a request asks for.
+fn asked_level(draft: &Draft) -> Option<&'static str> {
+    asked(draft).map(|effort| effort.name)
+}
+
 /// Switches thinking off for models that think only without tools.
 pub(super) fn drop_effort(draft: &mut Draft) {
-    const FIELD: &str = "reasoning_effort";
-    let of_thinking = draft.given(ONLY_ANTHROPIC).and_then(|own| effort_of_thinking(&own.field("thinking")));
-    let is_given = match draft.given(FIELD) {
+    let is_given = match draft.given(EFFORT) {
         Some(effort) => effort.as_str() != Some("none"),
-        None => of_thinking.is_some_and(|effort| effort.name != "none"),
+        None => asked_level(draft).is_some_and(|level| level != "none"),
     };
     if is_given && !draft.list("tools").is_empty() && thinks_without_tools(&draft.model()) {
-        draft.set(FIELD, "none".into(), FIELD);
+        draft.set(EFFORT, "none".into(), EFFORT);
     }
 }
 
-/// Switches thinking off if a tool is forced.
-pub(super) fn stop_thinking(draft: &mut Draft) {
-    let choice = draft.given("tool_choice");
-    let is_forced = choice.is_some_and(|choice| match choice.as_str() {
+/// Returns `true` if a request forces the model to call a tool.
+pub(super) fn forces_a_tool(draft: &Draft) -> bool {
+    draft.given("tool_choice").is_some_and(|choice| match choice.as_str() {
         Some(word) => matches!(word, "required" | "any"),
         None => choice.as_object().is_some(),
-    });
-    if is_forced && draft.given("reasoning_effort").is_none_or(|effort| effort.as_str() != Some("none")) {
-        draft.set("reasoning_effort", "none".into(), "reasoning_effort");
+    })
+}
+
+/// Switches thinking off if a tool is forced, or lets a model that always thinks choose.
+pub(super) fn stop_thinking(draft: &mut Draft) {
+    if !forces_a_tool(draft) {
+        return;
+    }
+    let model = draft.model();
+    if cannot_stop_thinking(&model) {
+        free_choice(draft);
+    } else if !has_no_levels(&model) && asked_level(draft) != Some("none") {
+        draft.set(EFFORT, "none".into(), EFFORT);
     }
 }
 
-/// Replaces a level of thinking by the nearest one of OpenAI's protocols, and removes it for a model that knows none.
-pub(super) fn lower_level(draft: &mut Draft) {
-    const FIELD: &str = "reasoning_effort";
-    let Some(given) = draft.given(FIELD) else { return };
-    if least_effort(&draft.model()).is_none() {
-        draft.remove(FIELD);
+/// Lets the model choose whether it calls a tool.
+pub(super) fn free_choice(draft: &mut Draft) {
+    if forces_a_tool(draft) {
+        draft.set("tool_choice", "auto".into(), "tool_choice");
+    }
+}
+
+/// Returns the level of thinking that a request asks for.
+pub(super) fn asked(draft: &Draft) -> Option<&'static Effort> {
+    asked_effort(&draft.to_json())
+}
+
+/// Sets the level of thinking; `default` removes it.
+pub(super) fn set_level(draft: &mut Draft, level: &str) {
+    let_think(draft);
+    match level {
+        "default" => draft.remove(EFFORT),
+        level if draft.given(EFFORT).is_none_or(|own| own.as_str() != Some(level)) => {
+            draft.set(EFFORT, level.into(), EFFORT);
+        }
+        _ => {}
+    }
+}
+
+/// The settings by which clients of any protocol ask for thinking.
+const OF_THINKING: [&str; 6] = [EFFORT, "reasoning", "thinking", "think", "enable_thinking", "output_config"];
+
+/// Removes the settings of thinking.
+pub(super) fn drop_thinking(draft: &mut Draft) {
+    OF_THINKING.iter().for_each(|name| remove_everywhere(draft, name));
+}
+
+/// Removes the settings of thinking by which it is switched off.
+pub(super) fn let_think(draft: &mut Draft) {
+    let holders: Vec<Json> = HOLDERS.iter().filter_map(|holder| draft.given(holder)).collect();
+    let is_off = |name: &str, holder: &Json| match holder.field(name) {
+        Json::Text(level) => &*level == "none",
+        Json::Bool(on) => !on,
+        own => {
+            own.is_text("type", "disabled")
+                || own.is_text("effort", "none")
+                || own.get("enabled").is_some_and(|on| on.as_bool() == Some(false))
+        }
+    };
+    let request = draft.to_json();
+    for name in OF_THINKING {
+        if holders.iter().chain([&request]).any(|holder| is_off(name, holder)) {
+            remove_everywhere(draft, name);
+        }
+    }
+}
+
+/// Removes a field, also among the settings of single protocols.
+pub(super) fn remove_everywhere(draft: &mut Draft, name: &str) {
+    draft.remove(name);
+    for holder in HOLDERS {
+        let Some(own) = draft.given(holder).filter(|own| own.get(name).is_some()) else { continue };
+        let others = own.entries().into_iter().filter(|(key, _)| key != name);
+        draft.set(holder, others.collect::<Object>().into(), name);
+    }
+}
+
+/// Removes a field at any depth within a list of the request.
+pub(super) fn remove_within(draft: &mut Draft, list: &'static str, name: &str) {
+    if list == "messages" {
+        for at in 0..draft.len() {
+            if holds(draft.message(at), name) {
+                strip(&draft.edit(at, &format!("messages.{name}")), name, false);
+            }
+        }
         return;
     }
-    if let Some(level) = given.as_str().and_then(Effort::of).filter(|level| level.openai != level.name) {
-        draft.set(FIELD, level.openai.into(), FIELD);
+    let items = draft.list(list);
+    if items.iter().any(|item| holds(item, name)) {
+        let items = Json::from(items).deep_clone();
+        strip(&items, name, false);
+        draft.set(list, items, &format!("{list}.{name}"));
+    }
+}
+
+/// Removes a field at any depth of a value. The keys of properties are names, not fields.
+fn strip(value: &Json, name: &str, has_names: bool) {
+    match value {
+        Json::Object(fields) => {
+            if !has_names {
+                fields.remove(name);
+            }
+            for (key, inner) in fields.entries() {
+                let has_names = !has_names && matches!(&*key, "properties" | "$defs" | "definitions");
+                strip(&inner, name, has_names);
+            }
+        }
+        Json::Array(items) => items.items().iter().for_each(|item| strip(item, name, false)),
+        _ => {}
+    }
+}
+
+/// Adds a value of Anthropic's header for betas to those that are not sent.
+pub(super) fn refuse_beta(draft: &mut Draft, beta: &str) {
+    let mut all = draft.list(REFUSED_BETAS);
+    if all.iter().all(|own| own.as_str() != Some(beta)) {
+        all.push(beta.into());
+        draft.set(REFUSED_BETAS, all.into(), "anthropic-beta");
+    }
+}
+
+/// Replaces a level of thinking by the nearest one that the model knows, and removes it for a model that knows none.
+pub(super) fn lower_level(draft: &mut Draft, kind: ServiceKind) {
+    let Some(asked) = asked(draft) else { return };
+    let model = draft.model();
+    let known = match kind {
+        // Groq names the levels of these models in its own way.
+        ServiceKind::Groq if model.starts_with("qwen") && asked.name != "none" => Some("default"),
+        _ => level_for(&model, asked),
+    };
+    match known {
+        None => draft.remove(EFFORT),
+        Some(level) if level != asked.name => draft.set(EFFORT, level.into(), EFFORT),
+        Some(_) => {}
     }
 }
 

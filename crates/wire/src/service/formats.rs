@@ -1,7 +1,9 @@
 //! The format of answers: schemas, and the instructions that services expect with a format.
 
 use super::draft::{Draft, Slot};
+use super::kind::ServiceKind;
 use super::schema::inner;
+use valvehouse_core::chat::effort::claude;
 use valvehouse_core::chat::message::{self, role_of};
 use valvehouse_json::{Json, Object};
 
@@ -110,6 +112,35 @@ pub(super) fn loosen(draft: &mut Draft) {
     let format = format.deep_clone();
     format.field("json_schema").put("strict", false);
     draft.set(FIELD, format, FIELD);
+}
+
+/// Removes the wish for strict calls of the tools whose schemas cannot be strict.
+pub(super) fn loosen_tools(draft: &mut Draft, kind: ServiceKind) {
+    let fits = if kind.is_messages() { is_accepted } else { is_strict };
+    let is_wrong = |tool: &Json| {
+        let function = tool.field("function");
+        function.is_true("strict") && function.field("parameters").as_object().is_some_and(|own| !fits(own))
+    };
+    let tools = draft.list("tools");
+    if !tools.iter().any(is_wrong) {
+        return;
+    }
+    let loose = tools.into_iter().map(|tool| match is_wrong(&tool) {
+        true => {
+            let tool = tool.deep_clone();
+            tool.field("function").remove("strict");
+            tool
+        }
+        false => tool,
+    });
+    draft.set("tools", loose.collect::<Vec<_>>().into(), "tools.strict");
+}
+
+/// Replaces a schema by an instruction with it for older models of Anthropic.
+pub(super) fn describe_schema_to_claude(draft: &mut Draft) {
+    if claude(&draft.model()).is_some_and(|(_, version)| version < (4, 1)) {
+        describe_schema(draft);
+    }
 }
 
 /// Replaces a schema by an instruction with it.

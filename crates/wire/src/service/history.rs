@@ -1,9 +1,12 @@
 //! Calls and their results in the conversation.
 
 use super::draft::{Draft, Part};
+use super::turns;
 use compact_str::CompactString;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use valvehouse_core::chat::delta::call_name;
+use valvehouse_core::chat::{CONTENT_BLOCKS, secrets};
 use valvehouse_core::error::Error;
 use valvehouse_core::text::hex;
 use valvehouse_json::Json;
@@ -46,6 +49,27 @@ pub(super) fn pair_results(draft: &mut Draft) -> Result<(), Error> {
     Ok(())
 }
 
+/// Adds the names of their tools to results.
+pub(super) fn name_results(draft: &mut Draft) {
+    let mut names = HashMap::new();
+    for (at, part) in draft.tool_parts() {
+        let message = draft.message(at);
+        match part {
+            Part::Calls => {
+                let calls = message.list("tool_calls");
+                names.extend(calls.iter().map(|call| (call.text_or_empty("id"), call_name(call))));
+            }
+            Part::Result if message.text_or_empty("name").is_empty() => {
+                let name = names.get(&message.text_or_empty("tool_call_id")).filter(|name| !name.is_empty());
+                if let Some(name) = name {
+                    draft.edit(at, "messages.name").put("name", name.as_str());
+                }
+            }
+            Part::Result => {}
+        }
+    }
+}
+
 /// Removes fields from calls that other services add to them.
 pub(super) fn drop_call_fields(draft: &mut Draft, names: &[&str]) {
     let has_any = |call: &Json| names.iter().any(|name| call.get(name).is_some());
@@ -57,6 +81,17 @@ pub(super) fn drop_call_fields(draft: &mut Draft, names: &[&str]) {
             names.iter().for_each(|name| _ = call.remove(name));
         }
     }
+}
+
+/// Removes thoughts that a service signed or encrypted, and leaves those that are text.
+pub(super) fn drop_secrets(draft: &mut Draft) {
+    for at in 0..draft.len() {
+        if let Some(plain) = secrets::without(draft.message(at), &|_| true) {
+            draft.edit(at, "messages.thinking").put(CONTENT_BLOCKS, plain.field(CONTENT_BLOCKS));
+        }
+    }
+    drop_call_fields(draft, &["extra_content"]);
+    turns::drop_fields(draft, &["reasoning_details"]);
 }
 
 fn unpaired(at: usize, open: usize) -> Error {

@@ -3,8 +3,8 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::limit::TextLimit;
-use super::{fields, formats, functions, history, ids, pairs, results, schema, tools, turns};
-use valvehouse_core::chat::effort::{has_fixed_sampling, is_thinking, least_effort, refuses};
+use super::{fields, formats, functions, history, ids, pairs, pictures, results, schema, tools, turns};
+use valvehouse_core::chat::effort::{Effort, has_fixed_sampling, is_thinking, level_for, refuses};
 use valvehouse_core::chat::{MessageTraits, ONLY_ANTHROPIC, Outline};
 use valvehouse_core::error::Error;
 
@@ -17,6 +17,14 @@ pub(super) enum Rule {
     PairedResults,
     /// Each call is followed by its result, and no result is without a call.
     Results,
+    /// Pictures have the media type of their data, and are not documents.
+    Pictures,
+    /// Only the user sends pictures.
+    UserPictures,
+    /// Results have the names of their tools.
+    ResultNames,
+    /// Each function has a schema of its parameters.
+    HasParameters,
     /// Images have an address or data, not the id of a file.
     Images,
     /// Results of tools are texts.
@@ -79,6 +87,10 @@ pub(super) enum Rule {
     OneSystem,
     /// A message with calls has the thoughts before them.
     Thoughts,
+    /// Newer models of Anthropic accept no message of the model at the end.
+    NoPrefill,
+    /// No message of the model at the end is empty.
+    NoEmptyTail,
     /// Some models think only without tools.
     EffortWithTools,
     /// A tool is forced only without thinking.
@@ -93,8 +105,14 @@ pub(super) enum Rule {
     ClosedFormat,
     /// A strict format has a schema that requires all properties.
     StrictFormat,
+    /// A strict tool has a schema that the service can enforce.
+    StrictTools,
+    /// A conversation has more than instructions.
+    NotOnlySystem,
     /// A format has no schema.
     NoSchema,
+    /// A format has no schema for older models of Anthropic.
+    NoSchemaForOldClaude,
     /// A request for JSON names it in the conversation.
     JsonWord,
     /// `stop` has at most so many texts.
@@ -114,6 +132,9 @@ impl Rule {
         let finds = match self {
             Self::PairedResults
             | Self::Results
+            | Self::Pictures
+            | Self::UserPictures
+            | Self::ResultNames
             | Self::Images
             | Self::TextResults
             | Self::Arguments
@@ -125,9 +146,12 @@ impl Rule {
             Self::BlankTexts => true,
             Self::Developer => messages.has_developer,
             Self::OneSystem => messages.has_later_system,
-            Self::Turns => messages.has_empty,
+            Self::NotOnlySystem => true,
+            Self::Turns | Self::NoEmptyTail => messages.has_empty,
             Self::Participants(_) => messages.has_name,
-            Self::Order | Self::MessageFields(_) | Self::Prefill(_) => messages.has_assistant,
+            Self::Order | Self::MessageFields(_) | Self::Prefill(_) | Self::NoPrefill => {
+                messages.has_assistant
+            }
             _ => return None,
         };
         Some(finds || messages.is_rich)
@@ -140,19 +164,19 @@ impl Rule {
             Self::Field(path, _) => vec![path.split_once('.').map_or(path, |(outer, _)| outer)],
             Self::Least(names, _) | Self::Foreign(names) | Self::Whole(names) => names.to_vec(),
             Self::Rename(name, _) | Self::Needs(name, _) | Self::ModelField(name) => vec![name],
-            Self::Levels => vec!["reasoning_effort"],
+            Self::Levels | Self::EffortWithTools => vec!["reasoning_effort", ONLY_ANTHROPIC],
             Self::Sampling => fields::SAMPLING.map(|(name, _)| name).to_vec(),
             Self::ClaudeSampling => fields::OF_CLAUDE.to_vec(),
             Self::ThinkingLimit => vec!["max_tokens"],
             Self::ClosedFormat
             | Self::StrictFormat
             | Self::NoSchema
+            | Self::NoSchemaForOldClaude
             | Self::JsonWord
             | Self::FormatWithoutTools => {
                 vec!["response_format"]
             }
             Self::FreeChoice => vec!["tool_choice"],
-            Self::EffortWithTools => vec!["reasoning_effort", ONLY_ANTHROPIC],
             Self::MostStops(_) | Self::Stops { .. } => vec!["stop"],
             Self::Functions => vec!["functions", "function_call"],
             _ => vec!["tools", "tool_choice", "parallel_tool_calls", "functions"],
@@ -167,13 +191,14 @@ impl Rule {
             Self::Least(_, least) => {
                 any(&|number| number.parse::<f64>().is_ok_and(|number| number < least as f64))
             }
-            Self::Levels => any(&|level| level == "\"max\"" || least_effort(model).is_none()),
+            Self::Levels => outline.has(ONLY_ANTHROPIC) || any(&|level| !knows(model, level)),
             Self::Sampling => has_fixed_sampling(model),
             Self::ModelField(name) => refuses(model, name),
             Self::ThinkingLimit => is_thinking(model),
             Self::ClosedFormat
             | Self::StrictFormat
             | Self::NoSchema
+            | Self::NoSchemaForOldClaude
             | Self::JsonWord
             | Self::FormatWithoutTools => any(&|format| format.contains("json")),
             Self::MostStops(_) => any(&|stop| stop.starts_with('[')),
@@ -191,6 +216,10 @@ impl Rule {
             Self::Functions => functions::write_tools(draft, kind),
             Self::PairedResults => return history::pair_results(draft),
             Self::Results => return pairs::complete_results(draft),
+            Self::Pictures => pictures::correct(draft, kind),
+            Self::UserPictures => pictures::give_to_user(draft),
+            Self::ResultNames => history::name_results(draft),
+            Self::HasParameters => schema::add_missing(draft),
             Self::Images => return turns::refuse_image_files(draft),
             Self::BlankTexts => return turns::drop_blank_texts(draft),
             Self::TextResults => results::write_texts(draft),
@@ -216,12 +245,14 @@ impl Rule {
             Self::Least(names, least) => fields::raise(draft, names, least),
             Self::Foreign(names) => names.iter().for_each(|name| draft.remove(name)),
             Self::Rename(name, own) => fields::rename(draft, name, own),
-            Self::Levels => fields::lower_level(draft),
+            Self::Levels => fields::lower_level(draft, kind),
             Self::Sampling => fields::drop_sampling(draft),
             Self::ClaudeSampling => fields::drop_sampling_of_claude(draft),
             Self::CallFields(names) => history::drop_call_fields(draft, names),
             Self::OneSystem => turns::merge_systems(draft),
             Self::Thoughts => turns::fill_thoughts(draft),
+            Self::NoPrefill => turns::end_with_user_of_claude(draft),
+            Self::NoEmptyTail => turns::drop_empty_tail(draft),
             Self::EffortWithTools => fields::drop_effort(draft),
             Self::FreeChoice => fields::stop_thinking(draft),
             Self::FormatWithoutTools => formats::drop_beside_tools(draft),
@@ -233,7 +264,10 @@ impl Rule {
             Self::ThinkingLimit => {}
             Self::ClosedFormat => formats::close_schema(draft),
             Self::StrictFormat => formats::loosen(draft),
+            Self::StrictTools => formats::loosen_tools(draft, kind),
+            Self::NotOnlySystem => turns::ask_instructions(draft),
             Self::NoSchema => formats::describe_schema(draft),
+            Self::NoSchemaForOldClaude => formats::describe_schema_to_claude(draft),
             Self::JsonWord => formats::name_json(draft),
             Self::MostStops(most) => fields::cut_stops(draft, most),
             Self::Whole(names) => fields::write_whole(draft, names),
@@ -251,6 +285,10 @@ impl Rule {
             }
             Self::PairedResults => "each result of a tool has the id of its call".into(),
             Self::Results => "each call is directly followed by its result, and each result has a call".into(),
+            Self::Pictures => "a picture has the media type of its data, and is not a PDF (except for Gemini)".into(),
+            Self::UserPictures => "only messages of the user and results have pictures".into(),
+            Self::ResultNames => "results of tools have `name`".into(),
+            Self::HasParameters => "each function has `parameters`".into(),
             Self::Images => "an image is an address or data, not the id of a file".into(),
             Self::TextResults => "the result of a tool is text; no image has `detail: original`".into(),
             Self::Arguments => "arguments of calls are not empty".into(),
@@ -284,7 +322,7 @@ impl Rule {
             Self::Least(names, least) => format!("`{}`: at least {least}", names.join("`, `")),
             Self::Foreign(names) => format!("no `{}`", names.join("`, `")),
             Self::Rename(name, own) => format!("`{own}` instead of `{name}`"),
-            Self::Levels => "`reasoning_effort` only for models that know it, at most `xhigh`".into(),
+            Self::Levels => "`reasoning_effort` only for models that know it, with a level that they know".into(),
             Self::Sampling => {
                 "no `temperature`, `top_p` and penalties other than the default for models that always think".into()
             }
@@ -296,6 +334,8 @@ impl Rule {
             Self::Thoughts => {
                 "messages of the model have `reasoning_content` if there are calls or tools, unless thinking is off".into()
             }
+            Self::NoPrefill => "from Claude 4.6 on, the last message is not the model's".into(),
+            Self::NoEmptyTail => "no empty message of the model at the end".into(),
             Self::CallFields(names) => format!("no `{}` in calls", names.join("`, `")),
             Self::EffortWithTools => "no `reasoning_effort` with tools for GPT-5.4 and later".into(),
             Self::FreeChoice => "`tool_choice` forces a tool only without thinking".into(),
@@ -306,7 +346,10 @@ impl Rule {
                 "objects in the schema of a format have `additionalProperties: false`, and no value has limits".into()
             }
             Self::StrictFormat => "a format with `strict: true` closes all objects and requires all properties".into(),
+            Self::StrictTools => "the schema of a tool with `strict: true` has what the service enforces".into(),
+            Self::NotOnlySystem => "not all messages are instructions".into(),
             Self::NoSchema => "`response_format` is not `json_schema`".into(),
+            Self::NoSchemaForOldClaude => "`response_format` is not `json_schema` before Claude 4.1".into(),
             Self::JsonWord => "with `json_object`, a message has the word `json`".into(),
             Self::MostStops(most) => format!("`stop`: at most {most} texts"),
             Self::Whole(names) => format!("`{}`: whole numbers without a decimal point", names.join("`, `")),
@@ -321,19 +364,25 @@ impl Rule {
         match self {
             Self::Functions => "tools, calls and results; calls in the answer become `function_call`",
             Self::PairedResults => "the id of the open call is added; if it is unclear, 400",
+            Self::Pictures => "the media type is corrected; a PDF becomes a file",
+            Self::UserPictures => "moved to the next message of the user",
+            Self::ResultNames | Self::HasParameters => "added",
             Self::Images => "400",
             Self::Developer => "the role `system`",
             Self::OneSystem => "the first ones are joined; later ones become messages of the user",
             Self::Thoughts => "a space where the thoughts are lost",
-            Self::EffortWithTools | Self::FreeChoice => "`reasoning_effort: none`",
+            Self::NotOnlySystem => "the last one becomes a message of the user",
+            Self::NoPrefill => "a message of the user follows: `Continue.`",
+            Self::EffortWithTools => "`reasoning_effort: none`",
+            Self::FreeChoice => "`reasoning_effort: none`; `auto` for models that always think",
             Self::Order => "an answer `OK.` is added; other instructions become messages of the user",
             Self::AllowedTools => "the other tools are left out",
             Self::Whole(_) => "`5.0` becomes `5`",
             Self::Rename(..) | Self::ThinkingLimit => "renamed",
-            Self::Levels => "left out; `max` becomes `high`",
+            Self::Levels => "left out; the nearest level",
             Self::ClosedFormat => "added; limits are left out",
             Self::StrictFormat => "`strict: false`",
-            Self::NoSchema => "`json_object`, and the schema in an instruction",
+            Self::NoSchema | Self::NoSchemaForOldClaude => "`json_object`, and the schema in an instruction",
             Self::JsonWord => "an instruction is added",
             Self::MostStops(_) => "the first ones are sent",
             Self::Results => {
@@ -345,6 +394,8 @@ impl Rule {
             Self::Arguments => "`{}`",
             Self::Calls
             | Self::Turns
+            | Self::NoEmptyTail
+            | Self::StrictTools
             | Self::MessageFields(_)
             | Self::CallFields(_)
             | Self::Foreign(_)
@@ -378,4 +429,10 @@ impl Rule {
 fn is_within(limit: &TextLimit, value: &str) -> bool {
     let text = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     text.is_some_and(|text| !text.contains('\\') && limit.fits(text))
+}
+
+/// Returns `true` if a model knows the level of thinking in a raw JSON value.
+fn knows(model: &str, level: &str) -> bool {
+    let level = level.trim_matches('"');
+    Effort::of(level).is_none_or(|effort| level_for(model, effort) == Some(level))
 }

@@ -56,6 +56,28 @@ pub(super) fn complete(draft: &mut Draft) {
     });
 }
 
+/// Adds the schema of no parameters to functions without one.
+pub(super) fn add_missing(draft: &mut Draft) {
+    let lacks = |tool: &Json| {
+        let function = tool.field("function");
+        function.is_object() && function.given("parameters").is_none()
+    };
+    let tools = draft.list("tools");
+    if !tools.iter().any(lacks) {
+        return;
+    }
+    let whole = tools.into_iter().map(|tool| match lacks(&tool) {
+        true => {
+            let tool = tool.deep_clone();
+            let none = [("type", "object".into()), ("properties", Json::object())];
+            tool.field("function").put("parameters", Json::from(none));
+            tool
+        }
+        false => tool,
+    });
+    draft.set("tools", whole.collect::<Vec<_>>().into(), "tools.parameters");
+}
+
 /// Returns `true` for an object with properties. A schema of alternatives is left to services that take them.
 pub(super) fn is_complete(schema: &Object) -> bool {
     let has = |key: &str| schema.with(key, |own| own.is_some_and(|own| !own.is_null()));

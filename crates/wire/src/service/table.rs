@@ -62,6 +62,17 @@ pub(super) const ROWS: &[Row] = &[
         "OpenAI: `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'`; Anthropic: ``tool_use` ids were found without `tool_result` blocks immediately after`; Responses: `No tool output found for function call`",
     ),
     row(
+        Rule::Pictures,
+        EVERY,
+        "Anthropic: `the image appears to be a image/jpeg image`; dust-tt/dust#26545, Portkey-AI/gateway#827 (PDF)",
+    ),
+    row(
+        Rule::UserPictures,
+        &[OpenAi, Azure, Responses, Anthropic, Bedrock, Mistral, Groq, Xai],
+        "OpenAI: `Image URLs are only allowed for messages with role 'user'`; openai/openai-node#1030",
+    ),
+    row(Rule::ResultNames, &[Gemini], "Gemini: `Name cannot be empty`; NousResearch/hermes-agent#16478"),
+    row(
         Rule::Images,
         &[
             OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
@@ -108,6 +119,19 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Turns,
         &[Moonshot, Xai, Mistral, Zhipu],
         "MoonshotAI/kimi-code#1985; AstrBotDevs/AstrBot#6447 (xAI)",
+    ),
+    row(
+        Rule::NoEmptyTail,
+        &[
+            OpenAi, Azure, Gemini, DeepSeek, Groq, OpenRouter, Ollama, Vllm, Sglang, LlamaCpp, LmStudio,
+            Compatible, Cerebras,
+        ],
+        "llama.cpp: `Assistant response prefill is incompatible with enable_thinking`; anomalyco/opencode#27920",
+    ),
+    row(
+        Rule::NoPrefill,
+        MESSAGES,
+        "Anthropic: `This model does not support assistant message prefill`; anomalyco/opencode#13768",
     ),
     row(
         Rule::Developer,
@@ -207,8 +231,16 @@ pub(super) const ROWS: &[Row] = &[
         "makenotion/notion-mcp-server#340, anomalyco/opencode#35516",
     ),
     row(
+        Rule::HasParameters,
+        &[Responses, Compatible, Cerebras],
+        "OpenAI API reference, `parameters` of Responses; MiniMax: `function parameters is empty`; QwenLM/qwen-code#11834",
+    ),
+    row(
         Rule::Parameters,
-        KNOWN,
+        &[
+            OpenAi, Azure, Responses, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq,
+            OpenRouter, Xai, Zhipu, Compatible, Cerebras,
+        ],
         "mark3labs/mcphost#88, bnb-chain/bnbchain-mcp#68, zereight/gitlab-mcp#286, mastra-ai/mastra#23731, smallmain/vscode-unify-chat-provider#162",
     ),
     row(Rule::BranchTypes, &[Moonshot], "MoonshotAI/kimi-code#2661, openclaw/openclaw#113130"),
@@ -222,6 +254,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Rule::Items(r#"{"type":"string"}"#), &[Gemini], "cline/cline#7339"),
     row(
+        Rule::StrictTools,
+        &[OpenAi, Azure, Responses, Anthropic, Bedrock, Groq],
+        "Anthropic: `For 'integer' type, properties maximum, minimum are not supported`; earendil-works/pi#9953",
+    ),
+    row(
         Rule::ToolFields,
         EVERY,
         "OpenAI: `'tool_choice' is only allowed when 'tools' are specified`, `[] is too short - 'tools'`",
@@ -230,6 +267,11 @@ pub(super) const ROWS: &[Row] = &[
         Rule::Field("response_format.json_schema.name", WORD_64),
         STRICT,
         "OpenAI API reference, `ResponseFormatJsonSchema.json_schema.name`",
+    ),
+    row(
+        Rule::NoSchemaForOldClaude,
+        MESSAGES,
+        "\"Structured outputs\" of Anthropic's documentation; laurent22/joplin#15801",
     ),
     row(
         Rule::ClosedFormat,
@@ -251,6 +293,7 @@ pub(super) const ROWS: &[Row] = &[
         &[OpenAi, Azure, Responses, DeepSeek, Groq],
         "OpenAI: `'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'`",
     ),
+    row(Rule::NotOnlySystem, &[Zhipu], "Zhipu: 1214; anomalyco/opencode#2557, continuedev/continue#13259"),
     row(
         Rule::Field("user", TEXT_64),
         OPENAI,
@@ -326,8 +369,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::FreeChoice,
-        &[DeepSeek],
-        "DeepSeek: `Thinking mode does not support this tool_choice`; BerriAI/litellm#37470",
+        &[DeepSeek, Moonshot],
+        "DeepSeek: `Thinking mode does not support this tool_choice`; BerriAI/litellm#37470; can1357/oh-my-pi#1077 (Moonshot)",
     ),
     row(
         Rule::FormatWithoutTools,
@@ -376,8 +419,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Rule::Levels,
-        &[OpenAi, Azure, Responses, Gemini, Groq, Xai],
-        "OpenAI: `Invalid value: 'max'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', and 'xhigh'`",
+        &[OpenAi, Azure, Responses, Gemini, Mistral, Groq, Xai],
+        "OpenAI: `Invalid value: 'max'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', and 'xhigh'`; router-for-me/CLIProxyAPI#2185",
     ),
     row(Rule::MostStops(4), &[OpenAi, Azure, Groq, Xai], "OpenAI API reference, `stop`: up to 4 sequences"),
     row(Rule::MostStops(5), &[Gemini], "Gemini API reference, `stopSequences`: up to 5"),

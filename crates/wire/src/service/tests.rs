@@ -45,6 +45,8 @@ fn content() -> impl Strategy<Value = Option<Json>> {
         r#"[{"type":"text","text":" "},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]"#,
         r#"["a","b "]"#,
         r#"[{"type":"image_url","image_url":{"file_id":"file-1"}}]"#,
+        r#"[{"type":"image_url","image_url":{"url":"data:image/webp;base64,iVBORw0KGgo="}}]"#,
+        r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,JVBERi0="}}]"#,
     ];
     prop_oneof![1 => Just(None), 9 => select(values.to_vec()).prop_map(|text| Some(json(text)))]
 }
@@ -189,7 +191,16 @@ fn request() -> impl Strategy<Value = Json> {
         stop,
         number(),
         effort,
-        select(vec!["m", "o3", "gpt-4o", "gpt-5.4", "kimi-k2.6", "claude-sonnet-4-5"]),
+        select(vec![
+            "m",
+            "o3",
+            "gpt-4o",
+            "gpt-5.4",
+            "kimi-k2.6",
+            "claude-sonnet-4-5",
+            "claude-opus-4-6",
+            "claude-sonnet-4-0",
+        ]),
         format,
     );
     (prop::collection::vec(message(), 1..8), about_tools, others).prop_map(
@@ -262,7 +273,8 @@ fn text_parts(message: &Json) -> Option<String> {
 }
 
 fn has_image(message: &Json) -> bool {
-    message.list("content").iter().any(|part| part.is_text("type", "image_url"))
+    let is_image = |part: &Json| matches!(&*part.string("type"), "image_url" | "file");
+    message.list("content").iter().any(is_image)
 }
 
 fn schemas(of: &Json, visit: &mut dyn FnMut(&Json)) {
@@ -327,6 +339,26 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         Rule::Arguments => calls(body).iter().all(|call| {
             call.get("function").is_none_or(|function| !function.string("arguments").trim().is_empty())
         }),
+        Rule::Pictures => {
+            let text = body.to_string();
+            !text.contains("webp;base64,iVBOR") && !text.contains("png;base64,JVBERi")
+        }
+        Rule::UserPictures => {
+            messages.iter().all(|own| matches!(&*role(own), "user" | "tool") || !has_image(own))
+        }
+        Rule::ResultNames => {
+            let named: HashSet<String> = calls(body)
+                .iter()
+                .filter(|call| !name_of(call).is_empty())
+                .map(|call| call.string("id"))
+                .collect();
+            let is_unnamed = |own: &&Json| role(own) == "tool" && own.string("name").is_empty();
+            messages.iter().filter(is_unnamed).all(|own| !named.contains(&own.string("tool_call_id")))
+        }
+        Rule::HasParameters => body.list("tools").iter().all(|tool| {
+            let function = tool.field("function");
+            !function.is_object() || function.given("parameters").is_some()
+        }),
         Rule::Images => !body.to_string().contains("file_id"),
         Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
         Rule::Developer => messages.iter().all(|own| role(own) != "developer"),
@@ -343,8 +375,26 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         Rule::Rename(name, _) => body.get(name).is_none(),
         Rule::Levels => {
             let effort = body.field("reasoning_effort");
-            effort.as_str() != Some("max") && (effort.is_null() || body.string("model") != "gpt-4o")
+            let known: &[&str] = match &*body.string("model") {
+                "gpt-4o" => &[],
+                "o3" => &["low", "medium", "high"],
+                _ => &["none", "minimal", "low", "medium", "high", "xhigh", "odd"],
+            };
+            effort.as_str().is_none_or(|effort| known.contains(&effort))
         }
+        Rule::NoPrefill => {
+            body.string("model") != "claude-opus-4-6"
+                || messages
+                    .iter()
+                    .rfind(|own| !matches!(&*role(own), "system" | "developer"))
+                    .is_none_or(|own| role(own) != "assistant" || !own.list("tool_calls").is_empty())
+        }
+        Rule::NoEmptyTail => messages.last().is_none_or(|own| {
+            role(own) != "assistant"
+                || !own.list("tool_calls").is_empty()
+                || has_image(own)
+                || text_parts(own).is_some_and(|text| !text.is_empty())
+        }),
         Rule::CallFields(names) => {
             calls(body).iter().all(|call| names.iter().all(|name| call.get(name).is_none()))
         }
@@ -360,6 +410,7 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let choice = body.field("tool_choice");
             !(choice.as_object().is_some() || choice.as_str() == Some("required"))
                 || body.string("reasoning_effort") == "none"
+                || body.string("model") == "gpt-4o"
         }
         Rule::FormatWithoutTools => {
             body.list("tools").is_empty()
@@ -385,6 +436,15 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
         Rule::StrictFormat => {
             !body.at_path("response_format.json_schema").is_true("strict")
                 || format_schema(body).is_none_or(|schema| is_strict(&schema))
+        }
+        Rule::NoSchemaForOldClaude => {
+            body.string("model") != "claude-sonnet-4-0"
+                || body.at_path("response_format.type").as_str() != Some("json_schema")
+        }
+        // The tools of this test are not strict.
+        Rule::StrictTools => true,
+        Rule::NotOnlySystem => {
+            messages.is_empty() || messages.iter().any(|own| !matches!(&*role(own), "system" | "developer"))
         }
         Rule::NoSchema => body.at_path("response_format.type").as_str() != Some("json_schema"),
         Rule::JsonWord => {
@@ -776,7 +836,7 @@ fn settings_that_a_service_does_not_know_are_renamed_or_left_out() {
         settings.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
     for (kind, expected) in [
-        (ServiceKind::Mistral, r#"stream=true reasoning_effort="max" max_tokens=9 random_seed=1"#),
+        (ServiceKind::Mistral, r#"stream=true reasoning_effort="high" max_tokens=9 random_seed=1"#),
         (
             ServiceKind::OpenAi,
             r#"max_completion_tokens=9 seed=1 stream=true stream_options={"include_usage":true} user="u" reasoning_effort="high""#,
@@ -952,6 +1012,53 @@ async fn a_call_does_not_use_the_id_of_an_earlier_one_again() {
     let chunks: Vec<_> =
         chunks.map(|chunk| ids(&chunk.expect("no error").event.at_path("choices.0.delta"))).collect().await;
     assert_eq!(chunks, [["f:2", "g:0", "call_abc1"], ["f:2", "g:0", "call_abc1"]]);
+}
+
+#[test]
+fn a_tool_is_strict_only_with_a_schema_that_its_service_enforces() {
+    let is_strict = |kind: ServiceKind, schema: &str| {
+        let function = format!(r#"{{"name":"f","strict":true,"parameters":{schema}}}"#);
+        let tools = format!(r#"[{{"type":"function","function":{function}}}]"#);
+        let body = json(&format!(r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":{tools}}}"#));
+        let adapted = adapt(kind, &body).unwrap().map_or(body, |adapted| adapted.body);
+        adapted.at_path("tools.0.function").is_true("strict")
+    };
+    let closed = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
+    let limited = closed.replace(r#""integer""#, r#""integer","minimum":1"#);
+    let open = closed.replace(r#","additionalProperties":false"#, "");
+    for (kind, schema, expected) in [
+        (ServiceKind::Anthropic, closed, true),
+        (ServiceKind::Anthropic, &*limited, false),
+        (ServiceKind::OpenAi, &*limited, true),
+        (ServiceKind::OpenAi, &*open, false),
+        (ServiceKind::Vllm, &*open, true),
+    ] {
+        assert_eq!(is_strict(kind, schema), expected, "{} {schema}", kind.as_str());
+    }
+}
+
+#[test]
+fn pictures_have_the_types_of_their_data() {
+    let sent = |kind: ServiceKind, image: &str| {
+        let part = format!(r#"{{"type":"image_url","image_url":{image}}}"#);
+        let body = json(&format!(r#"{{"messages":[{{"role":"user","content":[{part}]}}]}}"#));
+        let adapted = adapt(kind, &body).unwrap().map_or(body, |adapted| adapted.body);
+        adapted.at_path("messages.0.content.0").to_string()
+    };
+    for (given, expected) in [
+        (r#"{"url":"data:image/png;base64,/9j/4AA="}"#, "data:image/jpeg;base64,/9j/4AA="),
+        (r#"{"url":"data:;base64,iVBORw0KGgo="}"#, "data:image/png;base64,iVBORw0KGgo="),
+        (r#""data:application/octet-stream;base64,R0lGODlh""#, "data:image/gif;base64,R0lGODlh"),
+        (r#""https://example.com/a.png""#, "https://example.com/a.png"),
+    ] {
+        let part = sent(ServiceKind::OpenAi, given);
+        assert_eq!(part, format!(r#"{{"type":"image_url","image_url":{{"url":"{expected}"}}}}"#));
+    }
+    let pdf = r#"{"url":"data:application/pdf;base64,JVBERi0="}"#;
+    assert!(
+        sent(ServiceKind::Anthropic, pdf).contains(r#""file_data":"data:application/pdf;base64,JVBERi0=""#)
+    );
+    assert!(sent(ServiceKind::Gemini, pdf).contains(r#""image_url":{"url":"data:application/pdf"#));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::draft::{Draft, Slot};
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use valvehouse_core::chat::content_blocks::reseal;
+use valvehouse_core::chat::effort::claude;
 use valvehouse_core::chat::message::{self, TEXT_BREAK, role_of};
 use valvehouse_core::chat::{CONTENT_BLOCKS, LOST_THOUGHTS};
 use valvehouse_core::error::Error;
@@ -167,18 +168,21 @@ fn trimmed(part: Json) -> Json {
     }
 }
 
-/// Removes messages of the model without text and calls.
-pub(super) fn drop_empty_turns(draft: &mut Draft) {
-    let is_empty = |at: &usize| match draft.message(*at) {
+fn is_empty_turn(draft: &Draft, at: usize) -> bool {
+    match draft.message(at) {
         Json::Object(fields) => {
             !fields.has_text("content")
-                && role_of(draft.message(*at)) == "assistant"
+                && role_of(draft.message(at)) == "assistant"
                 && Text::of_message(fields) == Text::Empty
                 && !has_more_than_text(fields)
         }
         _ => false,
-    };
-    let empty: Vec<usize> = (0..draft.len()).filter(is_empty).collect();
+    }
+}
+
+/// Removes messages of the model without text and calls.
+pub(super) fn drop_empty_turns(draft: &mut Draft) {
+    let empty: Vec<usize> = (0..draft.len()).filter(|at| is_empty_turn(draft, *at)).collect();
     draft.drop_messages(&empty, "messages");
 }
 
@@ -238,9 +242,12 @@ pub(super) fn order(draft: &mut Draft) {
     draft.arrange(slots, "messages");
 }
 
+fn is_system(draft: &Draft, at: usize) -> bool {
+    matches!(&*role_of(draft.message(at)), "system" | "developer")
+}
+
 /// Joins the instructions at the beginning, and gives later ones to the user.
 pub(super) fn merge_systems(draft: &mut Draft) {
-    let is_system = |draft: &Draft, at: usize| matches!(&*role_of(draft.message(at)), "system" | "developer");
     let first = (0..draft.len()).take_while(|at| is_system(draft, *at)).count();
     for at in first.max(1)..draft.len() {
         if is_system(draft, at) {
@@ -250,8 +257,15 @@ pub(super) fn merge_systems(draft: &mut Draft) {
     if first < 2 {
         return;
     }
-    let contents: Vec<Json> = (0..first).map(|at| draft.message(at).field("content")).collect();
-    let content: Json = match contents.iter().map(Json::as_str).collect::<Option<Vec<&str>>>() {
+    let content = joined((0..first).map(|at| draft.message(at).field("content")));
+    draft.edit(0, "messages.content").put("content", content);
+    draft.drop_messages(&(1..first).collect::<Vec<_>>(), "messages");
+}
+
+/// Returns the contents of several messages as that of one.
+fn joined(contents: impl Iterator<Item = Json>) -> Json {
+    let contents: Vec<Json> = contents.collect();
+    match contents.iter().map(Json::as_str).collect::<Option<Vec<&str>>>() {
         Some(texts) => texts.join(TEXT_BREAK).into(),
         None => {
             let parts = contents.iter().flat_map(|content| match content {
@@ -260,9 +274,76 @@ pub(super) fn merge_systems(draft: &mut Draft) {
             });
             parts.collect::<Vec<_>>().into()
         }
-    };
-    draft.edit(0, "messages.content").put("content", content);
-    draft.drop_messages(&(1..first).collect::<Vec<_>>(), "messages");
+    }
+}
+
+/// Joins neighbors with the same role that have no calls.
+pub(super) fn alternate(draft: &mut Draft) {
+    let (mut at, mut dropped) = (0, Vec::new());
+    while at < draft.len() {
+        let role = role_of(draft.message(at));
+        let is_same = |next: &usize| {
+            let next = draft.message(*next);
+            role_of(next) == role && role != "tool" && next.list("tool_calls").is_empty()
+        };
+        let is_plain = draft.message(at).list("tool_calls").is_empty();
+        let more = (at + 1..draft.len()).take_while(|next| is_plain && is_same(next)).count();
+        if more > 0 {
+            let content = joined((at..=at + more).map(|at| draft.message(at).field("content")));
+            draft.edit(at, "messages.content").put("content", content);
+            dropped.extend(at + 1..=at + more);
+        }
+        at += more + 1;
+    }
+    draft.drop_messages(&dropped, "messages");
+}
+
+/// Gives all instructions to the user.
+pub(super) fn give_instructions_to_user(draft: &mut Draft) {
+    for at in 0..draft.len() {
+        if is_system(draft, at) {
+            draft.edit(at, "messages.role").put("role", "user");
+        }
+    }
+    alternate(draft);
+}
+
+/// Gives the last instructions to the user if there is no other message.
+pub(super) fn ask_instructions(draft: &mut Draft) {
+    if let Some(last) = draft.len().checked_sub(1).filter(|last| (0..=*last).all(|at| is_system(draft, at))) {
+        draft.edit(last, "messages.role").put("role", "user");
+    }
+}
+
+/// The message of the user behind a message of the model that would be a prefill.
+const CONTINUE: &str = "Continue.";
+
+/// Adds a message of the user behind one of the model at the end. What the model's service runs itself goes on.
+pub(super) fn end_with_user(draft: &mut Draft) {
+    let Some(at) = last_turn(draft) else { return };
+    let message = draft.message(at);
+    let runs = |block: &Json| matches!(&*block.text_or_empty("type"), "server_tool_use" | "mcp_tool_use");
+    if role_of(message) == "assistant"
+        && message.list("tool_calls").is_empty()
+        && !message.list(CONTENT_BLOCKS).iter().any(runs)
+    {
+        let slots = (0..draft.len()).map(Slot::Old).chain([Slot::New(message::user(CONTINUE))]);
+        draft.arrange(slots.collect(), "messages");
+    }
+}
+
+/// Does so for the models of Anthropic that accept no prefill.
+pub(super) fn end_with_user_of_claude(draft: &mut Draft) {
+    if claude(&draft.model()).is_some_and(|(_, version)| version >= (4, 6)) {
+        end_with_user(draft);
+    }
+}
+
+/// Removes messages of the model without text and calls at the end, which would be prefills.
+pub(super) fn drop_empty_tail(draft: &mut Draft) {
+    let tail = (0..draft.len()).rev().take_while(|at| is_empty_turn(draft, *at)).count();
+    let empty: Vec<usize> = (draft.len() - tail..draft.len()).collect();
+    draft.drop_messages(&empty, "messages");
 }
 
 /// Adds thoughts to messages whose thoughts are lost, with tools to all messages of the model: a service that thinks

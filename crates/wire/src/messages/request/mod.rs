@@ -5,4 +5,5 @@ mod thinking;
 mod write;
 
 pub use read::read;
+pub(crate) use write::{MAX_TOKENS, REFUSED_BETAS};
 pub use write::{MessagesRequest, write};

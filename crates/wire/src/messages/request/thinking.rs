@@ -71,11 +71,16 @@ const MODELS: [ModelRow; 7] = [
     ),
     row(&["opus-4-5"], Form::Budget, &["low", "medium", "high"], false),
     row(&["opus-4-6", "sonnet-4-6"], Form::Adaptive, &["low", "medium", "high", "max"], false),
-    row(&["opus-4-7", "opus-4-8", "fable", "mythos"], Form::Adaptive, ALL, false),
+    row(&["opus-4-7", "opus-4-8", "opus-5-5", "fable", "mythos"], Form::Adaptive, ALL, false),
     row(&["claude"], Form::Adaptive, ALL, true),
     // Models of other makers behind Anthropic's API.
     row(&[""], Form::Budget, ALL, true),
 ];
+
+/// Returns `true` for a model that no request forces to call a tool. Source: UKGovernmentBEIS/inspect_ai#5176.
+pub(super) fn always_chooses(model: &str) -> bool {
+    ["fable-5-1", "mythos-5-1", "opus-5-5"].iter().any(|own| model.replace('.', "-").contains(own))
+}
 
 fn model_row(model: &str) -> &'static ModelRow {
     let name = format!("{}$", model.to_ascii_lowercase().replace('.', "-"));
@@ -116,10 +121,15 @@ fn wish(request: &Json) -> Option<Wish> {
 /// Returns the `output_config.effort` for a request, if its model knows such levels.
 pub(super) fn effort(request: &Json) -> Option<&'static str> {
     let Some(Wish::On(Some(effort))) = wish(request) else { return None };
+    fitting(request, effort)
+}
+
+/// Returns the `output_config.effort` for a level that a request asks for, if its model knows such levels.
+pub(super) fn fitting(request: &Json, effort: &'static Effort) -> Option<&'static str> {
     let known = model_row(&request.text_or_empty("model")).efforts;
     let fits = known.contains(&effort.anthropic);
-    let nearest = known.iter().rfind(|own| **own != "max");
-    if fits { Some(effort.anthropic) } else { nearest.copied() }
+    let nearest = || known.iter().rfind(|own| **own != "max").copied();
+    if fits { Some(effort.anthropic) } else { nearest().filter(|_| !effort.anthropic.is_empty()) }
 }
 
 /// Returns the budget in tokens that a request without a limit needs besides its answer.

@@ -13,7 +13,10 @@ use valvehouse_core::error::Error;
 use valvehouse_json::{Json, Object};
 
 /// The `max_tokens` of a request that names no limit; Anthropic requires one.
-const MAX_TOKENS: i64 = 8192;
+pub(crate) const MAX_TOKENS: i64 = 8192;
+
+/// The field of a chat request with the values of the `anthropic-beta` header that its service refuses.
+pub(crate) const REFUSED_BETAS: &str = "refused_betas";
 
 /// The instruction for a `response_format` without a schema, which Anthropic's API lacks.
 const ANY_OBJECT: &str =
@@ -26,12 +29,14 @@ pub struct MessagesRequest {
     pub body: Json,
     /// The value of the `anthropic-beta` header, if any.
     pub beta: Option<String>,
+    /// The values of this header that the service refused earlier.
+    pub refused_betas: Vec<Json>,
     /// The settings that are not sent, because the conversation or other settings exclude them.
     pub left_out: Vec<&'static str>,
 }
 
 /// Fields of a chat request that are translated, or that are hints Anthropic ignores.
-const KNOWN: [&str; 40] = [
+const KNOWN: [&str; 41] = [
     "model",
     "messages",
     "tools",
@@ -72,6 +77,7 @@ const KNOWN: [&str; 40] = [
     "output_config",
     ONLY_ANTHROPIC,
     ONLY_OLLAMA,
+    REFUSED_BETAS,
 ];
 
 /// Translates a chat request for the Anthropic Messages API.
@@ -103,7 +109,11 @@ pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
         let list = list.iter().enumerate().map(|(at, tool)| tools::tool(tool, at));
         set("tools", list.collect::<Result<Vec<_>, _>>()?.into());
     }
-    if let Some(choice) = tools::choice(request)? {
+    let choice = tools::choice(request)?;
+    let is_forced =
+        choice.as_ref().is_some_and(|own| own.is_text("type", "any") || own.is_text("type", "tool"));
+    let is_freed = is_forced && thinking::always_chooses(&request.text_or_empty("model"));
+    if let Some(choice) = choice.filter(|_| !is_freed) {
         set("tool_choice", choice);
     }
     if let Some(temperature) = request.given("temperature") {
@@ -133,9 +143,11 @@ pub fn write(request: &Json, stream: bool) -> Result<MessagesRequest, Error> {
         thinks = false;
     }
     set("stream", stream.into());
-    let left_out = [("thinking", !thinks), ("service_tier", tier == Some(Err(())))];
+    let left_out =
+        [("thinking", !thinks), ("service_tier", tier == Some(Err(()))), ("tool_choice", is_freed)];
     let left_out = left_out.into_iter().filter_map(|(name, is_left)| is_left.then_some(name)).collect();
-    Ok(MessagesRequest { body, beta: beta(request, &only), left_out })
+    let refused_betas = request.list(REFUSED_BETAS);
+    Ok(MessagesRequest { body, beta: beta(request, &only), refused_betas, left_out })
 }
 
 /// Rejects fields that would change the response and that Anthropic does not support.
@@ -246,19 +258,15 @@ fn response_format(request: &Json) -> Result<ResponseFormat, Error> {
 fn output_config(request: &Json, only: &Json, format: &ResponseFormat) -> Option<Json> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::deep_clone);
-    let given = request.text("reasoning_effort");
-    match (given.as_deref().map(|given| (given, Effort::of(given))), only.is_null()) {
-        // An unknown level is for the service to judge, and a client of its API knows the levels of its model.
-        (Some((given, None)), _) => config.edit("effort", given),
-        (Some((_, Some(effort))), false) if !effort.anthropic.is_empty() => {
-            config.edit("effort", effort.anthropic);
-        }
-        _ => {
-            if let Some(effort) = thinking::effort(request).filter(|_| only.is_null()) {
-                config.edit("effort", effort);
-            }
-        }
-    }
+    let asked = request.text("reasoning_effort").or_else(|| config.text("effort"));
+    config.remove("effort");
+    let effort = match asked.as_deref().map(|asked| (asked, Effort::of(asked))) {
+        // An unknown level is for the service to judge.
+        Some((asked, None)) => Some(asked),
+        Some((_, Some(effort))) => thinking::fitting(request, effort),
+        None => thinking::effort(request).filter(|_| only.is_null()),
+    };
+    effort.into_iter().for_each(|effort| config.edit("effort", effort));
     if let ResponseFormat::Schema(schema) = format {
         let format = [("type", "json_schema".into()), ("schema", schema.deep_clone())];
         config.edit("format", Json::from(format));

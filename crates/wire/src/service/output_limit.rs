@@ -2,12 +2,10 @@
 //!
 //! The Messages API requires `max_tokens`, so its clients send the limit of Anthropic's models to every service.
 
-use compact_str::CompactString;
-use parking_lot::Mutex;
-use std::collections::HashMap;
-use valvehouse_core::error::Error;
-use valvehouse_core::error_code::message_of;
-use valvehouse_json::{Json, Object};
+use super::draft::Draft;
+use super::kind::ServiceKind;
+use crate::messages::request::MAX_TOKENS;
+use valvehouse_json::Json;
 
 /// The fields with the maximum number of tokens of an answer.
 const FIELDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
@@ -16,47 +14,28 @@ const WORDS: [&str; 5] =
     ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "completion tokens"];
 /// The least number that is taken for a limit.
 const MIN_LIMIT: i64 = 256;
-/// The maximum number of models whose limits are kept.
-const MAX_MODELS: usize = 1_000;
 
-/// The known limits, by model.
-#[derive(Default)]
-pub(super) struct OutputLimits(Mutex<HashMap<CompactString, i64>>);
-
-impl OutputLimits {
-    /// Returns a request within the known limit of its model; `None` if it is.
-    pub(super) fn lowered(&self, model: &str, request: &Json) -> Option<Json> {
-        let limit = *self.0.lock().get(model)?;
-        with_limit(request, limit)
-    }
-
-    /// Returns a request within the limit that an error names for its model; `None` if it names none. A limit that
-    /// depends on the length of the request is not kept.
-    pub(super) fn learned(&self, model: &str, request: &Json, error: &Error) -> Option<Json> {
-        let Error::Answered { status: 400 | 413 | 422, body, .. } = error else { return None };
-        let asked = FIELDS.iter().filter_map(|name| request.integer(name)).max()?;
-        let (limit, is_fixed) = limit_in(&message_of(body)?, asked)?;
-        let mut known = self.0.lock();
-        if is_fixed && (known.len() < MAX_MODELS || known.contains_key(model)) {
-            known.insert(model.into(), limit);
-        }
-        with_limit(request, limit)
-    }
+/// Returns the largest number of tokens that a request asks for. A service with the Messages API always receives one.
+pub(super) fn asked(kind: ServiceKind, request: &Json) -> i64 {
+    let asked = FIELDS.iter().filter_map(|name| request.integer(name)).max();
+    asked.unwrap_or(if kind.is_messages() { MAX_TOKENS } else { 0 })
 }
 
-fn with_limit(request: &Json, limit: i64) -> Option<Json> {
-    let is_over = |name: &&&str| request.integer(name).is_some_and(|asked| asked > limit);
-    let over: Vec<&str> = FIELDS.iter().filter(is_over).copied().collect();
-    let fields = request.entries().into_iter();
-    let fields = fields.map(|(key, value)| match over.contains(&&*key) {
-        true => (key, limit.into()),
-        false => (key, value),
-    });
-    (!over.is_empty()).then(|| fields.collect::<Object>().into())
+/// Lowers the fields with the maximum number of tokens to a limit.
+pub(super) fn lower(draft: &mut Draft, kind: ServiceKind, limit: i64) {
+    for name in FIELDS {
+        if draft.given(name).and_then(|asked| asked.as_i64()).is_some_and(|asked| asked > limit) {
+            draft.set(name, limit.into(), FIELDS[1]);
+        }
+    }
+    let is_default = kind.is_messages() && FIELDS.iter().all(|name| draft.given(name).is_none());
+    if is_default && limit < MAX_TOKENS {
+        draft.set(FIELDS[1], limit.into(), FIELDS[1]);
+    }
 }
 
 /// Returns the limit that a refusal names, and `true` if it is the same for all requests.
-fn limit_in(refusal: &str, asked: i64) -> Option<(i64, bool)> {
+pub(super) fn limit_in(refusal: &str, asked: i64) -> Option<(i64, bool)> {
     if !WORDS.iter().any(|word| refusal.contains(word)) {
         return None;
     }
@@ -111,18 +90,5 @@ mod tests {
         ] {
             assert_eq!(limit_in(message, 64_000), limit, "{message}");
         }
-    }
-
-    #[test]
-    fn a_learned_limit_applies_to_later_requests_of_the_model() {
-        let request = Json::parse(br#"{"max_tokens":64000,"x":1}"#).unwrap();
-        let body = Json::parse(br#"{"error":{"message":"max_tokens is too large: at most 4096"}}"#).unwrap();
-        let error = Error::Answered { provider: "p".into(), status: 400, body, retry_after: None };
-        let limits = OutputLimits::default();
-        assert_eq!(limits.lowered("m", &request), None);
-        let lowered = limits.learned("m", &request, &error).unwrap();
-        assert_eq!(lowered.to_string(), r#"{"max_tokens":4096,"x":1}"#);
-        assert_eq!(limits.lowered("m", &request), Some(lowered.clone()));
-        assert_eq!((limits.lowered("m", &lowered), limits.lowered("other", &request)), (None, None));
     }
 }
