@@ -156,9 +156,9 @@ async fn a_refusal_that_tells_what_to_change_is_answered_by_a_changed_request_an
             json!("hi"),
         ),
         (
-            "\"strict\"",
-            "tools.0.custom.strict: Extra inputs are not permitted",
-            json!({"tools": [{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "object", "properties": {"strict_": {"type": "string"}}}}}]}),
+            "defer_loading",
+            "tools.0.custom.defer_loading: Extra inputs are not permitted",
+            json!({"tools": [{"type": "function", "defer_loading": true, "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]}),
             json!("hi"),
         ),
         (

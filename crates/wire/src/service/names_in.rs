@@ -35,7 +35,7 @@ const REFUSES: [&str; 20] = [
     "not permitted",
     "not allowed",
     "deprecated",
-    "cannot find field",
+    "find field",
     "cannot both",
     "incompatible",
     "not compatible",
