@@ -1,7 +1,7 @@
 //! The provider with all limits.
 
 use super::breakers::{Breakers, digest};
-use super::corrections::{self, Corrections, MAX_REFUSALS};
+use super::corrections::{self, Corrections, MAX_REFUSALS, asker};
 use super::credentials::Credentials;
 use super::extras::Extras;
 use super::retry::{self, Retries};
@@ -302,7 +302,7 @@ impl Upstream {
 
     /// Returns `true` if bytes can be sent as they are: no rule of the service changes them.
     fn takes_bytes(&self, request: &ForwardRequest<'_>) -> bool {
-        if !self.corrections.are_none(request.model) {
+        if self.corrections.has(|| asker(request.exchange, request.model)) {
             return false;
         }
         let Some(kind) = self.service else { return true };
@@ -363,14 +363,16 @@ impl Upstream {
     /// Asks a service, and again if its refusal tells how to change the request.
     async fn ask_corrected(&self, service: Arc<dyn Provider>, request: Request) -> Result<Answer, Error> {
         let model = request.body.text_or_empty("model");
-        let known = self.corrections.known(self.kind(), &model, &request.body);
+        let none = Exchange::default();
+        let asker = asker(request.turn.as_ref().map_or(&none, |turn| turn.exchange()), &model);
+        let known = self.corrections.known(self.kind(), &asker, &request.body);
         let mut request = known.map_or_else(|| request.clone(), |known| self.changed(&request, known));
         let (mut made, mut refusals) = (Vec::new(), 0);
         loop {
             let attempt = async { begin(service.chat(request.clone()).await?).await };
             let error = match attempt.await {
                 Ok(answer) => {
-                    self.corrections.keep(&model, made);
+                    self.corrections.keep(asker, made);
                     return Ok(answer);
                 }
                 Err(error) => error,
@@ -405,7 +407,7 @@ impl Upstream {
         let exchange = request.exchange;
         self.note_changes(exchange, exchange.trace(), names_of(&changed));
         let answer = forwarded(ForwardRequest { body: body.into(), ..request.clone() }).await?;
-        self.corrections.keep(request.model, changes);
+        self.corrections.keep(asker(exchange, request.model), changes);
         Ok(answer)
     }
 
