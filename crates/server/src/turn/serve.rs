@@ -109,7 +109,8 @@ pub(crate) async fn serve_turn<E: Endpoint>(
         E::Encoder::TAKES_RAW && !is_metered && !app.traces.keeps_everything() && !takes_events && !is_text;
     // If the answer is held back until it is complete, keep-alives are sent meanwhile.
     let is_held = ready.kernel.settings().hold;
-    let options = options(call, facts, context, stream, receiver).passthrough(raw).calls_last(true);
+    let options =
+        options(call, facts, context, stream, receiver).passthrough(raw).calls_last(E::NAME == "chat");
     for event in endpoint.earlier_events(call, &chat) {
         if let Err(error) = options.turn().events().emit(event.0) {
             tracing::warn!("cannot send an event of an inlet: {error}");
