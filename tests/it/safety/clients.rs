@@ -152,7 +152,8 @@ async fn items_that_add_tools_are_rejected_where_guards_check_tools() {
     // These are tools of the request, which the guard checks.
     guarded.respond(&json!({"model": MODEL, "input": input("additional_tools")})).await;
     let sent = guarded.upstream.last().json();
-    let left = json!([{"type": "function", "name": "weather"}]);
+    let parameters = json!({"type": "object", "properties": {}});
+    let left = json!([{"type": "function", "name": "weather", "parameters": parameters, "strict": false}]);
     assert_eq!((&sent["input"][0]["tools"], sent.get("tools")), (&left, None), "{sent}");
 }
 
