@@ -212,11 +212,11 @@ impl Reload {
         let is_lost = |name: &&String| match name.strip_prefix(UPSTREAM) {
             None => !is_configured(name).is_some_and(|model| lists(model, id)),
             // Clients may still reach it by its own name.
-            Some(name) => self.plan.passes(name).filter(|_| is_configured(name).is_none()).is_some_and(
-                |(provider, upstream)| {
-                    !self.plan.meant_by(provider.name(), upstream).iter().any(|model| lists(model, id))
-                },
-            ),
+            Some(name) => self.plan.passes(name).is_some_and(|(provider, upstream)| {
+                is_configured(name).is_none()
+                    && name.split_once('/') == Some((provider.name(), upstream))
+                    && !self.plan.meant_by(provider.name(), upstream).iter().any(|model| lists(model, id))
+            }),
         };
         guarded.iter().filter(is_lost).cloned().collect()
     }
