@@ -147,7 +147,8 @@ fn choice_of(rng: &mut Rng, choice: usize, calls: Option<&'static str>) -> Vec<C
     for place in 0..calls.map_or(0, |_| rng.usize(1..=2)) {
         let arguments = json!({"n": place, "said": some_text(rng)}).to_string();
         let pieces = if rng.bool() { vec![arguments] } else { cut(rng, &arguments) };
-        let head = calls.map(|name| (format!("call_{choice}_{place}"), name));
+        // The host gives a call another id if an earlier one has its own.
+        let head = calls.map(|name| (format!("call_{name}_{choice}_{place}"), name));
         for (piece, arguments) in pieces.into_iter().enumerate() {
             let head = head.clone().filter(|_| piece == 0);
             chunks.push(Chunk {
