@@ -117,6 +117,28 @@ impl Draft {
     /// Removes a field, if there is one.
     pub(super) fn remove(&mut self, key: &str) {
         if self.body.contains(key) {
+    /// Changes copies of the tools that a function finds. `changed` is the name for the operator.
+    pub(super) fn edit_tools(
+        &mut self,
+        is_wrong: impl Fn(&Json) -> bool,
+        change: impl Fn(&Json),
+        changed: &str,
+    ) {
+        let tools = self.list("tools");
+        if !tools.iter().any(&is_wrong) {
+            return;
+        }
+        let tools = tools.into_iter().map(|tool| {
+            if !is_wrong(&tool) {
+                return tool;
+            }
+            let tool = tool.deep_clone();
+            change(&tool);
+            tool
+        });
+        self.set("tools", tools.collect::<Vec<_>>().into(), changed);
+    }
+
             self.own().remove(key);
             self.note(key);
         }

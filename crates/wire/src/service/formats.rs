@@ -121,19 +121,7 @@ pub(super) fn loosen_tools(draft: &mut Draft, kind: ServiceKind) {
         let function = tool.field("function");
         function.is_true("strict") && function.field("parameters").as_object().is_some_and(|own| !fits(own))
     };
-    let tools = draft.list("tools");
-    if !tools.iter().any(is_wrong) {
-        return;
-    }
-    let loose = tools.into_iter().map(|tool| match is_wrong(&tool) {
-        true => {
-            let tool = tool.deep_clone();
-            tool.field("function").remove("strict");
-            tool
-        }
-        false => tool,
-    });
-    draft.set("tools", loose.collect::<Vec<_>>().into(), "tools.strict");
+    draft.edit_tools(is_wrong, |tool| drop(tool.field("function").remove("strict")), "tools.strict");
 }
 
 /// Replaces a schema by an instruction with it for older models of Anthropic.

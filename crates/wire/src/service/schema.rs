@@ -62,20 +62,8 @@ pub(super) fn add_missing(draft: &mut Draft) {
         let function = tool.field("function");
         function.is_object() && function.given("parameters").is_none()
     };
-    let tools = draft.list("tools");
-    if !tools.iter().any(lacks) {
-        return;
-    }
-    let whole = tools.into_iter().map(|tool| match lacks(&tool) {
-        true => {
-            let tool = tool.deep_clone();
-            let none = [("type", "object".into()), ("properties", Json::object())];
-            tool.field("function").put("parameters", Json::from(none));
-            tool
-        }
-        false => tool,
-    });
-    draft.set("tools", whole.collect::<Vec<_>>().into(), "tools.parameters");
+    let none = || Json::from([("type", "object".into()), ("properties", Json::object())]);
+    draft.edit_tools(lacks, |tool| tool.field("function").put("parameters", none()), "tools.parameters");
 }
 
 /// Returns `true` for an object with properties. A schema of alternatives is left to services that take them.
@@ -242,21 +230,9 @@ pub(super) fn add_items(draft: &mut Draft, added: &str) {
 
 /// Changes copies of the tools whose schema is meant.
 fn repair(draft: &mut Draft, is_meant: impl Fn(&Object) -> bool, change: impl Fn(&Json)) {
-    let tools = draft.list("tools");
     let schema_of = |tool: &Json| tool.field("function").given("parameters");
     let is_meant = |tool: &Json| matches!(schema_of(tool), Some(Json::Object(schema)) if is_meant(&schema));
-    if !tools.iter().any(is_meant) {
-        return;
-    }
-    let repaired = tools.iter().map(|tool| {
-        if !is_meant(tool) {
-            return tool.clone();
-        }
-        let tool = tool.deep_clone();
-        schema_of(&tool).iter().for_each(&change);
-        tool
-    });
-    draft.set("tools", repaired.collect::<Vec<_>>().into(), "tools.parameters");
+    draft.edit_tools(is_meant, |tool| schema_of(tool).iter().for_each(&change), "tools.parameters");
 }
 
 /// Keys whose value is a schema or a list of schemas.
