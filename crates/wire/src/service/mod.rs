@@ -33,6 +33,7 @@ pub use adapt::{Adaptation, adapt, may_apply};
 pub use kind::{Protocol, ServiceKind};
 pub use known::KnownService;
 pub use names::Names;
+pub(crate) use pictures::media_type;
 pub use refusal::{Correction, correct, learn};
 pub use table::{Row, markdown, rows};
 

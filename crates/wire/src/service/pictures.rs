@@ -7,15 +7,15 @@ use valvehouse_core::chat::content_blocks::reseal;
 use valvehouse_core::chat::message::{self, TEXT_BREAK, role_of, text_part};
 use valvehouse_json::{Json, Object};
 
-/// The media types of data by its beginning in base64.
-const TYPES: [(&str, &str); 5] = [
-    ("/9j/", "image/jpeg"),
-    ("iVBORw0KGgo", "image/png"),
-    ("R0lGOD", "image/gif"),
-    ("UklGR", "image/webp"),
-    ("JVBERi", PDF),
-];
+/// The media types of images by the beginning of their data in base64.
+const IMAGES: [(&str, &str); 4] =
+    [("/9j/", "image/jpeg"), ("iVBORw0KGgo", "image/png"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
 const PDF: &str = "application/pdf";
+
+/// Returns the media type of an image, judged by the beginning of its base64.
+pub(crate) fn media_type(base64: &str) -> Option<&'static str> {
+    IMAGES.iter().find(|(start, _)| base64.starts_with(start)).map(|(_, kind)| *kind)
+}
 
 /// Corrects the parts with pictures: their media types follow their data, a PDF is a file, and an address is in an object.
 pub(super) fn correct(draft: &mut Draft, kind: ServiceKind) {
@@ -40,8 +40,8 @@ fn corrected(part: &Json, kind: ServiceKind) -> Option<Json> {
     let url = url.as_str()?;
     let data = url.split_once(',').filter(|(head, _)| head.starts_with("data:") && head.ends_with(";base64"));
     let named = data.map(|(head, _)| head["data:".len()..].split(';').next().unwrap_or(""));
-    let real = data.and_then(|(_, data)| TYPES.iter().find(|(start, _)| data.starts_with(start)));
-    let real = real.map(|(_, real)| *real).or(named.filter(|named| *named == PDF));
+    let of_data = |data: &str| if data.starts_with("JVBERi") { Some(PDF) } else { media_type(data) };
+    let real = data.and_then(|(_, data)| of_data(data)).or(named.filter(|named| *named == PDF));
     let own = real.filter(|real| Some(*real) != named).zip(data);
     let own = own.map(|(real, (_, data))| format!("data:{real};base64,{data}"));
     // Gemini reads it there.

@@ -1,5 +1,6 @@
 //! Conversion of a request of Ollama's API to a chat request.
 
+use crate::service::media_type;
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
 use valvehouse_core::chat::ONLY_OLLAMA;
@@ -263,21 +264,11 @@ fn content(text: &str, images: Vec<Json>) -> Json {
         let url = if data.starts_with("data:") {
             data.to_owned()
         } else {
-            format!("data:{};base64,{data}", media_type(data))
+            format!("data:{};base64,{data}", media_type(data).unwrap_or("image/png"))
         };
         Json::from([("type", "image_url".into()), ("image_url", Json::from([("url", url.into())]))])
     });
     text.into_iter().chain(images).collect::<Vec<_>>().into()
-}
-
-/// Returns the media type of an image, judged by the beginning of its base64.
-fn media_type(base64: &str) -> &'static str {
-    match base64.get(..4) {
-        Some("/9j/") => "image/jpeg",
-        Some("R0lG") => "image/gif",
-        Some("UklG") => "image/webp",
-        _ => "image/png",
-    }
 }
 
 #[cfg(test)]
