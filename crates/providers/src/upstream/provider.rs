@@ -327,7 +327,7 @@ impl Upstream {
         let recorder = extras.map(|extras| extras.recorder(&self.name, &request));
         let calls = request.body.clone();
         let (request, names) = self.adapt(request)?;
-        let names = names.with_calls_of(&calls);
+        let names = names.with_calls_of(calls);
         let (turn, deadline) = (request.turn.as_ref(), self.deadline());
         let exchange = turn.map_or(&none, |turn| turn.exchange());
         let model = request.body.text_or_empty("model");

@@ -15,6 +15,8 @@ pub struct Names {
     own: HashMap<CompactString, CompactString>,
     /// Set if the client expects a call as `function_call`.
     is_legacy: bool,
+    /// The request, whose calls are read for an answer that may have calls.
+    request: Json,
     /// The ids of earlier calls: clients pair results by them, and some services count from 0 in each answer.
     taken: HashSet<String>,
     /// The new ids of calls of the answer, by choice and call.
@@ -29,25 +31,26 @@ impl Names {
         Self { own, is_legacy, ..Self::default() }
     }
 
-    /// Adds the ids of the calls in a conversation, which calls of the answer may not use again.
+    /// Sets the request with earlier calls, whose ids calls of the answer may not use again.
     #[must_use]
-    pub fn with_calls_of(mut self, request: &Json) -> Self {
-        for message in request.list("messages") {
+    pub fn with_calls_of(self, request: Json) -> Self {
+        Self { request, ..self }
+    }
+
+    fn take_ids(&mut self) {
+        for message in std::mem::take(&mut self.request).list("messages") {
             let calls = message.list("tool_calls");
             self.taken.extend(calls.iter().map(|call| plain(&call.text_or_empty("id"))));
         }
-        self
     }
 
     /// Restores the names in an answer, which must not be shared yet.
     pub fn restore(mut self, answer: Answer) -> Answer {
-        if self.own.is_empty() && !self.is_legacy && self.taken.is_empty() {
-            return answer;
-        }
         match answer {
             Answer::Whole(whole) => {
                 for choice in whole.list("choices") {
                     for (at, call) in (0..).zip(choice.field("message").list("tool_calls")) {
+                        self.take_ids();
                         self.renew_id(&call, (choice.integer("index").unwrap_or(0), at));
                         if let Some(own) = self.own.get(&call_name(&call)) {
                             set_name(&call, own);
@@ -67,6 +70,10 @@ impl Names {
         mut self,
         chunks: BoxStream<'static, Result<StreamChunk, Error>>,
     ) -> BoxStream<'static, Result<StreamChunk, Error>> {
+        self.take_ids();
+        if self.own.is_empty() && !self.is_legacy && self.taken.is_empty() {
+            return chunks;
+        }
         let mut starts = Starts::new();
         let chunks = chunks.map(move |chunk| {
             chunk.map(|mut chunk| {

@@ -997,7 +997,7 @@ async fn a_call_does_not_use_the_id_of_an_earlier_one_again() {
     let request = json(
         r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"f_0"},{"id":"call_abc"}]},{"role":"assistant","tool_calls":[{"id":"f:1"}]}]}"#,
     );
-    let names = || super::Names::default().with_calls_of(&request);
+    let names = || super::Names::default().with_calls_of(request.clone());
     let ids = |message: &Json| {
         message.list("tool_calls").iter().map(|call| call.string("id")).collect::<Vec<String>>()
     };
