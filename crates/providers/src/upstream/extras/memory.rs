@@ -43,6 +43,9 @@ impl Extras {
     /// service signed or encrypted; the same request if there are none.
     pub(in crate::upstream) fn restore(&self, provider: &str, request: Request) -> Request {
         let owner = self.owner(provider, &request);
+        if self.kept.lock().owners.is_empty() && self.makers.are_none() {
+            return request;
+        }
         let has_own = self.kept.lock().owners.contains_key(&owner.whole);
         if !has_own && self.makers.are_none() {
             return request;
@@ -51,7 +54,12 @@ impl Extras {
         let is_foreign = |secret: &str| self.makers.is_foreign(self.hashes.hash_one(secret), maker);
         let (mut said, mut is_changed) = (ConversationDigest::default(), false);
         let messages = request.body.list("messages").into_iter().map(|message| {
-            if !said.add(&message, self) {
+            // Only this service's own extras are found by what was said.
+            let is_models = match has_own {
+                true => said.add(&message, self),
+                false => message::role_of(&message) == "assistant",
+            };
+            if !is_models {
                 return message;
             }
             let plain = secrets::without(&message, &is_foreign);
