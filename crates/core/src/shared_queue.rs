@@ -93,7 +93,7 @@ impl<O: Clone + Eq + Hash, T> SharedQueue<O, T> {
         self.entries.len()
     }
 
-    /// Returns `true` if there are no entries.
+    /// Returns `true` if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

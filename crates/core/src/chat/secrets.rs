@@ -23,7 +23,7 @@ pub fn of_message(message: &Json) -> Vec<CompactString> {
 }
 
 /// Returns a message without the secrets for which a function returns `true`: a block that has nothing else goes, and
-/// thinking stays as text. Returns `None` if there is no such secret.
+/// thinking stays as text. Returns `None` if a message has none.
 pub fn without(message: &Json, is_foreign: &dyn Fn(&str) -> bool) -> Option<Json> {
     let blocks = message.get(CONTENT_BLOCKS)?.items();
     let goes = |block: &&Json| of_block(block).is_some_and(|secret| is_foreign(&secret));

@@ -308,7 +308,7 @@ pub(super) fn give_instructions_to_user(draft: &mut Draft) {
     alternate(draft);
 }
 
-/// Gives the last instructions to the user if there is no other message.
+/// Gives the last instructions to the user if all messages are instructions.
 pub(super) fn ask_instructions(draft: &mut Draft) {
     if let Some(last) = draft.len().checked_sub(1).filter(|last| (0..=*last).all(|at| is_system(draft, at))) {
         draft.edit(last, "messages.role").put("role", "user");
