@@ -220,7 +220,7 @@ impl Rule {
             Self::UserPictures => pictures::give_to_user(draft),
             Self::ResultNames => history::name_results(draft),
             Self::HasParameters => schema::add_missing(draft),
-            Self::Images => return turns::refuse_image_files(draft),
+            Self::Images => return turns::refuse_image_files(draft, kind),
             Self::BlankTexts => return turns::drop_blank_texts(draft),
             Self::TextResults => results::write_texts(draft),
             Self::Arguments => history::write_arguments(draft),

@@ -74,10 +74,7 @@ pub(super) const ROWS: &[Row] = &[
     row(Rule::ResultNames, &[Gemini], "Gemini: `Name cannot be empty`; NousResearch/hermes-agent#16478"),
     row(
         Rule::Images,
-        &[
-            OpenAi, Azure, Anthropic, Bedrock, Gemini, Mistral, DeepSeek, Moonshot, Groq, OpenRouter, Xai,
-            Zhipu, Ollama, Vllm, Sglang, LlamaCpp, LmStudio, Compatible, Cerebras,
-        ],
+        EVERY,
         "openai-python `ImageURL`: `url` is required; only `ResponseInputImage` has `file_id`",
     ),
     row(

@@ -45,6 +45,7 @@ fn content() -> impl Strategy<Value = Option<Json>> {
         r#"[{"type":"text","text":" "},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]"#,
         r#"["a","b "]"#,
         r#"[{"type":"image_url","image_url":{"file_id":"file-1"}}]"#,
+        r#"[{"type":"image","source":{"type":"file","file_id":"file_1"}}]"#,
         r#"[{"type":"image_url","image_url":{"url":"data:image/webp;base64,iVBORw0KGgo="}}]"#,
         r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,JVBERi0="}}]"#,
     ];
@@ -244,7 +245,7 @@ fn request() -> impl Strategy<Value = Json> {
 
 /// Returns the rules of a service that a request breaks, each checked on its own.
 fn faults(kind: ServiceKind, body: &Json) -> Vec<String> {
-    let rows = rules_of(kind).iter().filter(|row| !is_kept(&row.rule, body));
+    let rows = rules_of(kind).iter().filter(|row| !is_kept(kind, &row.rule, body));
     rows.map(|row| row.rule.demand()).collect()
 }
 
@@ -316,7 +317,7 @@ fn is_paired(messages: &[Json]) -> bool {
     true
 }
 
-fn is_kept(rule: &Rule, body: &Json) -> bool {
+fn is_kept(kind: ServiceKind, rule: &Rule, body: &Json) -> bool {
     let messages = body.list("messages");
     let role = |message: &Json| message.string("role");
     let parameters = || -> Vec<Json> {
@@ -359,7 +360,12 @@ fn is_kept(rule: &Rule, body: &Json) -> bool {
             let function = tool.field("function");
             !function.is_object() || function.given("parameters").is_some()
         }),
-        Rule::Images => !body.to_string().contains("file_id"),
+        Rule::Images => {
+            let (of_openai, of_anthropic) = (r#""image_url":{"file_id""#, r#""source":{"type":"file""#);
+            let has = |own| body.to_string().contains(own);
+            (kind == ServiceKind::Responses || !has(of_openai))
+                && (kind == ServiceKind::Anthropic || !has(of_anthropic))
+        }
         Rule::TextResults => messages.iter().all(|own| role(own) != "tool" || !has_image(own)),
         Rule::Developer => messages.iter().all(|own| role(own) != "developer"),
         Rule::Order => messages.iter().map(role).collect::<Vec<_>>().windows(2).all(|pair| {

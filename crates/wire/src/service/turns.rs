@@ -1,6 +1,7 @@
 //! Messages without content, and the names of those who write them.
 
 use super::draft::{Draft, Slot};
+use super::kind::ServiceKind;
 use super::limit::TextLimit;
 use compact_str::CompactString;
 use valvehouse_core::chat::content_blocks::reseal;
@@ -187,10 +188,14 @@ pub(super) fn drop_empty_turns(draft: &mut Draft) {
 }
 
 /// Rejects images that are named by the id of a file.
-pub(super) fn refuse_image_files(draft: &mut Draft) -> Result<(), Error> {
-    let is_file = |part: &Json| {
-        let image = part.field("image_url");
-        image.given("url").is_none() && image.given("file_id").is_some()
+pub(super) fn refuse_image_files(draft: &mut Draft, kind: ServiceKind) -> Result<(), Error> {
+    // Services know their own files only, by the names of their own protocols.
+    let is_file = |part: &Json| match &*part.text_or_empty("type") {
+        "image" => kind != ServiceKind::Anthropic && part.at_path("source.type").as_str() == Some("file"),
+        _ => {
+            let image = part.field("image_url");
+            kind != ServiceKind::Responses && image.given("url").is_none() && image.given("file_id").is_some()
+        }
     };
     for (at, message) in draft.messages().enumerate() {
         let Json::Object(fields) = message else { continue };
