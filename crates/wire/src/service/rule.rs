@@ -126,10 +126,10 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// Returns `false` if the rule is about messages and finds nothing to change in these, and `None` if it is about other
-    /// fields.
-    pub(super) fn finds_in(&self, messages: &MessageTraits) -> Option<bool> {
-        let finds = match self {
+    /// Returns a test for messages without calls and parts, `false` if the rule finds nothing to change in them. `None` if
+    /// it is about other fields.
+    pub(super) fn needs(&self) -> Option<fn(&MessageTraits) -> bool> {
+        Some(match self {
             Self::PairedResults
             | Self::Results
             | Self::Pictures
@@ -141,20 +141,17 @@ impl Rule {
             | Self::Calls
             | Self::Content
             | Self::CallFields(_)
-            | Self::CallIds { .. } => false,
-            Self::Thoughts => messages.has_assistant,
-            Self::BlankTexts => true,
-            Self::Developer => messages.has_developer,
-            Self::OneSystem => messages.has_later_system,
-            Self::NotOnlySystem => true,
-            Self::Turns | Self::NoEmptyTail => messages.has_empty,
-            Self::Participants(_) => messages.has_name,
-            Self::Order | Self::MessageFields(_) | Self::Prefill(_) | Self::NoPrefill => {
-                messages.has_assistant
+            | Self::CallIds { .. } => |_| false,
+            Self::BlankTexts | Self::NotOnlySystem => |_| true,
+            Self::Developer => |messages| messages.has_developer,
+            Self::OneSystem => |messages| messages.has_later_system,
+            Self::Turns | Self::NoEmptyTail => |messages| messages.has_empty,
+            Self::Participants(_) => |messages| messages.has_name,
+            Self::Thoughts | Self::Order | Self::MessageFields(_) | Self::Prefill(_) | Self::NoPrefill => {
+                |messages| messages.has_assistant
             }
             _ => return None,
-        };
-        Some(finds || messages.is_rich)
+        })
     }
 
     /// Returns the outermost fields without which a rule that is not about messages changes nothing, unless messages have

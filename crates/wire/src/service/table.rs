@@ -460,9 +460,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A rule of a service, with the fields that it is about.
+/// A rule of a service, with what it is about.
 pub(super) struct ServiceRule {
     pub(super) rule: Rule,
+    /// The test for messages; `None` if the rule is about other fields.
+    needs: Option<fn(&MessageTraits) -> bool>,
     fields: Vec<&'static str>,
     keys: KeyFilter,
 }
@@ -470,17 +472,15 @@ pub(super) struct ServiceRule {
 impl ServiceRule {
     /// Returns `false` if the rule finds nothing to change in a request with these messages and fields.
     pub(super) fn may_apply(&self, messages: &MessageTraits, fields: KeyFilter) -> bool {
-        let is_about_fields = || messages.is_rich || fields.may_have_any(self.keys);
-        self.rule.finds_in(messages).unwrap_or_else(is_about_fields)
+        messages.is_rich || self.needs.map_or_else(|| fields.may_have_any(self.keys), |needs| needs(messages))
     }
 
     /// Returns `false` if the rule does not change a request for this model.
     pub(super) fn may_change(&self, outline: &Outline<'_>, model: &str) -> bool {
         self.may_apply(&outline.messages, outline.keys)
-            && self.rule.finds_in(&outline.messages).unwrap_or_else(|| {
-                self.fields.iter().any(|name| outline.has(name))
-                    && self.rule.may_change(&self.fields, outline, model)
-            })
+            && (self.needs.is_some()
+                || self.fields.iter().any(|name| outline.has(name))
+                    && self.rule.may_change(&self.fields, outline, model))
     }
 }
 
@@ -490,7 +490,7 @@ static RULES_OF: LazyLock<Vec<Vec<ServiceRule>>> = LazyLock::new(|| {
         let rows = ROWS.iter().filter(|row| row.services.contains(kind));
         rows.map(|row| {
             let fields = row.rule.fields();
-            ServiceRule { rule: row.rule, keys: KeyFilter::of(&fields), fields }
+            ServiceRule { rule: row.rule, needs: row.rule.needs(), keys: KeyFilter::of(&fields), fields }
         })
         .collect()
     };
