@@ -1,6 +1,7 @@
 //! A request while rules are applied: values are shared with the original until they are changed.
 
 use compact_str::CompactString;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use valvehouse_core::chat::MessageTraits;
 use valvehouse_json::{Json, KeyFilter, Object};
@@ -11,7 +12,8 @@ pub(super) struct Draft {
     /// The fields that the request has or had.
     pub(super) keys: KeyFilter,
     is_copied: bool,
-    messages: Vec<Message>,
+    /// The messages, once a rule looks at them.
+    messages: OnceCell<Vec<Message>>,
     /// The traits of the messages before any change.
     traits: MessageTraits,
     are_messages_changed: bool,
@@ -56,16 +58,17 @@ impl Part {
 
 impl Draft {
     pub(super) fn new(body: &Object) -> Self {
-        let message = |value| Message { value, is_copied: false };
-        let messages: Vec<Message> = items(body, "messages").into_iter().map(message).collect();
-        let traits = MessageTraits::of(messages.iter().map(|message| &message.value));
+        let traits = body.with("messages", |messages| match messages {
+            Some(Json::Array(list)) => list.with(|list| MessageTraits::of(list.iter())),
+            _ => MessageTraits::default(),
+        });
         let mut keys = KeyFilter::default();
         body.for_each(|key, _| _ = keys.add(key));
         Self {
             body: body.clone(),
             keys,
             is_copied: false,
-            messages,
+            messages: OnceCell::new(),
             traits,
             are_messages_changed: false,
             tool_parts: (!traits.is_rich).then(Vec::new),
@@ -114,9 +117,6 @@ impl Draft {
         self.note(changed);
     }
 
-    /// Removes a field, if there is one.
-    pub(super) fn remove(&mut self, key: &str) {
-        if self.body.contains(key) {
     /// Changes copies of the tools that a function finds. `changed` is the name for the operator.
     pub(super) fn edit_tools(
         &mut self,
@@ -139,6 +139,9 @@ impl Draft {
         self.set("tools", tools.collect::<Vec<_>>().into(), changed);
     }
 
+    /// Removes a field, if there is one.
+    pub(super) fn remove(&mut self, key: &str) {
+        if self.body.contains(key) {
             self.own().remove(key);
             self.note(key);
         }
@@ -155,22 +158,31 @@ impl Draft {
         (!self.are_messages_changed).then_some(&self.traits)
     }
 
+    fn loaded(&self) -> &Vec<Message> {
+        self.messages.get_or_init(|| unchanged(items(&self.body, "messages")))
+    }
+
+    fn loaded_mut(&mut self) -> &mut Vec<Message> {
+        self.loaded();
+        self.messages.get_mut().expect("they were loaded just now")
+    }
+
     /// Returns the number of messages.
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.loaded().len()
     }
 
     pub(super) fn message(&self, at: usize) -> &Json {
-        &self.messages[at].value
+        &self.loaded()[at].value
     }
 
     pub(super) fn messages(&self) -> impl Iterator<Item = &Json> + Clone {
-        self.messages.iter().map(|message| &message.value)
+        self.loaded().iter().map(|message| &message.value)
     }
 
     /// Replaces all messages. Those that differ are new, and may share values with the old ones.
     pub(super) fn replace(&mut self, messages: Vec<Json>, changed: &str) {
-        self.messages = messages.into_iter().map(|value| Message { value, is_copied: false }).collect();
+        *self.loaded_mut() = unchanged(messages);
         self.are_messages_changed = true;
         self.tool_parts = None;
         self.note(changed);
@@ -178,16 +190,18 @@ impl Draft {
 
     /// Returns the places of messages with calls and of results, in order.
     pub(super) fn tool_parts(&mut self) -> Vec<(usize, Part)> {
-        let messages = &self.messages;
-        let found = || messages.iter().enumerate().filter_map(|(at, own)| Some((at, Part::of(&own.value)?)));
-        self.tool_parts.get_or_insert_with(|| found().collect()).clone()
+        if self.tool_parts.is_none() {
+            let places = self.messages().enumerate();
+            self.tool_parts = Some(places.filter_map(|(at, own)| Some((at, Part::of(own)?))).collect());
+        }
+        self.tool_parts.clone().unwrap_or_default()
     }
 
     /// Returns a copy of a message that may be changed.
     pub(super) fn edit(&mut self, at: usize, changed: &str) -> Json {
         self.note(changed);
         self.are_messages_changed = true;
-        let message = &mut self.messages[at];
+        let message = &mut self.loaded_mut()[at];
         if !message.is_copied {
             message.value = message.value.deep_clone();
             message.is_copied = true;
@@ -198,12 +212,11 @@ impl Draft {
     /// Arranges the messages in another order. Those that are not in it are removed.
     pub(super) fn arrange(&mut self, slots: Vec<Slot>, changed: &str) {
         let is_same = |(at, slot): (usize, &Slot)| matches!(slot, Slot::Old(old) if *old == at);
-        if slots.len() == self.messages.len() && slots.iter().enumerate().all(is_same) {
+        if slots.len() == self.len() && slots.iter().enumerate().all(is_same) {
             return;
         }
-        let mut old: Vec<Option<Message>> =
-            std::mem::take(&mut self.messages).into_iter().map(Some).collect();
-        self.messages = slots
+        let mut old: Vec<Option<Message>> = std::mem::take(self.loaded_mut()).into_iter().map(Some).collect();
+        *self.loaded_mut() = slots
             .into_iter()
             .filter_map(|slot| match slot {
                 Slot::Old(at) => old[at].take(),
@@ -227,11 +240,15 @@ impl Draft {
     ) -> Option<(Json, Vec<CompactString>, HashMap<CompactString, CompactString>)> {
         if self.are_messages_changed {
             let messages: Vec<Json> =
-                std::mem::take(&mut self.messages).into_iter().map(|message| message.value).collect();
+                std::mem::take(self.loaded_mut()).into_iter().map(|message| message.value).collect();
             self.own().put("messages", messages.into());
         }
         self.is_copied.then_some((Json::Object(self.body), self.changed, self.renamed))
     }
+}
+
+fn unchanged(messages: Vec<Json>) -> Vec<Message> {
+    messages.into_iter().map(|value| Message { value, is_copied: false }).collect()
 }
 
 fn items(body: &Object, key: &str) -> Vec<Json> {
