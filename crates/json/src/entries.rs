@@ -47,7 +47,8 @@ impl<V: Default> Entries<V> {
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             Some(index) => indexed(index, key),
-            None => tagged(&self.tags, tag(key), self.list.len()).find(|place| self.list[*place].0 == key),
+            None => tagged(&self.tags, tag(key.as_bytes()), self.list.len())
+                .find(|place| self.list[*place].0 == key),
         }
     }
 
@@ -73,7 +74,7 @@ impl<V: Default> Entries<V> {
             self.list.reserve(4);
         }
         if let Some(place) = self.tags.get_mut(self.list.len()) {
-            *place = tag(&key);
+            *place = tag(key.as_bytes());
         }
         self.list.push((key, value));
         if self.index.is_none() && self.list.len() > SMALL {
@@ -107,10 +108,9 @@ fn indexed(index: &Index, key: &str) -> Option<usize> {
 
 /// Returns a byte that differs for most keys of an object.
 #[inline]
-const fn tag(key: &str) -> u8 {
-    let bytes = key.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
-    (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
+const fn tag(key: &[u8]) -> u8 {
+    let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
+    (key.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
 }
 
 /// Returns the places among the first ones that have a tag.
@@ -135,7 +135,7 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
     }
     let mut tags = [0; SMALL];
     for (place, (key, _)) in entries.iter().enumerate() {
-        let tag = tag(key);
+        let tag = tag(key.as_bytes());
         if tagged(&tags, tag, place).any(|before| entries[before].0 == *key) {
             return None;
         }
@@ -159,21 +159,23 @@ impl Unread {
     }
 }
 
-/// A filter for the keys of an object; few keys share their length and both ends.
+/// A filter for the keys of an object. No two of the usual fields of a chat request share a bit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyFilter(u64);
 
 impl KeyFilter {
     #[inline]
-    const fn bit(key: &str) -> u64 {
-        1 << (tag(key) % 64)
+    const fn bit(key: &[u8]) -> u64 {
+        let (Some(first), Some(last)) = (key.first(), key.last()) else { return 1 };
+        let ends = last.wrapping_add(key[key.len() / 2]).wrapping_mul(7).wrapping_add(*first);
+        1 << ((key.len() as u8).wrapping_mul(3).wrapping_add(ends) % 64)
     }
 
     /// Creates a filter of these keys.
     pub const fn of(mut keys: &[&str]) -> Self {
         let mut bits = 0;
         while let [key, rest @ ..] = keys {
-            bits |= Self::bit(key);
+            bits |= Self::bit(key.as_bytes());
             keys = rest;
         }
         Self(bits)
@@ -182,7 +184,7 @@ impl KeyFilter {
     /// Returns `true` if the object may have a key.
     #[inline]
     pub const fn may_have(self, key: &str) -> bool {
-        self.0 & Self::bit(key) != 0
+        self.0 & Self::bit(key.as_bytes()) != 0
     }
 
     /// Returns `true` if the object may have one of these keys.
@@ -193,9 +195,23 @@ impl KeyFilter {
 
     /// Adds a key. Returns `true` if it is certainly new.
     #[inline]
-    pub fn add(&mut self, key: &str) -> bool {
+    pub fn add(&mut self, key: &[u8]) -> bool {
         let before = self.0;
         self.0 |= Self::bit(key);
         self.0 != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_fields_of_a_chat_request_have_bits_of_their_own() {
+        let usual =
+            ["model", "messages", "stream", "temperature", "user", "max_tokens", "top_p", "tools", "stop"];
+        let all = usual.iter().fold(0, |bits, key| bits | KeyFilter::bit(key.as_bytes()));
+        assert_eq!(all.count_ones() as usize, usual.len());
+        assert!(!KeyFilter::of(&usual).may_have("parallel_tool_calls"));
     }
 }

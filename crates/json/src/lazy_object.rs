@@ -12,15 +12,16 @@ pub fn scan_object<'a>(text: &'a [u8], entry: impl FnMut(&'a str, &'a str)) -> b
 }
 
 /// Reads the outermost entries of a JSON object like [`scan_object`], and calls `member` with each entry of the objects
-/// in the list under the key `list`, and with `None` after each item of it. Keys of items may have escapes.
+/// in the list under the key `list`, as bytes of UTF-8, and with `None` after each item. Keys of items may have escapes.
 pub fn scan_object_and_list<'a>(
     text: &'a [u8],
     list: &str,
     mut entry: impl FnMut(&'a str, &'a str),
-    mut member: impl FnMut(Option<(&'a str, &'a str)>),
+    mut member: impl FnMut(Option<(&'a [u8], &'a [u8])>),
 ) -> bool {
     let Ok(text) = simdutf8::basic::from_utf8(text) else { return false };
-    let mut object = LazyObject { bytes: text.as_bytes(), at: 0 };
+    let bytes = text.as_bytes();
+    let mut object = LazyObject { bytes, at: 0 };
     let read = object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
         let (key, first) = (is_plain.then(|| &text[key.0..key.1])?, own.peek()?);
@@ -29,7 +30,7 @@ pub fn scan_object_and_list<'a>(
             own.members(b'[', b']', |own| {
                 match own.peek()? {
                     b'{' => own.object(2, |key, value| {
-                        member(Some((&text[key.0..key.1], &text[value.0..value.1])))
+                        member(Some((&bytes[key.0..key.1], &bytes[value.0..value.1])))
                     })?,
                     _ => own.value(2)?,
                 }
@@ -61,10 +62,9 @@ pub(super) fn flat(text: &str) -> Option<Flat> {
     let (mut keys, mut has_only_texts) = (KeyFilter::default(), true);
     object.members(b'{', b'}', |own| {
         let (key, is_plain) = own.key()?;
-        let key = &text[key.0..key.1];
         match own.peek()? {
             b'{' | b'[' => None,
-            first if is_plain && keys.add(key) => {
+            first if is_plain && keys.add(&own.bytes[key.0..key.1]) => {
                 has_only_texts &= first == b'"' && own.bytes.get(own.at + 1) != Some(&b'"');
                 own.value(0)
             }

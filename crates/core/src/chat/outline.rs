@@ -94,24 +94,24 @@ impl<'a> Outline<'a> {
             body,
             "messages",
             |key, value| {
-                keys.add(key);
+                keys.add(key.as_bytes());
                 fields.push((key, value));
             },
             |member| match member {
-                Some(("role", role)) => {
+                Some((b"role", role)) => {
                     roles += 1;
-                    let word = match role.as_bytes() {
+                    let word = match role {
                         [b'"', word @ .., b'"'] => word,
                         other => other,
                     };
                     messages.add_role(word);
                 }
-                Some(("content", text)) => {
+                Some((b"content", text)) => {
                     contents += 1;
-                    messages.has_empty |= text == "\"\"";
-                    messages.is_rich |= !text.starts_with('"');
+                    messages.has_empty |= text == b"\"\"";
+                    messages.is_rich |= !text.starts_with(b"\"");
                 }
-                Some(("name", _)) => messages.has_name = true,
+                Some((b"name", _)) => messages.has_name = true,
                 Some(_) => messages.is_rich = true,
                 None => {
                     messages.is_rich |= (roles, contents) != (1, 1);

@@ -63,7 +63,7 @@ impl Draft {
             _ => MessageTraits::default(),
         });
         let mut keys = KeyFilter::default();
-        body.for_each(|key, _| _ = keys.add(key));
+        body.for_each(|key, _| _ = keys.add(key.as_bytes()));
         Self {
             body: body.clone(),
             keys,
@@ -113,7 +113,7 @@ impl Draft {
     pub(super) fn set(&mut self, key: &str, value: Json, changed: &str) {
         // The object is a copy of the outermost level, and the value is new.
         self.own().put(key, value);
-        self.keys.add(key);
+        self.keys.add(key.as_bytes());
         self.note(changed);
     }
 
