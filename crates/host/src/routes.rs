@@ -1,6 +1,8 @@
 //! The routes of model names: to configured providers, and to scripts that provide models.
 
 use crate::plan::{self, Plan};
+use parking_lot::RwLock;
+use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::error::Error;
@@ -9,9 +11,15 @@ use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
 use valvehouse_script::{Offer, Pipes};
 
+/// The number of models that are not configured whose form for scripts is kept, and the maximum length of their names.
+const MAX_PASSED: usize = 100;
+const MAX_NAME: usize = 200;
+
 /// The providers of a plan and the models of scripts in a snapshot.
 pub(super) struct ProviderRoutes {
     pub(super) plan: Arc<Plan>,
+    /// The form for scripts of models that are not configured, by name.
+    passed: RwLock<HashMap<String, Json>>,
     pipes: Arc<Pipes>,
     pipes_as_provider: Arc<dyn Provider>,
 }
@@ -19,7 +27,7 @@ pub(super) struct ProviderRoutes {
 impl ProviderRoutes {
     pub(super) fn new(plan: Arc<Plan>, pipes: Pipes) -> Self {
         let pipes = Arc::new(pipes);
-        Self { plan, pipes_as_provider: pipes.clone(), pipes }
+        Self { plan, passed: RwLock::default(), pipes_as_provider: pipes.clone(), pipes }
     }
 
     /// Returns the models that scripts provide.
@@ -43,12 +51,26 @@ impl ProviderRoutes {
         self.plan.passes(name).filter(|_| prefixed.is_none())
     }
 
-    /// Returns a model that is not configured in the form that scripts see.
+    /// Returns a model that is not configured in the form that scripts see, read-only.
     pub(super) fn facts(&self, name: &str, provider: &str) -> Json {
-        let offers = self.offers();
-        let title = offers.iter().find(|offer| provider == PIPES && offer.id == name);
-        let facts = plan::passed(name, provider);
-        if let Some(offer) = title {
+        if provider == PIPES {
+            return self.offered(name).freeze();
+        }
+        if let Some(known) = self.passed.read().get(name) {
+            return known.clone();
+        }
+        let facts = plan::passed(name, provider).freeze();
+        let mut passed = self.passed.write();
+        if passed.len() < MAX_PASSED && name.len() <= MAX_NAME {
+            passed.insert(name.to_owned(), facts.clone());
+        }
+        facts
+    }
+
+    /// Returns a model of a script in the form that scripts see.
+    fn offered(&self, name: &str) -> Json {
+        let facts = plan::passed(name, PIPES);
+        if let Some(offer) = self.offers().iter().find(|offer| offer.id == name) {
             // The object is new and not read-only.
             facts.edit("name", offer.name.as_str());
         }
@@ -57,7 +79,7 @@ impl ProviderRoutes {
 
     /// Returns the models that are known without a request to a provider.
     pub(super) fn listed(&self) -> Json {
-        let offered = self.offers().into_iter().map(|offer| self.facts(&offer.id, PIPES));
+        let offered = self.offers().into_iter().map(|offer| self.offered(&offer.id));
         [self.plan.listed().items(), offered.collect()].concat().into()
     }
 }

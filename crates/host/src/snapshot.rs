@@ -459,7 +459,7 @@ impl Snapshot {
             Some(guarded) => (guarded, &[][..]),
             None => (&self.passing, filter_ids),
         };
-        Ok(self.assemble(Some(selected), None, filter_ids, provider, upstream, facts.freeze()))
+        Ok(self.assemble(Some(selected), None, filter_ids, provider, upstream, facts))
     }
 
     fn assemble(
