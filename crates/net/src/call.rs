@@ -13,6 +13,9 @@ use url::{Position, Url};
 use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
 
+/// The number of headers of a call that need no more memory.
+const HEADERS: usize = 12;
+
 /// The address of calls, parsed once for any number of calls.
 #[derive(Debug, Clone)]
 pub struct Address {
@@ -101,7 +104,15 @@ impl HttpCall {
 
     fn new(method: Method, to: Address, body: Bytes) -> Self {
         let body = Payload::Whole(body);
-        Self { method, to, headers: HeaderMap::new(), body, provider: None, total: None, problem: None }
+        Self {
+            method,
+            to,
+            headers: HeaderMap::with_capacity(HEADERS),
+            body,
+            provider: None,
+            total: None,
+            problem: None,
+        }
     }
 
     /// Sets the configured name of the provider, for error messages.
