@@ -1,7 +1,7 @@
 //! A bounded queue whose owners share its room, so that none of them can push out the entries of others.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 
 /// The entries of several owners, the oldest first. If they exceed a limit, the owner that uses the most loses its
@@ -9,8 +9,8 @@ use std::hash::Hash;
 #[derive(Debug)]
 pub struct SharedQueue<O, T> {
     entries: BTreeMap<u64, (O, usize, T)>,
-    /// The numbers of the entries of each owner, and their size together.
-    owners: HashMap<O, (BTreeSet<u64>, usize)>,
+    /// The numbers of the entries of each owner in ascending order, and their size together.
+    owners: HashMap<O, (VecDeque<u64>, usize)>,
     next: u64,
     size: usize,
 }
@@ -32,7 +32,12 @@ impl<O: Clone + Eq + Hash, T> SharedQueue<O, T> {
     /// Adds an entry at the place of a number that is free.
     pub fn insert(&mut self, number: u64, owner: O, size: usize, entry: T) {
         let (numbers, own) = self.owners.entry(owner.clone()).or_default();
-        numbers.insert(number);
+        match numbers.back() {
+            Some(last) if *last > number => {
+                numbers.insert(numbers.partition_point(|own| *own < number), number)
+            }
+            _ => numbers.push_back(number),
+        }
         *own += size;
         self.size += size;
         self.next = self.next.max(number + 1);
@@ -54,7 +59,9 @@ impl<O: Clone + Eq + Hash, T> SharedQueue<O, T> {
         let (owner, size, entry) = self.entries.remove(&number)?;
         self.size -= size;
         if let Some((numbers, own)) = self.owners.get_mut(&owner) {
-            numbers.remove(&number);
+            if let Ok(at) = numbers.binary_search(&number) {
+                numbers.remove(at);
+            }
             *own -= size;
             if numbers.is_empty() {
                 self.owners.remove(&owner);
@@ -77,10 +84,10 @@ impl<O: Clone + Eq + Hash, T> SharedQueue<O, T> {
         if !is_large && self.entries.len() <= max_len {
             return None;
         }
-        let use_of = |(numbers, size): &&(BTreeSet<u64>, usize)| {
-            (if is_large { *size } else { numbers.len() }, Reverse(numbers.first().copied()))
+        let use_of = |(numbers, size): &&(VecDeque<u64>, usize)| {
+            (if is_large { *size } else { numbers.len() }, Reverse(numbers.front().copied()))
         };
-        self.owners.values().max_by_key(use_of)?.0.first().copied()
+        self.owners.values().max_by_key(use_of)?.0.front().copied()
     }
 
     /// Returns the entries, the oldest first.
