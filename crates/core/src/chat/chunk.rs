@@ -20,7 +20,7 @@ impl ChatChunk {
 
     /// Returns the reason for the end of the answer, in its last chunk.
     pub fn finish_reason(&self) -> Option<String> {
-        self.0.at_path("choices.0.finish_reason").as_str().map(str::to_owned)
+        event::choice(&self.0)?.text("finish_reason").map(String::from)
     }
 
     /// Returns the token counts of the answer, an object, in the chunk that has them.

@@ -19,6 +19,15 @@ pub fn delta(event: &Json) -> Option<Json> {
     look(event, |delta| Json::Object(delta.clone()))
 }
 
+/// Returns the event's first choice.
+pub fn choice(event: &Json) -> Option<Json> {
+    let Json::Object(event) = event else { return None };
+    event.with("choices", |choices| match choices {
+        Some(Json::Array(choices)) => choices.with(|choices| choices.first().cloned()),
+        _ => None,
+    })
+}
+
 /// Borrows the delta of the first choice without copying it, because this runs for each event and filter.
 fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
     let Json::Object(event) = event else { return None };
@@ -53,7 +62,7 @@ fn has_long_content(message: &Object) -> bool {
 
 /// Returns the index of the event's first choice.
 pub fn choice_index(event: &Json) -> i64 {
-    event.at_path("choices.0.index").as_i64().unwrap_or(0)
+    choice(event).and_then(|choice| choice.integer("index")).unwrap_or(0)
 }
 
 /// Returns the fields that all events of an answer share, as an event without choices.

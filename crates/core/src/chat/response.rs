@@ -1,6 +1,6 @@
 //! Answers that the host creates: complete answers, chunks and usage.
 
-use super::message;
+use super::{event, message};
 use compact_str::CompactString;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
@@ -87,9 +87,18 @@ pub fn cached_tokens(usage: &Json) -> Option<i64> {
 /// Returns the usage of an answer or of a chunk: its own, or else that in the first choice, where Kimi streams it, or that
 /// of Groq.
 pub fn usage_of(answer: &Json) -> Option<Json> {
-    let usage = |of: &Json| of.get("usage").filter(Json::is_object);
-    let of_choice = || answer.get("choices")?.as_array()?.with(|choices| usage(choices.first()?));
-    usage(answer).or_else(of_choice).or_else(|| usage(&answer.get("x_groq")?))
+    let usage = |of: &Json| match of {
+        Json::Object(own) => own.with("usage", |usage| usage.filter(|usage| usage.is_object()).cloned()),
+        _ => None,
+    };
+    let Json::Object(fields) = answer else { return None };
+    let of_choice = || {
+        fields.with("choices", |choices| match choices {
+            Some(Json::Array(choices)) => choices.with(|choices| usage(choices.first()?)),
+            _ => None,
+        })
+    };
+    usage(answer).or_else(of_choice).or_else(|| fields.with("x_groq", |own| usage(own?)))
 }
 
 /// Returns the length of all texts of an answer's choices, in bytes.
@@ -150,7 +159,7 @@ pub fn word_usage(messages: &[Json], answer: &Json) -> Json {
 
 /// Returns the message of the first choice as a live value; null if there is none.
 pub fn message_of(completion: &Json) -> Json {
-    completion.at_path("choices.0.message")
+    event::choice(completion).map_or(Json::Null, |choice| choice.field("message"))
 }
 
 /// Returns choice 0 of an answer or event, at any position in the list. A choice without an index has that of

@@ -311,17 +311,16 @@ struct Part {
 impl Part {
     /// Writes the resulting event back to the choice.
     fn settle(&self) {
-        let (message, why) = match self.events.as_slice() {
-            [only] if only.ptr_eq(&self.one) => {
-                (only.at_path("choices.0.delta"), only.at_path("choices.0.finish_reason"))
-            }
+        let (choice, key) = match self.events.as_slice() {
+            [only] if only.ptr_eq(&self.one) => (event::choice(only), "delta"),
             events => {
                 let mut fold = Fold::default();
                 events.iter().for_each(|event| fold.push(event));
-                let folded = fold.finish();
-                (folded.at_path("choices.0.message"), folded.at_path("choices.0.finish_reason"))
+                (event::choice(&fold.finish()), "message")
             }
         };
+        let choice = Json::from(choice);
+        let (message, why) = (choice.field(key), choice.field("finish_reason"));
         let message = if message.is_null() { message::assistant("") } else { message };
         self.choice.edit("message", message);
         self.settle_others();
@@ -335,7 +334,7 @@ impl Part {
     /// delta beside the message.
     fn settle_others(&self) {
         const SETTLED: [&str; 4] = ["index", "message", "finish_reason", "logprobs"];
-        let first = self.events.first().map_or(Json::Null, |event| event.at_path("choices.0"));
+        let first = Json::from(self.events.first().and_then(event::choice));
         let keys = self.choice.entries().into_iter().map(|(key, _)| key);
         for key in keys.filter(|key| !SETTLED.contains(&key.as_str())) {
             match first.get(&key).filter(|_| key != "delta") {
