@@ -324,7 +324,8 @@ impl Upstream {
             Some(extras) => extras.restore(&self.name, request),
             None => request,
         };
-        let recorder = extras.map(|extras| extras.recorder(&self.name, &request));
+        let recorder = extras
+            .map(|extras| extras.recorder(&self.name, &request, service::expects_thoughts(self.kind())));
         let calls = request.body.clone();
         let (request, names) = self.adapt(request)?;
         let names = names.with_calls_of(calls);

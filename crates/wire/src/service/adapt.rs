@@ -3,6 +3,7 @@
 use super::draft::Draft;
 use super::kind::ServiceKind;
 use super::names::Names;
+use super::rule::Rule;
 use super::table::rules_of;
 use compact_str::CompactString;
 use valvehouse_core::chat::Outline;
@@ -43,4 +44,9 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
 /// Returns `false` if no rule changes a request for this model, whose bytes are sent unread.
 pub fn may_apply(kind: ServiceKind, outline: &Outline<'_>, model: &str) -> bool {
     outline.messages.is_rich || rules_of(kind).iter().any(|row| row.may_change(outline, model))
+}
+
+/// Returns `true` if a service expects the thinking of all answers back if there are tools.
+pub fn expects_thoughts(kind: ServiceKind) -> bool {
+    rules_of(kind).iter().any(|row| row.rule == Rule::Thoughts)
 }

@@ -29,7 +29,7 @@ mod pictures;
 mod adapt;
 mod refusal;
 
-pub use adapt::{Adaptation, adapt, may_apply};
+pub use adapt::{Adaptation, adapt, expects_thoughts, may_apply};
 pub use kind::{Protocol, ServiceKind};
 pub use known::KnownService;
 pub use names::Names;

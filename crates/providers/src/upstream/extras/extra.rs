@@ -31,13 +31,13 @@ pub(super) struct Extra {
 }
 
 impl Extra {
-    /// Returns the extras of a message; `None` if it has none that its service expects back.
-    pub(super) fn of(message: &Json, calls: &[Json]) -> Option<Self> {
+    /// Returns the extras of a message; `None` if it has none that its service expects back. Most services expect plain
+    /// thinking of calls only.
+    pub(super) fn of(message: &Json, calls: &[Json], keeps_thoughts: bool) -> Option<Self> {
         let signed = signed(message);
         let is_opaque = |key: &str| signed > 0 || OPAQUE.contains(&key);
         let names = REASONING.into_iter().chain(OPAQUE).chain([CONTENT_BLOCKS]);
-        // Services expect the plain thinking of calls only.
-        let names = names.filter(|key| !calls.is_empty() || is_opaque(key));
+        let names = names.filter(|key| keeps_thoughts || !calls.is_empty() || is_opaque(key));
         let fields = names.filter_map(|key| {
             let value = message.get(key).filter(|value| !value.is_empty())?;
             let value = if key == CONTENT_BLOCKS { thinking_blocks(&value) } else { value.deep_clone() };
@@ -61,7 +61,9 @@ impl Extra {
         for (key, value) in &self.fields {
             let is_missing = match key.as_str() {
                 CONTENT_BLOCKS => is_signed,
-                key if REASONING.contains(&key) => is_signed || !(has_thinking || calls.is_empty()),
+                key if REASONING.contains(&key) => {
+                    is_signed || !has_thinking && (self.signed == 0 || !calls.is_empty())
+                }
                 key => message.get(key).is_none_or(|own| own.is_empty()),
             };
             if is_missing {

@@ -3,6 +3,7 @@
 use super::extra::{CallPlace, Extra};
 use super::kept::{Entry, ExtraCache, ExtraOwner, MAX_ENTRY};
 use super::makers::Makers;
+use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
@@ -42,10 +43,10 @@ impl Extras {
     /// Returns a request whose messages have the extras that its client did not return, and no thoughts that another
     /// service signed or encrypted; the same request if there are none.
     pub(in crate::upstream) fn restore(&self, provider: &str, request: Request) -> Request {
-        let owner = self.owner(provider, &request);
         if self.kept.lock().owners.is_empty() && self.makers.are_none() {
             return request;
         }
+        let owner = self.owner(provider, &request);
         let has_own = self.kept.lock().owners.contains_key(&owner.whole);
         if !has_own && self.makers.are_none() {
             return request;
@@ -102,10 +103,10 @@ impl Extras {
         self.hashes.hash_one(if is_claude { None } else { Some(provider) })
     }
 
-    /// Records the maker of the thoughts in an answer.
-    pub(super) fn record_maker(&self, maker: u64, message: &Json) {
-        for secret in secrets::of_message(message) {
-            self.makers.add(self.hashes.hash_one(secret.as_str()), maker);
+    /// Records the maker of the secrets in an answer to a client.
+    pub(super) fn record_maker(&self, client: Option<u64>, maker: u64, secrets: &[CompactString]) {
+        for secret in secrets {
+            self.makers.add(client, self.hashes.hash_one(secret.as_str()), maker);
         }
     }
 

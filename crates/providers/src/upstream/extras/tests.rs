@@ -32,7 +32,7 @@ fn answer(message: &str) -> Json {
 }
 
 fn record(extras: &Arc<Extras>, text: &str, message: &str) {
-    extras.recorder("p", &request(&question(text))).whole(&answer(message));
+    extras.recorder("p", &request(&question(text)), false).whole(&answer(message));
 }
 
 /// Returns the thinking that a call gets back.
@@ -61,7 +61,7 @@ fn counted_ids_are_told_apart_by_their_conversations() {
 fn the_same_words_in_another_conversation_find_nothing() {
     let extras = Arc::new(Extras::default());
     let of = |system: &str| format!(r#"{{"role":"system","content":"{system}"}},{}"#, question("continue"));
-    extras.recorder("p", &request(&of("A"))).whole(&answer(&thought("of A", "a1")));
+    extras.recorder("p", &request(&of("A")), false).whole(&answer(&thought("of A", "a1")));
     let thinking = |system: &str, id: &str| {
         let talk = format!("{},{}", of(system), call(id, ""));
         extras.restore("p", request(&talk)).body.at_path("messages.2.reasoning_content")
@@ -128,7 +128,7 @@ fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
     );
     let sent = answer::completion(&service);
     let extras = Arc::new(Extras::default());
-    extras.recorder("p", &request(&question("q"))).whole(&sent);
+    extras.recorder("p", &request(&question("q")), false).whole(&sent);
     let message = sent.at_path("choices.0.message").deep_clone();
     message.set("reasoning_content", "I *****").unwrap();
     let talk = Json::from([("role", "user".into()), ("content", "q".into())]);
@@ -144,7 +144,7 @@ fn signed_thinking_replaces_changed_thinking_and_leaves_other_blocks() {
 #[test]
 fn answers_without_calls_are_found_by_their_text() {
     let extras = Arc::new(Extras::default());
-    let mut recorder = extras.recorder("p", &request(&question("q")));
+    let mut recorder = extras.recorder("p", &request(&question("q")), false);
     for delta in [
         r#"{"content":"It is "}"#,
         r#"{"content":"mild."}"#,
@@ -158,9 +158,42 @@ fn answers_without_calls_are_found_by_their_text() {
         let restored = extras.restore("p", request(&talk)).body;
         assert_eq!(restored.at_path("messages.1.extra_content.google").is_null(), !is_found, "{text}");
     }
-    // Plain thinking without a call is not expected back.
-    record(&extras, "r", r#"{"role":"assistant","content":"a","reasoning_content":"b"}"#);
+    // Few services expect plain thinking without a call back.
+    let plain = r#"{"role":"assistant","content":"a","reasoning_content":"b"}"#;
+    record(&extras, "r", plain);
     assert_eq!(extras.kept.lock().entries.len(), 1);
+    let with_tools = |talk: &str| {
+        let asked = request(talk);
+        asked.body.put("tools", vec![Json::object()]);
+        asked
+    };
+    let without = json(plain);
+    without.remove("reasoning_content");
+    let talk = format!("{},{without}", question("r"));
+    extras.recorder("p", &with_tools(&question("r")), true).whole(&answer(plain));
+    assert_eq!(extras.restore("p", with_tools(&talk)).body.at_path("messages.1"), json(plain));
+}
+
+#[test]
+fn each_choice_gets_its_own_thinking_back() {
+    let choices = |kind: &str| {
+        let choice = |(index, id)| format!(r#"{{"index":{index},"{kind}":{}}}"#, thought(id, id));
+        [(0, "c0"), (1, "c1")].map(choice)
+    };
+    let event = |choices: &str| json(&format!(r#"{{"choices":[{choices}]}}"#));
+    for is_streamed in [false, true] {
+        let extras = Arc::new(Extras::default());
+        let mut recorder = extras.recorder("p", &request(&question("q")), false);
+        if is_streamed {
+            choices("delta").iter().for_each(|choice| recorder.see(&event(choice)));
+            recorder.end();
+        } else {
+            recorder.whole(&event(&choices("message").join(",")));
+        }
+        for id in ["c0", "c1"] {
+            assert_eq!(thinking(&extras, "q", id), Json::from(id), "streamed: {is_streamed}");
+        }
+    }
 }
 
 #[test]
