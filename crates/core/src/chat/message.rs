@@ -68,10 +68,16 @@ fn joined(message: &Json, separator: &str) -> CompactString {
     }
 }
 
+/// Returns the refusal of a model's message: a field, or parts of its content.
+pub fn refusal_of(message: &Json) -> CompactString {
+    let parts = message.list("content").into_iter().filter_map(|part| part.text("refusal"));
+    message.text("refusal").into_iter().chain(parts).collect()
+}
+
 /// Returns the parts of the text of a model's message, followed by its refusal, as paragraphs: the text for protocols
 /// without parts and refusals. Filters have judged each by itself.
 pub fn text_with_refusal(message: &Json) -> CompactString {
-    let (mut text, refusal) = (joined(message, TEXT_BREAK), message.text_or_empty("refusal"));
+    let (mut text, refusal) = (joined(message, TEXT_BREAK), refusal_of(message));
     if !text.is_empty() && !refusal.is_empty() {
         text.push_str(TEXT_BREAK);
     }

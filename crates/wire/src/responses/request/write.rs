@@ -9,7 +9,9 @@ use valvehouse_core::chat::content_blocks::BlockTexts;
 use valvehouse_core::chat::effort::effort_of_thinking;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
-use valvehouse_core::chat::{CONTENT_BLOCKS, ONLY_ANTHROPIC, ONLY_OLLAMA, history, items, media, plain};
+use valvehouse_core::chat::{
+    CONTENT_BLOCKS, ONLY_ANTHROPIC, ONLY_OLLAMA, history, items, media, message, plain,
+};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
@@ -245,7 +247,8 @@ impl Input<'_> {
             }
         }
         self.add_text(&texts.rest, phase);
-        if let Some(refusal) = message.text("refusal").filter(|text| !text.is_empty()) {
+        let refusal = message::refusal_of(message);
+        if !refusal.is_empty() {
             let part = Json::from([("type", "refusal".into()), ("refusal", refusal.into())]);
             self.add_message(part, None);
         }
@@ -361,4 +364,40 @@ fn reasoning(request: &Json, wish: Option<Json>) -> Option<Json> {
     let others = wish.map(|wish| wish.entries()).into_iter().flatten().filter(|(key, _)| key != "effort");
     let reasoning: Object = effort.into_iter().chain(others).collect();
     (!reasoning.is_empty()).then(|| reasoning.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(body: &str) -> Json {
+        write(&Json::parse(body.as_bytes()).unwrap(), false, KnownService::of("", "")).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_sent_whether_it_is_a_field_or_a_part() {
+        for message in [
+            r#""content":"a","refusal":"no""#,
+            r#""content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"no"}]"#,
+        ] {
+            let body = format!(r#"{{"model":"m","messages":[{{"role":"assistant",{message}}}]}}"#);
+            let parts: Vec<String> = written(&body)
+                .list("input")
+                .iter()
+                .map(|item| item.at_path("content.0.type").to_string())
+                .collect();
+            assert_eq!(parts, [r#""output_text""#, r#""refusal""#], "{message}");
+        }
+    }
+
+    #[test]
+    fn only_clients_of_this_api_leave_its_default_to_the_service() {
+        let strict = |client: &str| {
+            let tool = r#"{"type":"function","function":{"name":"f","parameters":{}}}"#;
+            let body = format!(r#"{{"model":"m","messages":[],"tools":[{tool}]{client}}}"#);
+            written(&body).at_path("tools.0.strict")
+        };
+        assert_eq!(strict(""), Json::from(false));
+        assert_eq!(strict(r#","responses":{}"#), Json::Null);
+    }
 }
