@@ -44,8 +44,9 @@ fn grammar(format: &Json) -> Json {
     Json::from([("type", "grammar".into()), ("grammar", Json::from(parts))])
 }
 
-/// Converts a tool of a chat to the Responses API by removing the nesting in an object named by its type.
-pub(super) fn to_response(tool: &Json) -> Json {
+/// Converts a tool of a chat to the Responses API by removing the nesting in an object named by its type. `of_chat` is set
+/// unless the client uses this API, where functions are strict by default; in chats, they are not.
+pub(super) fn to_response(tool: &Json, of_chat: bool) -> Json {
     let flat = flat(tool);
     let grammar = flat.at_path("format.grammar");
     if let Json::Object(grammar) = &grammar {
@@ -54,8 +55,7 @@ pub(super) fn to_response(tool: &Json) -> Json {
         // The value fits into a new object.
         flat.edit("format", Json::from(format));
     }
-    if flat.is_text("type", "function") && flat.get("strict").is_none() {
-        // In this API, functions are strict by default; in chats, they are not.
+    if of_chat && flat.is_text("type", "function") && flat.get("strict").is_none() {
         flat.edit("strict", false);
     }
     flat
@@ -108,7 +108,7 @@ impl<'a> AdditionalTools<'a> {
         let written = match *own == to_chat(tool, &chat_name) {
             true => tool.clone(),
             false => {
-                let changed = to_response(own).deep_clone();
+                let changed = to_response(own, false).deep_clone();
                 changed.edit("name", name.as_str());
                 changed
             }

@@ -76,7 +76,9 @@ pub fn write(request: &Json, stream: bool, service: &KnownService) -> Result<Jso
     input.add_messages(&request.list("messages"), &blocks);
     fields.push(("input", input.items.into()));
     if !tools.is_empty() {
-        fields.push(("tools", tools.iter().map(to_response).collect::<Vec<_>>().into()));
+        let of_chat = request.get(ONLY_RESPONSES).is_none();
+        let tools: Vec<Json> = tools.iter().map(|tool| to_response(tool, of_chat)).collect();
+        fields.push(("tools", tools.into()));
     }
     fields.extend(request.given("tool_choice").map(|choice| ("tool_choice", choice_of(&choice))));
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
