@@ -85,6 +85,11 @@ async fn errors_of_ollamas_routes_are_texts() {
     // The operators' routes keep their form.
     assert!(host.get("/api/v1/none").await.json()["error"].is_object());
     host.upstream.reply(Reply::json(&json!({"error": {"message": "too long", "type": "x"}})).status(400));
+    let raw = host.request("POST", "/api/generate").bearer_auth("k");
+    let raw =
+        Answer::of(raw.body(json!({"model": MODEL, "prompt": "<|fim_prefix|>", "raw": true}).to_string()))
+            .await;
+    assert!(raw.status == 400 && raw.body().contains("/v1/completions"), "{}", raw.body());
     let refused = host.request("POST", "/api/embed").bearer_auth("k");
     let refused = Answer::of(refused.body(json!({"model": MODEL, "input": "a"}).to_string())).await;
     assert_eq!((refused.status, refused.json()), (400, json!({"error": "too long"})));

@@ -123,6 +123,10 @@ fn prompt(sent: &Json) -> Result<Vec<Json>, Error> {
         let message = "`suffix` is not supported: chats have no text after the response; remove it, or use /v1/completions";
         return Err(Error::invalid(message, Some("suffix")));
     }
+    if sent.get("raw").and_then(|raw| raw.as_bool()) == Some(true) {
+        let message = "`raw` is not supported: the prompt would be a message of a chat; remove it, or use /v1/completions";
+        return Err(Error::invalid(message, Some("raw")));
+    }
     let system = sent.text("system").filter(|system| !system.is_empty());
     let system = system.map(|system| new_message("system", system.into()));
     Ok(system.into_iter().chain([new_message("user", content(&prompt, images))]).collect())
