@@ -57,6 +57,34 @@ async fn passthrough_keeps_every_byte_and_uses_the_operator_key() {
 }
 
 #[tokio::test]
+async fn numbers_of_a_service_become_the_base64_that_a_client_asked_for() {
+    let host = TestHost::new().start().await;
+    let vectors = |vectors: &[Value]| {
+        let data = vectors.iter().enumerate();
+        let one = |(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector});
+        json!({"object": "list", "data": data.map(one).collect::<Vec<_>>(), "usage": {"total_tokens": 1}})
+    };
+    // 0.5 and -2 as 32-bit numbers, the lowest byte first.
+    let packed = json!("AAAAPwAAAMA=");
+    for (format, sent, expected) in [
+        ("base64", json!([0.5, -2]), &packed),
+        ("base64", packed.clone(), &packed),
+        ("float", json!([0.5, -2]), &json!([0.5, -2])),
+    ] {
+        host.upstream.reply(Reply::json(&vectors(&[sent.clone(), json!([])])));
+        let body = json!({"model": MODEL, "input": "a base64 text", "encoding_format": format}).to_string();
+        let answer = Answer::of(post(&host, "/v1/embeddings", body)).await;
+        assert_eq!(&answer.json()["data"][0]["embedding"], expected, "{format} of {sent}");
+        assert_eq!(answer.json()["usage"]["total_tokens"], 1);
+    }
+    let refusal = json!({"error": {"message": "no base64", "type": "invalid_request_error"}});
+    host.upstream.reply(Reply::json(&refusal).status(400));
+    let body = json!({"model": MODEL, "input": "x", "encoding_format": "base64"}).to_string();
+    let answer = Answer::of(post(&host, "/v1/embeddings", body)).await;
+    assert_eq!((answer.status, &answer.error()["message"]), (400, &json!("no base64")));
+}
+
+#[tokio::test]
 async fn a_form_is_streamed_and_routed_by_its_model_field() {
     let host = TestHost::new().start().await;
     host.upstream.reply(Reply::bytes("audio/mpeg", vec![0, 255, 13, 10]));

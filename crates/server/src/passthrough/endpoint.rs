@@ -3,7 +3,7 @@
 //! The provider is that of the request's model, or the one that has the route.
 
 use super::body::{Reading, RequestBody};
-use super::{guard, known};
+use super::{embeddings, guard, known};
 use crate::body::{BodyLimits, unpacked};
 use crate::headers::{named, sandbox};
 use crate::messages::models::is_anthropic_client;
@@ -130,6 +130,7 @@ async fn answer(
     let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts, &mut facts);
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
+    let is_packed = embeddings::are_packed(&path, &sent);
     let relayed = async {
         if let Some(at) = covered {
             let chain = match &model {
@@ -145,7 +146,8 @@ async fn answer(
                 parts.uri = Uri::default();
             }
         }
-        pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await
+        let relayed = pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await?;
+        if is_packed && relayed.status == 200 { embeddings::packed(&app, relayed).await } else { Ok(relayed) }
     };
     let mut response = match relayed.await {
         Ok(relayed) => response_of(relayed),

@@ -5,6 +5,7 @@
 
 pub(crate) mod azure;
 mod body;
+mod embeddings;
 mod endpoint;
 mod guard;
 mod known;

@@ -1,0 +1,52 @@
+//! Embeddings as base64, for services that ignore `encoding_format`. OpenAI's clients ask for it by default and decode
+//! whatever they receive.
+
+use super::body::{Form, RequestBody};
+use crate::body::{BodyLimits, read};
+use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
+use valvehouse_core::error::Error;
+use valvehouse_core::provider::{PassthroughBody, RelayResponse};
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_net::MAX_BODY;
+
+/// Returns `true` if a client asks for base64.
+pub(super) fn are_packed(path: &str, sent: &RequestBody) -> bool {
+    path == "embeddings"
+        && sent.form == Form::Json
+        && memmem::find(&sent.begun, b"base64").is_some()
+        && Json::parse_shared(&sent.begun).is_ok_and(|sent| sent.is_text("encoding_format", "base64"))
+}
+
+/// Writes the lists of numbers in a response as base64.
+///
+/// # Errors
+/// Returns an error if the response ends early or is too large.
+pub(super) async fn packed(app: &App, relayed: RelayResponse) -> Result<RelayResponse, Error> {
+    // As large as any answer of a service that is read completely.
+    let limits = BodyLimits { max_mb: (MAX_BODY >> 20) as u64, memory: app.memory.clone() };
+    let bytes = read(Body::from_stream(relayed.body.into_stream()), &limits).await?;
+    let body = match Json::parse_shared(&bytes) {
+        Ok(answer) if pack(&answer) => {
+            answer.encode_raw().map_err(|error| Error::Host(error.to_string()))?.into()
+        }
+        _ => bytes,
+    };
+    Ok(RelayResponse { body: PassthroughBody::Whole(body), ..relayed })
+}
+
+/// Returns `true` if an answer had lists of numbers.
+fn pack(answer: &Json) -> bool {
+    let mut is_changed = false;
+    for one in answer.list("data") {
+        let Some(Json::Array(numbers)) = one.get("embedding") else { continue };
+        // Clients read 32-bit numbers.
+        let bytes = |number: &Json| (number.as_f64().unwrap_or(f64::NAN) as f32).to_le_bytes();
+        let bytes: Vec<u8> = numbers.with(|numbers| numbers.iter().flat_map(bytes).collect());
+        is_changed |= one.set("embedding", STANDARD.encode(bytes)).is_ok();
+    }
+    is_changed
+}
