@@ -74,6 +74,7 @@ async fn zstd_bodies_of_codex_are_read_at_every_endpoint() {
         ("/v1/responses", json!({"model": "mock-1", "input": "hi"})),
         ("/v1/messages", json!({"model": "mock-1", "messages": messages, "max_tokens": 9})),
         ("/v1/messages/count_tokens", json!({"model": "mock-1", "messages": messages})),
+        ("/v1/responses/input_tokens", json!({"model": "mock-1", "input": "hi"})),
         ("/openai/deployments/mock-1/chat/completions", json!({"messages": messages})),
         ("/api/chat", json!({"model": "mock-1", "messages": messages, "stream": false})),
     ];

@@ -504,6 +504,32 @@ async fn a_call_is_completed_when_the_next_one_starts() {
 }
 
 #[tokio::test]
+async fn tokens_are_counted_with_the_conversation_before_and_without_the_model() {
+    let host = host().await;
+    let count = async |body: Value| {
+        let request = host.request("POST", "/v1/responses/input_tokens");
+        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+    };
+    let first = host.respond(&json!({"model": "mock-1", "input": "word ".repeat(500)})).await.json();
+    let asked = host.upstream.requests().len();
+    let short = count(json!({"model": "mock-1", "input": "hi"})).await.json();
+    assert_eq!(short["object"], "response.input_tokens");
+    let short = short["input_tokens"].as_u64().unwrap();
+    let body = json!({"model": "mock-1", "input": "hi", "previous_response_id": first["id"]});
+    let long = count(body).await.json()["input_tokens"].as_u64().unwrap();
+    assert!((1..50).contains(&short) && long > short + 400, "{short} {long}");
+    assert_eq!(host.upstream.requests().len(), asked);
+    for body in [
+        json!({"model": "mock-1", "input": 5}),
+        json!({"model": "mock-1", "previous_response_id": "resp_none"}),
+        json!({"input": "hi"}),
+    ] {
+        let refused = count(body.clone()).await;
+        assert_eq!(refused.status, 400, "{body}: {}", refused.body());
+    }
+}
+
+#[tokio::test]
 async fn a_compacted_conversation_continues_from_its_summary() {
     let host = host().await;
     let compact = async |body: &Value| {

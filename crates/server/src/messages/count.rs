@@ -66,7 +66,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
 ///
 /// # Errors
 /// Returns a host error if the counting task fails.
-pub(super) async fn estimate(chat: Json) -> Result<usize, Error> {
+pub(crate) async fn estimate(chat: Json) -> Result<usize, Error> {
     let counting = tokio::task::spawn_blocking(move || {
         let counter = Counter::of(&chat.text_or_empty("model")).with_media();
         // The thinking of earlier rounds is not sent again.

@@ -8,8 +8,10 @@ use super::storage;
 use crate::api::Query;
 use crate::extract::Id;
 use crate::headers::named;
+use crate::messages::count::estimate;
 use crate::reply::{self, json_response};
-use crate::turn::endpoint::Call;
+use crate::scope;
+use crate::turn::endpoint::{Call, Endpoint as _};
 use crate::turn::serve::{received, refused, serve, serve_turn};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -32,6 +34,22 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
         serve_turn(&Responses::default(), &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
     named(&snapshot, Box::pin(answer), refused::<Answer>).await
+}
+
+/// Estimates the tokens of a request, for which no filters run.
+pub(super) async fn input_tokens(State(app): State<Arc<App>>, request: Request) -> Response {
+    let snapshot = app.host.snapshot();
+    let counted = async {
+        let (parts, body) = request.into_parts();
+        let (_, bytes) = received(&app, &parts, body).await?;
+        let (chat, _) = Responses::default().decode(&Call::new(&app, &snapshot, &parts), &bytes).await?;
+        scope::check_model(&app, &parts, &snapshot, &chat.model(), chat.body())?;
+        snapshot.ready(&chat.model(), &[])?;
+        let tokens = estimate(chat.body().clone()).await?;
+        let count = [("object", "response.input_tokens".into()), ("input_tokens", tokens.into())];
+        Ok(json_response(StatusCode::OK, &Json::from(count)))
+    };
+    named(&snapshot, Box::pin(counted), refused::<Answer>).await
 }
 
 pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Response {

@@ -1,7 +1,7 @@
 //! The routes of the Responses API.
 
 use super::conversations;
-use super::handlers::{self, cancel, compact, create, input_items, show};
+use super::handlers::{self, cancel, compact, create, input_items, input_tokens, show};
 use super::socket;
 use crate::handler::{delete, get, post};
 use axum::Router;
@@ -13,6 +13,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/responses", post(create).merge(get(socket::open)))
         .route("/v1/responses/compact", post(compact))
+        .route("/v1/responses/input_tokens", post(input_tokens))
         .route("/v1/responses/{id}", get(show).merge(delete(handlers::delete)))
         .route("/v1/responses/{id}/cancel", post(cancel))
         .route("/v1/responses/{id}/input_items", get(input_items))
