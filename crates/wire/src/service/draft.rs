@@ -190,11 +190,13 @@ impl Draft {
 
     /// Returns the places of messages with calls and of results, in order.
     pub(super) fn tool_parts(&mut self) -> Vec<(usize, Part)> {
-        if self.tool_parts.is_none() {
-            let places = self.messages().enumerate();
-            self.tool_parts = Some(places.filter_map(|(at, own)| Some((at, Part::of(own)?))).collect());
+        if let Some(known) = &self.tool_parts {
+            return known.clone();
         }
-        self.tool_parts.clone().unwrap_or_default()
+        let places = self.messages().enumerate();
+        let found: Vec<_> = places.filter_map(|(at, own)| Some((at, Part::of(own)?))).collect();
+        self.tool_parts = Some(found.clone());
+        found
     }
 
     /// Returns a copy of a message that may be changed.
