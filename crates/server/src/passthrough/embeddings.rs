@@ -6,19 +6,21 @@ use crate::body::{BodyLimits, read};
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use memchr::memmem;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughBody, RelayResponse};
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, scan_object};
 use valvehouse_net::MAX_BODY;
 
 /// Returns `true` if a client asks for base64.
 pub(super) fn are_packed(path: &str, sent: &RequestBody) -> bool {
+    let mut is_packed = false;
     path == "embeddings"
         && sent.form == Form::Json
-        && memmem::find(&sent.begun, b"base64").is_some()
-        && Json::parse_shared(&sent.begun).is_ok_and(|sent| sent.is_text("encoding_format", "base64"))
+        && scan_object(&sent.begun, |key, value| {
+            is_packed |= key == "encoding_format" && value == r#""base64""#;
+        })
+        && is_packed
 }
 
 /// Writes the lists of numbers in a response as base64.
