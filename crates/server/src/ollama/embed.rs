@@ -1,8 +1,9 @@
 //! Embeddings over Ollama's API: requests of `/v1/embeddings`, with the filters of that route.
 
 use super::rejection::OllamaError;
-use crate::body::{BodyLimits, parsed_within, read};
+use crate::body::parsed_within;
 use crate::passthrough;
+use crate::passthrough::embeddings::{unreadable, whole};
 use crate::reply::json_response;
 use crate::scope;
 use crate::turn::serve::received;
@@ -17,7 +18,6 @@ use std::time::Instant;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_net::MAX_BODY;
 
 /// The route of the requests, below `/v1`.
 const ROUTE: &str = "embeddings";
@@ -44,8 +44,6 @@ pub(super) async fn embeddings(State(app): State<Arc<App>>, request: Request) ->
 async fn answer(app: Arc<App>, request: Request, form: Form) -> Result<Response, Error> {
     let began = Instant::now();
     let memory = app.memory.share();
-    // As large as any answer of a service that is read completely.
-    let limits = BodyLimits { max_mb: (MAX_BODY >> 20) as u64, memory: app.memory.clone() };
     let (parts, body) = request.into_parts();
     let (_, bytes) = received(&app, &parts, body).await?;
     let sent = embeddings_request(&parsed_within(&bytes, &memory)?, form)?;
@@ -57,12 +55,9 @@ async fn answer(app: Arc<App>, request: Request, form: Form) -> Result<Response,
         let nothing = Json::from([("data", Json::array())]);
         return Ok(json_response(StatusCode::OK, &embedded(&nothing, &model, form, began)?));
     }
-    let response = passthrough::through(app, as_request(parts, &sent)?, ROUTE.into(), None).await;
+    let response = passthrough::through(app.clone(), as_request(parts, &sent)?, ROUTE.into(), None).await;
     let (mut head, body) = response.into_parts();
-    let body = read(body, &limits).await.map_err(|error| match error {
-        Error::Request { message, .. } => unreadable(&message),
-        error => error,
-    })?;
+    let body = whole(&app, body).await?;
     let answer = Json::parse(&body);
     let converted = match (head.status.is_success(), answer) {
         (true, Ok(answer)) => embedded(&answer, &model, form, began)?,
@@ -145,8 +140,4 @@ fn embedded(answer: &Json, model: &Json, form: Form, began: Instant) -> Result<J
         ("load_duration", 0_i64.into()),
         ("prompt_eval_count", count.into()),
     ]))
-}
-
-fn unreadable(why: &str) -> Error {
-    Error::Misshapen { message: format!("cannot read the embeddings of the service: {why}") }
 }

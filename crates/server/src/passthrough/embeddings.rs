@@ -6,6 +6,7 @@ use crate::body::{BodyLimits, read};
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughBody, RelayResponse};
 use valvehouse_host::app::App;
@@ -28,9 +29,7 @@ pub(super) fn are_packed(path: &str, sent: &RequestBody) -> bool {
 /// # Errors
 /// Returns an error if the response ends early or is too large.
 pub(super) async fn packed(app: &App, relayed: RelayResponse) -> Result<RelayResponse, Error> {
-    // As large as any answer of a service that is read completely.
-    let limits = BodyLimits { max_mb: (MAX_BODY >> 20) as u64, memory: app.memory.clone() };
-    let bytes = read(Body::from_stream(relayed.body.into_stream()), &limits).await?;
+    let bytes = whole(app, Body::from_stream(relayed.body.into_stream())).await?;
     let body = match Json::parse_shared(&bytes) {
         Ok(answer) if pack(&answer) => {
             answer.encode_raw().map_err(|error| Error::Host(error.to_string()))?.into()
@@ -38,6 +37,24 @@ pub(super) async fn packed(app: &App, relayed: RelayResponse) -> Result<RelayRes
         _ => bytes,
     };
     Ok(RelayResponse { body: PassthroughBody::Whole(body), ..relayed })
+}
+
+/// Reads the embeddings of a service completely.
+///
+/// # Errors
+/// Returns an error if the response ends early or is too large.
+pub(crate) async fn whole(app: &App, body: Body) -> Result<Bytes, Error> {
+    // As large as any answer of a service that is read completely.
+    let limits = BodyLimits { max_mb: (MAX_BODY >> 20) as u64, memory: app.memory.clone() };
+    read(body, &limits).await.map_err(|error| match error {
+        Error::Request { message, .. } => unreadable(&message),
+        error => error,
+    })
+}
+
+/// Returns the error for embeddings that cannot be read.
+pub(crate) fn unreadable(why: &str) -> Error {
+    Error::Misshapen { message: format!("cannot read the embeddings of the service: {why}") }
 }
 
 /// Returns `true` if an answer had lists of numbers.

@@ -5,7 +5,7 @@
 
 pub(crate) mod azure;
 mod body;
-mod embeddings;
+pub(crate) mod embeddings;
 mod endpoint;
 mod guard;
 mod known;
