@@ -12,13 +12,18 @@ use valvehouse_json::Json;
 /// Returns `true` if anything was changed.
 pub(super) fn correct(answer: &Json, has_parts: &mut bool) -> bool {
     let mut is_changed = is_odd(answer, "usage", Json::is_object) && answer.remove("usage").is_some();
-    for (place, choice) in answer.list("choices").iter().enumerate() {
-        is_changed |=
-            is_odd(choice, "index", |index| index.as_i64().is_some()) && choice.set("index", place).is_ok();
-        for key in ["message", "delta"] {
-            is_changed |= choice.get(key).is_some_and(|message| move_thinking(&message, has_parts));
+    let Some(Json::Array(choices)) = answer.get("choices") else { return is_changed };
+    choices.with(|choices| {
+        for (place, choice) in choices.iter().enumerate() {
+            is_changed |= is_odd(choice, "index", |index| index.as_i64().is_some())
+                && choice.set("index", place).is_ok();
+            let Json::Object(fields) = choice else { continue };
+            for key in ["message", "delta"] {
+                is_changed |=
+                    fields.with(key, |message| message.is_some_and(|own| move_thinking(own, has_parts)));
+            }
         }
-    }
+    });
     is_changed
 }
 
@@ -31,6 +36,9 @@ fn is_odd(of: &Json, key: &str, is_usual: impl Fn(&Json) -> bool) -> bool {
 /// Moves the parts of thinking in a message or delta to `reasoning_content`, unless the service sends it twice, and writes
 /// the text parts as one text.
 fn move_thinking(message: &Json, has_parts: &mut bool) -> bool {
+    if !is_odd(message, "content", |content| content.as_str().is_some()) {
+        return false;
+    }
     let Some(Json::Array(parts)) = message.get("content") else { return false };
     let parts = parts.items();
     let is_thinking = |part: &Json| part.is_text("type", "thinking");
