@@ -2,6 +2,7 @@
 //! what is refused, and who has access.
 
 mod at_once;
+mod grants;
 mod scripts;
 mod users;
 mod valves;

@@ -5,6 +5,7 @@
 
 mod drafts;
 mod function;
+mod grants;
 mod history;
 mod routes;
 mod scripts;

@@ -1,6 +1,6 @@
 //! The routes of the Functions API.
 
-use super::{drafts, function, history, scripts, valves};
+use super::{drafts, function, grants, history, scripts, valves};
 use crate::api::{Callers, Routes, delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
@@ -11,7 +11,7 @@ const LIST: &str = "Lists all plugins without their text.";
 /// Returns the routes. They require the operators' key, except those for the values of a user.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
-    let operators = plugins().merge(values()).merge(versions());
+    let operators = plugins().merge(values()).merge(versions()).merge(approvals());
     operators.map(|router| router.route_layer(operators_only)).merge(values_of_users())
 }
 
@@ -131,6 +131,30 @@ fn versions() -> Routes {
         .route(
             "/api/v1/functions/id/{id}/rollback",
             post("Restores text, valves and switches of a version, byte for byte.", history::rollback)
+                .conflicts()
+                .unusable(),
+        )
+}
+
+/// Returns the routes of what plugins ask for.
+fn approvals() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
+        .route(
+            "/api/v1/functions/id/{id}/grants",
+            get("Returns what a plugin asks for, and what it may use.", grants::show).conflicts().unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/grants/approve",
+            post(
+                "Grants a plugin what its text asks for, if it is the text that was shown.",
+                grants::approve,
+            )
+            .conflicts()
+            .unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/grants/revoke",
+            post("Revokes stored grants of a plugin; for a guard, with `?confirm=true`.", grants::revoke)
                 .conflicts()
                 .unusable(),
         )
