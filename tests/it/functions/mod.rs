@@ -4,6 +4,7 @@
 mod at_once;
 mod grants;
 mod scripts;
+mod test_runs;
 mod users;
 mod valves;
 

@@ -587,6 +587,7 @@ async fn an_operators_role_limits_what_it_changes() {
         ("GET", "/api/v1/functions/id/plain/grants", Value::Null, &["read", "tune", "write", "admin"]),
         ("POST", "/api/v1/functions/id/plain/grants/approve", json!({"hash": "", "grants": []}), &["admin"]),
         ("POST", "/api/v1/functions/id/plain/grants/revoke", json!({"grants": []}), &["admin"]),
+        ("POST", "/api/v1/functions/id/plain/test", json!({}), &["write", "admin"]),
         ("GET", "/api/v1/settings", Value::Null, &["read", "tune", "write", "admin"]),
         ("POST", "/api/v1/functions/id/guard/confirm", Value::Null, &["admin"]),
         ("DELETE", "/api/v1/users/ann/records", Value::Null, &["admin"]),

@@ -9,6 +9,7 @@ mod grants;
 mod history;
 mod routes;
 mod scripts;
+mod test_runs;
 mod valves;
 
 pub(crate) use routes::routes;
