@@ -5,6 +5,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
+  access: "#/plugins/reads/access",
   history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
   models: "#/models", provider: "#/models/mock", model: "#/models/demo/assistant", usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
 };

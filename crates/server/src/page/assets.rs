@@ -38,6 +38,7 @@ macro_rules! files {
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     files![
+        "access.js" SCRIPT,
         "api.js" SCRIPT,
         "approvals.js" SCRIPT,
         "chain.js" SCRIPT,
