@@ -80,6 +80,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "status.js" SCRIPT,
         "steps.js" SCRIPT,
         "style.css" STYLE,
+        "tests.js" SCRIPT,
         "theme.js" SCRIPT,
         "uplot-license.txt" TEXT,
         "uplot.css" STYLE,
