@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use valvehouse_config::{Config, Origin};
+use valvehouse_config::Config;
 use valvehouse_core::text::{count, nearest};
 use valvehouse_host::{Owner, Plugin, SharedStatus, Snapshot, State, app, owner};
 use valvehouse_json::Json;
@@ -133,15 +133,6 @@ pub(super) fn author() -> String {
     match named.filter(|name| !name.is_empty()) {
         Some(name) => format!("cli ({name})"),
         None => "cli".to_owned(),
-    }
-}
-
-/// Returns the name of the source of a setting.
-pub(super) fn configured_by(config: &Config, key: &str) -> String {
-    match config.origin(key) {
-        Origin::Env(name) => name,
-        Origin::Flag(_) => "--set".to_owned(),
-        Origin::File { .. } | Origin::Default => "valvehouse.toml".to_owned(),
     }
 }
 

@@ -92,7 +92,7 @@ impl<'a> Valves<'a> {
         let kind = project.plugin(id)?.kind;
         let (section, all) = (kind.folder(), app::settings_of_kind(config, kind));
         let configured = all.get(id).filter(|_| user.is_none());
-        let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
+        let configured_by = config.origin(&format!("{section}.{id}.valves")).source();
         let typed = |settings: &PluginSettings| schema.typed(&settings.valves, &settings.untyped_valves);
         let configured = configured.map_or(Json::Null, typed);
         Ok(Self { project, id, user, schema, configured, configured_by })

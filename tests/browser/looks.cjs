@@ -1,10 +1,11 @@
 // The page is usable by keyboard alone and by who does not see it, at every width, light and dark.
 
-const { assert, chat, open, run, shot, until } = require("./page.cjs");
+const { assert, chat, file, fs, open, run, shot, until } = require("./page.cjs");
 const axe = require.resolve("axe-core/axe.min.js");
 
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
+  access: "#/plugins/reads/access", tests: "#/plugins/signs/source",
   history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
   models: "#/models", provider: "#/models/mock", model: "#/models/demo/assistant", usage: "#/usage/1h/user", keys: "#/keys", coverage: "#/coverage", runs: "#/runs", settings: "#/settings",
 };
@@ -26,6 +27,14 @@ async function tryOnce(page) {
   await page.getByRole("heading", { name: "Answer" }).waitFor();
 }
 
+// Runs tests of which one fails.
+async function test(page) {
+  fs.writeFileSync(file("filters/signs.test.rhai"), "fn test_answers_are_signed() { assert_eq(outlet(\"hi\").messages[-1].text, \"hi\"); }\nfn test_nothing() { }\n");
+  await page.getByRole("button", { name: "Run tests" }).click();
+  await page.getByText("1 passed, 1 failed").waitFor();
+  await page.locator(".tests summary", { hasText: "signs.test.rhai" }).click();
+}
+
 run({
   "the accessibility checker reports nothing in light and dark mode": async (browser) => {
     // What the checker does to the page, the page's own policy would not let it do.
@@ -34,6 +43,7 @@ run({
     for (const [name, place] of Object.entries(PLACES)) {
       await goTo(page, place);
       if (name === "try") await tryOnce(page);
+      if (name === "tests") await test(page);
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme });
         const { violations } = await page.evaluate(() => axe.run(document));
@@ -81,6 +91,7 @@ run({
     for (const [name, place] of Object.entries(PLACES)) {
       await goTo(page, place);
       if (name === "try") await tryOnce(page);
+      if (name === "tests") await test(page);
       for (const width of [360, 390, 900, 1280, 1600]) {
         await page.setViewportSize({ width, height: 900 });
         const wide = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -127,6 +127,14 @@ async fn scripts_are_written_in_the_editor_of_the_page() {
     run_script("editor.cjs", TestHost::new().filter("signs", SIGNS), &[]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: a_plugin_is_live_with_what_an_operator_approved"]
+async fn grants_are_approved_and_tests_run_on_the_page() {
+    let reads = "/*\ntitle: Reads\nrequirements: files, env, kv\n*/\nfn outlet(body) {\n    env::get(\"LANG\");\n    \
+        body.messages[-1].text = files::read(\"note.txt\");\n    body\n}\n";
+    run_script("access.cjs", TestHost::new().filter("reads", reads).filter("signs", SIGNS), &[]).await;
+}
+
 /// Asks before each call of a tool.
 const ASKS: &str = r#"
 fn pre_invocation(ctx) {

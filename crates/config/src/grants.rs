@@ -235,6 +235,34 @@ impl Capability {
         })
     }
 
+    /// The use that a plugin may make of a grant.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Http => "send requests to named hosts",
+            Self::Files => "read and write the files in named folders",
+            Self::Shell => "run named programs, as the user of the host and with all that this user may do",
+            Self::Env => "read named environment variables",
+            Self::Kv => "store values of its own",
+            Self::Llm => "call the models of this host",
+            Self::Tools => "call named tools, in addition to those of the turn",
+            Self::Vectors => "store vectors of its own",
+            Self::Memories => "read and change the memories of the users for whom it runs",
+            Self::Chats => "read the stored conversations of the users for whom it runs",
+        }
+    }
+
+    /// The kind of the names of a grant; `None` where a grant has no names.
+    pub const fn names(self) -> Option<&'static str> {
+        match self {
+            Self::Http => Some("hosts"),
+            Self::Files => Some("folders"),
+            Self::Shell => Some("programs"),
+            Self::Env => Some("variables"),
+            Self::Tools => Some("tools"),
+            Self::Kv | Self::Llm | Self::Vectors | Self::Memories | Self::Chats => None,
+        }
+    }
+
     /// The meaning of a grant without names; `None` where that is nothing special.
     pub const fn whole(self) -> Option<&'static str> {
         match self {

@@ -24,6 +24,15 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Returns the name of the source: a variable, `--set` or the file.
+    pub fn source(self) -> String {
+        match self {
+            Self::Env(name) => name,
+            Self::Flag(_) => "--set".to_owned(),
+            Self::File { .. } | Self::Default => "valvehouse.toml".to_owned(),
+        }
+    }
+
     /// Returns `true` if it came as bare text, which says nothing of its type.
     pub(super) fn is_untyped(&self) -> bool {
         matches!(self, Self::Env(_) | Self::Flag(_))

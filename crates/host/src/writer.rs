@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use valvehouse_json::Json;
-use valvehouse_script::{Diagnostic, Kind, Script, read_text};
+use valvehouse_script::{Diagnostic, Kind, Script, SourceSet, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The lock of a host's writer, or a writer of its own without a host.
@@ -60,6 +60,11 @@ impl<'a> ReloadLock<'a> {
     /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// Returns the texts of scripts in the store; `None` if scripts come from folders.
+    pub(crate) fn sources(&self) -> Option<&SourceSet> {
+        self.0.sources()
     }
 
     /// Prepares the compilation of a text in place of a file, with the settings and grants of the plugin;

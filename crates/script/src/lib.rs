@@ -35,7 +35,7 @@ mod tests;
 pub use action::{Button, ScriptAction};
 pub use callbacks::ScriptCallbacks;
 pub use declare::guard_claim::frontmatter;
-pub use declare::manifest::{CHAT, ENDPOINTS, Manifest, claims_of};
+pub use declare::manifest::{CHAT, ENDPOINTS, Manifest, claims_of, requested_by};
 pub use declare::schedule::{Lists, ScheduledCall};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use load::compile::declared_valves;

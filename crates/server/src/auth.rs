@@ -173,7 +173,7 @@ fn needed(app: &App, parts: &Parts) -> OperatorRole {
         id.and_then(|id| app.host.snapshot().plugins.get(id).cloned()).is_none_or(|plugin| plugin.security)
     };
     match () {
-        () if ["keys", "users", "confirm", "mcp"].into_iter().any(has) => OperatorRole::Admin,
+        () if ["keys", "users", "confirm", "grants", "mcp"].into_iter().any(has) => OperatorRole::Admin,
         // A rollback restores switches and confirms the change.
         () if (has("toggle") || has("rollback") || confirms(parts)) && is_guard() => OperatorRole::Admin,
         () if ["toggle", "valves", "try"].into_iter().any(has) => OperatorRole::Tune,

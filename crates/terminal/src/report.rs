@@ -58,33 +58,6 @@ pub fn near(path: &Path) -> PathBuf {
     inside.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
-/// The place at which a script broke, as a cause names it: `filters/x.rhai:3:5: why`.
-pub struct Broke<'a> {
-    /// The file.
-    pub path: &'a Path,
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The column, counted in letters from 1.
-    pub column: usize,
-    /// The reason.
-    pub why: &'a str,
-}
-
-impl<'a> Broke<'a> {
-    /// None where the cause names no place.
-    pub fn of(cause: &'a str) -> Option<Self> {
-        let (place, why) = cause.split_once(": ")?;
-        let mut parts = place.rsplitn(3, ':');
-        let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Self { path: Path::new(parts.next()?), line, column, why })
-    }
-
-    /// The line of a text.
-    pub fn excerpt(&self, text: &'a str) -> Option<&'a str> {
-        text.trim_start_matches('\u{feff}').lines().nth(self.line.checked_sub(1)?)
-    }
-}
-
 fn presentable(problem: &Diagnostic) -> Diagnostic {
     Diagnostic {
         path: near(&problem.path),

@@ -2,7 +2,9 @@
 //! what is refused, and who has access.
 
 mod at_once;
+mod grants;
 mod scripts;
+mod test_runs;
 mod users;
 mod valves;
 

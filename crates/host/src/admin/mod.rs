@@ -6,6 +6,7 @@
 
 mod change;
 mod files;
+mod grants;
 mod keys;
 mod plugins;
 mod rejection;
@@ -14,6 +15,7 @@ mod scripts;
 mod valves;
 mod versions;
 
+pub use grants::{CapabilityGrant, CurrentGrants, GrantSubject, PluginGrants, grant_words};
 pub use keys::{
     KeyEntry, KeyState, NewKey, change_key, create_key, key_entries, key_entry, revoke_key, rotate_key,
 };

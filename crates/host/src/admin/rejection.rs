@@ -39,7 +39,7 @@ impl AdminError {
         Self::request(message, code, RequestErrorKind::Conflict)
     }
 
-    fn request(message: impl Into<String>, code: &'static str, kind: RequestErrorKind) -> Self {
+    pub(super) fn request(message: impl Into<String>, code: &'static str, kind: RequestErrorKind) -> Self {
         Error::Request { message: message.into(), param: None, code: Some(code), kind }.into()
     }
 

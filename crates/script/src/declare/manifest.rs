@@ -148,6 +148,21 @@ pub(crate) fn read(
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
+/// Returns the capabilities and the hosts that a text declares, whether it loads or not.
+pub fn requested_by(source: &str) -> (Vec<Capability>, Vec<String>) {
+    let manifest = Manifest { frontmatter: frontmatter(source), ..Manifest::default() };
+    let hosts = list(manifest.get("allow_hosts").unwrap_or(""));
+    let mut reader = Reader {
+        script: ("", Path::new(""), source),
+        manifest,
+        problems: Vec::new(),
+        misnamed: Vec::new(),
+        of_valves: Vec::new(),
+    };
+    reader.requirements();
+    (reader.manifest.requirements, hosts)
+}
+
 /// A manifest while it is read, with its problems in the order of their reports.
 struct Reader<'a> {
     /// The id, the path and the text.

@@ -163,7 +163,7 @@ fn view(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -
 }
 
 /// Returns the text of the file or, if it is missing, of the version that ran last.
-fn content(plugin: &Plugin) -> String {
+pub(super) fn content(plugin: &Plugin) -> String {
     let text = beginning(&plugin.path);
     match &plugin.script {
         Some(script) if text.is_empty() && !plugin.path.exists() => script.file.text.to_string(),

@@ -5,9 +5,11 @@
 
 mod drafts;
 mod function;
+mod grants;
 mod history;
 mod routes;
 mod scripts;
+mod test_runs;
 mod valves;
 
 pub(crate) use routes::routes;

@@ -1,7 +1,8 @@
 //! The routes of the Functions API.
 
-use super::{drafts, function, history, scripts, valves};
+use super::{drafts, function, grants, history, scripts, test_runs, valves};
 use crate::api::{Callers, Routes, delete, get, post};
+use axum::Extension;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
@@ -11,7 +12,7 @@ const LIST: &str = "Lists all plugins without their text.";
 /// Returns the routes. They require the operators' key, except those for the values of a user.
 pub(crate) fn routes(app: &Arc<App>) -> Routes {
     let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
-    let operators = plugins().merge(values()).merge(versions());
+    let operators = plugins().merge(values()).merge(versions()).merge(approvals()).merge(tests());
     operators.map(|router| router.route_layer(operators_only)).merge(values_of_users())
 }
 
@@ -134,6 +135,39 @@ fn versions() -> Routes {
                 .conflicts()
                 .unusable(),
         )
+}
+
+/// Returns the routes of what plugins ask for.
+fn approvals() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
+        .route(
+            "/api/v1/functions/id/{id}/grants",
+            get("Returns what a plugin asks for, and what it may use.", grants::show).conflicts().unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/grants/approve",
+            post(
+                "Grants a plugin what its text asks for, if it is the text that was shown.",
+                grants::approve,
+            )
+            .conflicts()
+            .unusable(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/grants/revoke",
+            post("Revokes stored grants of a plugin; for a guard, with `?confirm=true`.", grants::revoke)
+                .conflicts()
+                .unusable(),
+        )
+}
+
+/// Returns the route that runs tests.
+fn tests() -> Routes {
+    let summary =
+        "Runs the tests of a plugin on its script or on another text, without access to the outside.";
+    Routes::with_details("Functions", Callers::Operators)
+        .route("/api/v1/functions/id/{id}/test", post(summary, test_runs::run).conflicts())
+        .map(|router| router.layer(Extension(Arc::<test_runs::TestRuns>::default())))
 }
 
 /// Returns the routes of the values that users set.

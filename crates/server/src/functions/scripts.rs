@@ -85,18 +85,18 @@ pub(super) async fn update(
     answer(&app, updated.await)
 }
 
-/// The query of a deletion.
+/// The query of a change that guards need to have confirmed.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct DeleteQuery {
-    /// Set to confirm the deletion of a guard.
-    confirm: Option<bool>,
+pub(super) struct ConfirmQuery {
+    /// Set to confirm the change of a guard.
+    pub(super) confirm: Option<bool>,
 }
 
 /// Handles `DELETE /api/v1/functions/id/{id}/delete`.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Path(FunctionPath { id }): Path<FunctionPath>,
-    Query(query): Query<DeleteQuery>,
+    Query(query): Query<ConfirmQuery>,
     Extension(Operator(by)): Extension<Operator>,
 ) -> FunctionAnswer<bool> {
     let is_confirmed = query.confirm == Some(true);

@@ -38,6 +38,7 @@ macro_rules! files {
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     files![
+        "access.js" SCRIPT,
         "api.js" SCRIPT,
         "approvals.js" SCRIPT,
         "chain.js" SCRIPT,
@@ -79,6 +80,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "status.js" SCRIPT,
         "steps.js" SCRIPT,
         "style.css" STYLE,
+        "tests.js" SCRIPT,
         "theme.js" SCRIPT,
         "uplot-license.txt" TEXT,
         "uplot.css" STYLE,

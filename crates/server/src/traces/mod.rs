@@ -9,3 +9,4 @@ mod routes;
 mod shapes;
 
 pub(crate) use routes::routes;
+pub(crate) use shapes::DiffOperation;

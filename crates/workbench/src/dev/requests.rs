@@ -8,8 +8,9 @@ use std::sync::Arc;
 use valvehouse_core::text::optional;
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_json::Json;
+use valvehouse_script::diagnostic::ErrorPlace;
 use valvehouse_terminal::trace_view::{opened, standing, word};
-use valvehouse_terminal::{Paint, clean, files, report::Broke};
+use valvehouse_terminal::{Paint, clean, files};
 
 /// The maximum number of requests that can be opened.
 const KEPT: usize = 100;
@@ -200,7 +201,7 @@ fn is_explained(error: &str, records: &[StepRecord]) -> bool {
 /// Returns the line that a plugin error refers to, if it is unchanged in the file; `None` if the error names
 /// none.
 fn excerpt(cause: &str) -> Option<String> {
-    let broke = Broke::of(cause)?;
+    let broke = ErrorPlace::of(cause)?;
     let text = files::read_text(broke.path, files::MAX_INPUT).ok()?;
     let excerpt = clean(broke.excerpt(&text)?).replace('\t', " ");
     let (line, column) = (broke.line, broke.column);

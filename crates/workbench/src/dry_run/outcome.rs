@@ -7,7 +7,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Diagnostic, SandboxRun};
-use valvehouse_terminal::report::{self, Broke};
+use valvehouse_terminal::report;
 use valvehouse_terminal::{CommandError, Console, Exit, trace_view};
 
 /// The presentation of the result of a call.
@@ -82,13 +82,9 @@ pub(super) fn exit(target: &DryRunTarget, error: Option<Error>, out: &Console) -
 /// Returns the diagnostic of a plugin error, at the place that its cause names: `filters/x.rhai:3:5: why`.
 fn problem(target: &DryRunTarget, cause: &str) -> Diagnostic {
     let file = &target.script().file;
-    let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
-        return Diagnostic::new(Code::Broke, &file.id, &file.path, cause);
-    };
-    let mut problem = Diagnostic::new(Code::Broke, &file.id, &file.path, broke.why);
-    (problem.line, problem.column) = (Some(broke.line), Some(broke.column));
-    problem.excerpt = broke.excerpt(&file.text).unwrap_or("").trim_end().to_owned();
-    problem
+    let problem = Diagnostic::new(Code::Broke, &file.id, &file.path, cause);
+    let placed = problem.at_named_place(|path| (path == file.path).then(|| file.text.to_string()));
+    placed.unwrap_or(problem)
 }
 
 /// Explains whether the run had effects.

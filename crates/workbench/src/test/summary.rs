@@ -7,7 +7,7 @@ use valvehouse_authoring::testing::TestFailure;
 use valvehouse_core::text::count;
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
-use valvehouse_terminal::report::{self, Broke};
+use valvehouse_terminal::report;
 use valvehouse_terminal::{Paint, clean, files, table, trace_view::difference};
 
 /// The style of the results.
@@ -73,7 +73,7 @@ impl SummaryStyle {
     /// Returns the place, the reason and the differences of a failure.
     pub(crate) fn failed(&self, failed: &TestFailure) -> String {
         let problem = Diagnostic { message: shortened(&failed.problem.message), ..failed.problem.clone() };
-        let mut text = match broken(&problem) {
+        let mut text = match problem.at_named_place(|path| files::read_text(path, files::MAX_INPUT).ok()) {
             // The place in the script is shown first, as it is the most useful to its author.
             Some(of_script) => {
                 let called = format!("called at {}: ", presentable(&problem));
@@ -117,16 +117,6 @@ impl SummaryStyle {
         let names = names.collect::<Vec<_>>().join(", ");
         format!("{} {verb} no tests: {names}", count(scripts.len(), "script"))
     }
-}
-
-/// Returns the problem of a test as one of the script if the script failed.
-fn broken(of_test: &Diagnostic) -> Option<Diagnostic> {
-    let broke = Broke::of(&of_test.message)?;
-    let text = files::read_text(broke.path, files::MAX_INPUT).ok()?;
-    let excerpt = broke.excerpt(&text)?.trim_end().to_owned();
-    let (line, column) = (Some(broke.line), Some(broke.column));
-    let (path, message) = (broke.path.to_owned(), broke.why.to_owned());
-    Some(Diagnostic { path, line, column, excerpt, message, ..of_test.clone() })
 }
 
 /// Returns a message with its paths relative to the current folder.

@@ -21,12 +21,12 @@ export function whenSignedOut(act) {
 }
 
 export const get = (path) => call("GET", path);
-export const post = (path, body = {}) => call("POST", path, body);
+export const post = (path, body = {}, signal = undefined) => call("POST", path, body, signal);
 export const put = (path, body = {}) => call("PUT", path, body);
 export const remove = (path) => call("DELETE", path);
 
-export async function call(method, path, body) {
-  return parsed(await (await send(method, path, body)).text());
+export async function call(method, path, body, signal) {
+  return parsed(await (await send(method, path, body, { signal })).text());
 }
 
 // Sends a request whose answer is a stream of events, and passes the data of each to `act`. `begun` receives the response.

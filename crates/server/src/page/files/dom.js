@@ -96,6 +96,7 @@ export function toggle(label, isOn, act, more = {}) {
 
 const STATES = {
   live: "live", stale: "stale", broken: "does not load", missing: "missing", breaker_open: "breaker open", held: "held", pending: "needs confirmation", set_aside: "set aside", quarantined: "quarantined", refused: "refused", off: "off", audit: "audit mode",
+  asked: "needs approval", declared: "needs no approval", unused: "not used", passed: "passed", failed: "failed",
   file: "file", used: "used", ready: "ready", resting: "at rest",
   connected: "connected", connecting: "connecting", unavailable: "unavailable", approved: "approved", new: "new", changed: "changed", gone: "missing",
 };

@@ -11,19 +11,19 @@ const INDENT = "    ";
 // The pause in typing after which the text is checked, in milliseconds.
 const PAUSE = 500;
 
-// `of()` returns what the script is: `{type}`, and for a plugin that exists `{id, type}`.
-export function editor(title, of = () => ({})) {
+// `of()` returns what the script is: `{type}`, and for a plugin that exists `{id, type}`. A fixed text is only shown.
+export function editor(title, of = () => ({}), isFixed = false) {
   const numbers = h("pre", { class: "numbers", "aria-hidden": "true" });
   const letters = document.createTextNode("");
   const layer = h("pre", {}, letters);
   const keys = h("p", { class: "dim", id: name("keys") }, "Ctrl+Space lists names. Tab indents; Escape, then Tab, leaves the editor.");
-  const area = h("textarea", { id: name("editor"), spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", rows: "20", "aria-autocomplete": "list", "aria-describedby": keys.id });
+  const area = h("textarea", { id: name("editor"), spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off", rows: "20", ...(isFixed ? { readonly: true } : { "aria-autocomplete": "list", "aria-describedby": keys.id }) });
   const tip = h("div", { class: "tip", hidden: true });
   const verdict = h("p", { class: "verdict", role: "status" });
   const list = h("ul", { class: "findings", "aria-label": "Problems of the script" });
-  const names = completion(area, { rectOf, replace, of });
+  const names = isFixed ? null : completion(area, { rectOf, replace, of });
   const sheet = h("div", { class: "sheet" }, h("label", { for: area.id, class: "unseen" }, title), numbers, h("div", { class: "colors", "aria-hidden": "true" }, layer), area);
-  const element = h("div", { class: "editor" }, sheet, h("div", { class: "row" }, verdict, keys), list, tip, names.element);
+  const element = h("div", { class: "editor" }, sheet, !isFixed && [h("div", { class: "row" }, verdict, keys), list, tip, names.element]);
   let marked = null;
   let shown = "";
   let pairs = new Map();
@@ -37,7 +37,7 @@ export function editor(title, of = () => ({})) {
     checkSoon();
   });
   area.addEventListener("scroll", follow);
-  area.addEventListener("keydown", press);
+  if (!isFixed) area.addEventListener("keydown", press);
   area.addEventListener("focus", () => { isLeaving = false; });
   area.addEventListener("pointermove", point);
   element.addEventListener("pointerleave", () => { tip.hidden = true; });
@@ -85,8 +85,12 @@ export function editor(title, of = () => ({})) {
   }
 
   function highlight(kind, ranges) {
+    const all = globalThis.CSS?.highlights;
+    if (!all) return;
     const end = letters.length;
-    globalThis.CSS?.highlights?.set(`code-${kind}`, new Highlight(...ranges.map(([from, to]) =>
+    // A highlight has the ranges of all editors of the page.
+    const others = [...(all.get(`code-${kind}`) ?? [])].filter(({ startContainer: text }) => text !== letters && text.isConnected);
+    all.set(`code-${kind}`, new Highlight(...others, ...ranges.map(([from, to]) =>
       new StaticRange({ startContainer: letters, startOffset: Math.min(from, end), endContainer: letters, endOffset: Math.min(to, end) }))));
   }
 
@@ -151,6 +155,7 @@ export function editor(title, of = () => ({})) {
   }
 
   function checkSoon() {
+    if (isFixed) return;
     clearTimeout(timer);
     timer = setTimeout(check, PAUSE);
   }
@@ -243,8 +248,9 @@ export function editor(title, of = () => ({})) {
       checkSoon();
     },
     onchange: (act) => area.addEventListener("input", act),
-    onsave: (act) => area.addEventListener("keydown", (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") {
+    // Calls `act` when a key is pressed together with Ctrl.
+    onkey: (key, act) => area.addEventListener("keydown", (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === key) {
         event.preventDefault();
         act();
       }

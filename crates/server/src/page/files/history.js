@@ -10,7 +10,7 @@ import { day, plain } from "/page/words.js";
 
 export const ACTIONS = {
   create: "created", update: "source changed", valves: "settings changed", toggle: "toggled", delete: "deleted",
-  rollback: "rolled back", file: "file changed on disk", grant: "granted",
+  rollback: "rolled back", file: "file changed on disk", grant: "grants changed",
 };
 
 export function history(place, id, chosen) {

@@ -1,5 +1,6 @@
 // One plugin: its status, switches, settings, source and history.
 
+import { access } from "/page/access.js";
 import { get, plugin as path, post, put, remove } from "/page/api.js";
 import { badge, button, confirmed, failed, fill, h, setText, notify, toggle } from "/page/dom.js";
 import { history } from "/page/history.js";
@@ -10,7 +11,7 @@ import { plugin as known, reload, standing, state } from "/page/state.js";
 import { ofPlugin, ofUser } from "/page/valves.js";
 import { time } from "/page/words.js";
 
-const PARTS = [["", "Settings"], ["users", "User settings"], ["source", "Source"], ["history", "History"]];
+const PARTS = [["", "Settings"], ["users", "User settings"], ["source", "Source"], ["access", "Access"], ["history", "History"]];
 
 export function pluginPanel(place, id, first) {
   const title = h("h2", { tabindex: "-1", "data-focus": true });
@@ -42,6 +43,7 @@ export function pluginPanel(place, id, first) {
     drawParts();
     if (name === "users") part = ofUser(content, id, rest[0]);
     else if (name === "source") part = source(content, id, rest[0]);
+    else if (name === "access") part = access(content, id);
     else if (name === "history") part = history(content, id, rest[0]);
     else part = known(id)?.has_valves === false ? nothing(content) : ofPlugin(content, id);
   }

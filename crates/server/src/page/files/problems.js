@@ -52,7 +52,8 @@ function command(problem) {
   const accept = problem.state === "pending" && button("Accept the change", () => acceptChange(problem), { class: "danger" });
   const adopt = problem.state === "set_aside" && button("Adopt", () => adoptValues(problem), { class: "danger" });
   const free = problem.state === "quarantined" && button("Release", () => release(problem), { class: "danger" });
-  return h("div", { class: "command" }, h("code", {}, problem.command), take, mend || accept || adopt || free);
+  const approve = problem.state === "held" && problem.plugin && h("a", { href: address("plugins", problem.plugin, "access") }, "Review and approve");
+  return h("div", { class: "command" }, h("code", {}, problem.command), take, mend || accept || adopt || free || approve);
 }
 
 async function release(problem) {

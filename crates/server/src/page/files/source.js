@@ -5,6 +5,7 @@ import { button, failed, fill, h, name, notify } from "/page/dom.js";
 import { editor } from "/page/editor.js";
 import { excerpt } from "/page/problems.js";
 import { plugin as known, reload, state } from "/page/state.js";
+import { testRuns } from "/page/tests.js";
 
 // Unsaved texts by plugin id. They are kept while another view is open.
 export const drafts = new Map();
@@ -18,10 +19,11 @@ export function source(place, id) {
   const wrong = h("div", { role: "alert" });
   const standing = h("p", { class: "dim", role: "status", id: name("standing") });
   const elsewhere = h("div");
+  const tests = testRuns(id, text, () => drafts.get(id));
   const save = button("Save", write, { class: "main" });
   const discard = button("Discard changes", () => { drafts.delete(id); load(); }, { class: "quiet" });
-  fill(place, h("p", { class: "dim" }, "Press Ctrl+S to save. A text that does not load is rejected, and the current version keeps running."),
-    elsewhere, wrong, text.element, h("div", { class: "actions" }, save, discard, standing));
+  fill(place, h("p", { class: "dim" }, "Press Ctrl+S to save and Ctrl+Enter to run the tests. A text that does not load is rejected, and the current version keeps running."),
+    elsewhere, wrong, text.element, h("div", { class: "actions" }, save, discard, tests.buttons, standing), tests.element);
   let saved = null;
   // The hash of the text before the changes.
   let hash;
@@ -32,9 +34,10 @@ export function source(place, id) {
     else drafts.set(id, text.value);
     show();
   });
-  text.onsave(write);
+  text.onkey("s", write);
+  text.onkey("enter", tests.run);
   load();
-  return { update, close: () => { isClosed = true; } };
+  return { update, close: () => { isClosed = true; tests.stop(); } };
 
   async function load() {
     try {
@@ -56,6 +59,7 @@ export function source(place, id) {
     const isChanged = drafts.has(id);
     save.disabled = !isChanged;
     discard.hidden = !isChanged;
+    tests.update(isChanged);
     fill(standing, isChanged ? "Unsaved changes" : "");
   }
 
