@@ -921,6 +921,6 @@ fn list_and_explain_name_the_answering_model() {
     project.run("list").ends(0).prints("http://127.0.0.1:8000/v1").prints("groq").prints("used");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("providers.1.name").as_str(), Some("groq"));
-    assert!(json.at_path("providers.1.breaker_open").is_null());
+    assert_eq!(json.at_path("providers.1.open_breakers").to_string(), "[]");
     project.run("explain --model assistant").ends(0).prints("answered by: mine/llama, then groq/llama-small");
 }

@@ -133,8 +133,8 @@ impl NodeStatus {
 #[derive(Debug, Default)]
 pub struct SharedStatus {
     plugins: BTreeMap<String, PluginStanding>,
-    /// The providers with an open circuit breaker on any host.
-    providers: BTreeMap<String, OpenState>,
+    /// The providers with their circuit breakers that are open on any host.
+    providers: BTreeMap<String, Vec<OpenState>>,
     /// The coverage rows of the last hour, by host.
     coverage: Vec<GuardCoverageRow>,
     /// The number of hosts that reported.
@@ -179,7 +179,8 @@ impl SharedStatus {
         });
         let providers = snapshot.plan().providers.iter().filter_map(|plan| {
             let name = format!("{PROVIDER}{}", plan.provider.name());
-            Some((name.into(), Json::from([("rests", written(&plan.provider.open_breaker()?))])))
+            let open: Vec<Json> = plan.provider.open_breakers().iter().map(written).collect();
+            (!open.is_empty()).then(|| (name.into(), Json::from([("rests", open.into())])))
         });
         let rows = coverage.map(GuardCoverage::rows).filter(|rows| !rows.is_empty());
         let rows = rows.map(|rows| {
@@ -197,8 +198,10 @@ impl SharedStatus {
             let Json::Object(plugins) = &host.tells else { continue };
             for (id, report) in plugins.entries() {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
-                    let open_breaker = read(&report.field("rests"));
-                    standing.providers.insert(name.to_owned(), open_breaker);
+                    let open = standing.providers.entry(name.to_owned()).or_default();
+                    open.extend(report.list("rests").iter().map(read));
+                    open.sort_by(|one, other| one.cause.cmp(&other.cause));
+                    open.dedup_by(|one, other| one.cause == other.cause);
                     continue;
                 }
                 if id == NODE {
@@ -236,9 +239,9 @@ impl SharedStatus {
         self.plugins.iter().filter_map(of_plugin).flatten().collect()
     }
 
-    /// Returns the state of a provider's circuit breaker; `None` if it is closed.
-    pub fn provider(&self, name: &str) -> Option<&OpenState> {
-        self.providers.get(name)
+    /// Returns the states of a provider's circuit breakers that are open on any host.
+    pub fn provider(&self, name: &str) -> &[OpenState] {
+        self.providers.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
