@@ -221,8 +221,10 @@ impl News {
             Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let help = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
-                bad("missing", &help, &[])
+                let snapshot = app.host.snapshot();
+                let what_now = snapshot.plugins.get(id).map_or("", |plugin| plugin.consequence());
+                let ways = format!("restore its file, or run: valvehouse confirm {id}");
+                bad("missing", &format!(": {what_now}; {ways}"), &[])
             }
             Change::Diagnostic(problem) => bad("problem", "", std::slice::from_ref(problem)),
         }

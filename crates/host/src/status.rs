@@ -69,13 +69,19 @@ impl Plugin {
     }
 
     /// Returns the problem of a guard whose file is missing; `None` for any other plugin.
-    pub(crate) fn absence(&self) -> Option<Diagnostic> {
+    pub fn absence(&self) -> Option<Diagnostic> {
         if self.state != State::Missing {
             return None;
         }
-        let what = format!("the guard `{}` is missing: requests are refused", self.id);
+        let what = format!("the guard `{}` is missing: {}", self.id, self.consequence());
         let help = format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
-        Some(Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help))
+        let problem = Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help);
+        Some(if self.refusal().is_some() { problem } else { problem.warning() })
+    }
+
+    /// Returns the consequence for requests while it is a guard that cannot run.
+    pub fn consequence(&self) -> &'static str {
+        consequence(self.enabled, self.audited)
     }
 
     /// Returns the state of its circuit breaker on this host; `None` if it is closed.
@@ -90,7 +96,7 @@ impl Plugin {
             .as_ref()
             .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
-            Kind::Filter if ignored => "skipped",
+            Kind::Filter if ignored || self.audited => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
             Kind::Action => "users who press its buttons get an error",
@@ -99,6 +105,15 @@ impl Plugin {
         format!(
             "its circuit breaker is open: it failed {breaks} in a short time; {meanwhile}, and the next call is tried within {seconds} s"
         )
+    }
+}
+
+/// Returns the consequence for requests while a guard cannot run.
+pub(crate) fn consequence(is_enabled: bool, is_audited: bool) -> &'static str {
+    match (is_enabled, is_audited) {
+        (false, _) => "no request is refused, since it is switched off",
+        (true, true) => "no request is refused, since it is in audit mode",
+        (true, false) => "requests are refused",
     }
 }
 

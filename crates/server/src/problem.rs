@@ -72,17 +72,9 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     };
     let mut all: Vec<ProblemReport> =
         plugin.problems().map(|problem| report(app, problem, Some(id), state)).collect();
-    if plugin.state == State::Missing
-        && let Some(message) = plugin.refusal()
-    {
-        let command = format!("valvehouse confirm {id}");
-        all.push(general_report(
-            "error",
-            Some(id),
-            "missing",
-            format!("requests are refused: {message}"),
-            Some(command),
-        ));
+    if let Some(absence) = plugin.absence() {
+        let command = Some(format!("valvehouse confirm {id}"));
+        all.push(ProblemReport { command, ..report(app, &absence, Some(id), "missing") });
     }
     if plugin.pending.is_some() {
         for (one, problem) in all.iter_mut().zip(plugin.problems()) {
