@@ -10,7 +10,7 @@ use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::ollama::rejection::OllamaError;
 use crate::recording::followed;
-use crate::reply::{self, unlogged};
+use crate::reply::unlogged;
 use crate::{
     actions, agents, functions, keys, listen, messages, metrics, middleware, ollama, openai, openapi,
     operations, page, passthrough, pipelines, responses, session, settings, traces, usage, users,
@@ -182,21 +182,27 @@ async fn pass<F: Future<Output = Response>>(
     work: impl FnOnce(Request) -> F,
 ) -> Response {
     let mut answering = Answering::begin(app, endpoint, &request);
-    let mut response = match app.is_stopping() && endpoint != OPERATIONS {
-        true => reply::stopping(),
-        false => answering.scope().run(middleware::checks::run(app, request, work)).await,
+    let checked = async {
+        match app.is_stopping() && endpoint != OPERATIONS {
+            true => middleware::checks::refused_by_stopping(app, request),
+            false => middleware::checks::run(app, request, work).await,
+        }
     };
     let headers = response.headers_mut();
     // A turn names its own generation; other responses name the current one.
     if !headers.contains_key(&GENERATION) {
         headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));
     }
+    let (mut response, runs_turn) = answering.scope().run(checked).await;
     answering.answers(response.status().as_u16());
     followed(response, answering)
 }
 
 /// Returns the error for an unknown route.
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    if runs_turn {
+        answering.count_refusal(app, endpoint);
+    }
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
     let error = Error::Request {
