@@ -5,6 +5,7 @@ use crate::access_log::Answering;
 use crate::api::{Callers, Routes};
 use crate::handler::{get, post};
 use crate::headers::GENERATION;
+use crate::listen::NewConnections;
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
@@ -98,15 +99,15 @@ fn tools_routes(_: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
 }
 
-/// Serves requests until `shutdown` completes. Requests in progress are finished; meanwhile new ones are rejected
-/// and `/readyz` reports that the host is stopping.
+/// Serves requests until `shutdown` completes with the treatment of new connections. Requests in progress are finished;
+/// meanwhile new ones are rejected and `/readyz` reports that the host is stopping, or they are left to other processes.
 ///
 /// # Errors
 /// Returns an error if the listener fails.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
+    shutdown: impl Future<Output = NewConnections> + Send + 'static,
 ) -> std::io::Result<()> {
     serve_until(listener, app, Box::pin(shutdown)).await
 }
@@ -116,7 +117,7 @@ pub async fn serve(
 fn serve_until(
     listener: TcpListener,
     app: Arc<App>,
-    shutdown: BoxFuture<'static, ()>,
+    shutdown: BoxFuture<'static, NewConnections>,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     #[cfg(feature = "mcp")]
     let (mounts, more) = {
@@ -130,11 +131,15 @@ fn serve_until(
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let stopping = app.clone();
     let until = async move {
-        shutdown.await;
-        stopping.stop().await;
+        let connections = shutdown.await;
+        if connections == NewConnections::Rejected {
+            stopping.stop().await;
+        }
+        connections
     };
     let body_timeout = Duration::from_millis(app.config.server.body_timeout_ms);
-    let served = listen::serve(listener, answer, until, body_timeout);
+    let finished = async move { app.stop().await };
+    let served = listen::serve(listener, answer, (until, finished), body_timeout);
     #[cfg(feature = "mcp")]
     let served = async move {
         // MCP servers stay mounted while the host serves.
@@ -188,21 +193,21 @@ async fn pass<F: Future<Output = Response>>(
             false => middleware::checks::run(app, request, work).await,
         }
     };
+    let (mut response, runs_turn) = answering.scope().run(checked).await;
     let headers = response.headers_mut();
     // A turn names its own generation; other responses name the current one.
     if !headers.contains_key(&GENERATION) {
         headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));
     }
-    let (mut response, runs_turn) = answering.scope().run(checked).await;
     answering.answers(response.status().as_u16());
+    if runs_turn {
+        answering.count_refusal(app, endpoint);
+    }
     followed(response, answering)
 }
 
 /// Returns the error for an unknown route.
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    if runs_turn {
-        answering.count_refusal(app, endpoint);
-    }
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
     let error = Error::Request {
