@@ -12,6 +12,7 @@ static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::Co
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {
+    cli::take_sockets();
     valvehouse::memory::in_small_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -45,6 +45,7 @@ pub(super) async fn run(
                 served = &mut serving => break served,
                 signal = signals.next() => match signal {
                     Signal::LookAgain => settings.apply(Trigger::Operator, &app, reading, out).await,
+                    Signal::HandOver => {}
                     Signal::Stop => break Ok(()),
                 },
                 () = settings.changed() => settings.apply(Trigger::Save, &app, reading, out).await,

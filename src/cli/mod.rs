@@ -5,6 +5,7 @@
 mod args;
 mod invoke;
 mod key;
+mod listener;
 mod load_process;
 mod log;
 mod problem_codes;
@@ -55,5 +56,6 @@ mod usage;
 mod user;
 mod valves;
 
+pub use listener::take_sockets;
 pub use run::run;
 pub use valvehouse_terminal::Exit;

@@ -19,7 +19,7 @@ pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> i
     rows.extend(config.providers.iter().map(|provider| row(provider, standing, paint)));
     out.line(&format!("\n{}", table(&rows)))?;
     for provider in &config.providers {
-        if let Some(open) = standing.provider(&provider.name) {
+        for open in standing.provider(&provider.name) {
             out.line(&format!("\n{}: {}", paint.yellow(&provider.name), open_breaker_text(open)))?;
         }
     }
@@ -29,7 +29,7 @@ pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> i
 /// Returns the providers as JSON.
 pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     let providers = config.providers.iter().map(|provider| {
-        let open_breaker = standing.provider(&provider.name).map_or(Json::Null, |open| {
+        let open = standing.provider(&provider.name).iter().map(|open| {
             Json::from([
                 ("failures", open.failures.into()),
                 ("next_try_seconds", open.next_try.as_secs_f64().into()),
@@ -41,7 +41,7 @@ pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
             ("kind", provider.kind.name.into()),
             ("base_url", provider.base_url.as_str().into()),
             ("models", models(&provider.models).into()),
-            ("breaker_open", open_breaker),
+            ("open_breakers", open.collect::<Vec<_>>().into()),
         ])
     });
     providers.collect::<Vec<_>>().into()
@@ -57,11 +57,11 @@ pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
 }
 
 fn row(provider: &ProviderSettings, standing: &SharedStatus, paint: Paint) -> Vec<String> {
-    let open_breaker = standing.provider(&provider.name).is_some();
+    let has_open_breaker = !standing.provider(&provider.name).is_empty();
     vec![
         paint.bold(&provider.name),
         provider.kind.name.to_owned(),
-        if open_breaker { paint.red("breaker open") } else { paint.green("used") },
+        if has_open_breaker { paint.red("breaker open") } else { paint.green("used") },
         models(&provider.models),
         provider.base_url.clone(),
     ]
@@ -79,7 +79,7 @@ fn open_breaker_text(open: &OpenState) -> String {
     let (breaks, seconds) = (count(open.failures, "time"), open.next_try.as_secs_f64().ceil());
     let cause = clean(&open.cause).replace('\n', " ");
     format!(
-        "is not called: its circuit breaker opened after it failed {breaks} in a short time; requests use the fallbacks of \
-         its models or get 503, and the next attempt is within {seconds} s\n  last: {cause}"
+        "does not get requests for a model: the circuit breaker opened after it failed {breaks} in a short time; requests use the fallbacks of \
+         the model or get 503, and the next attempt is within {seconds} s\n  last: {cause}"
     )
 }

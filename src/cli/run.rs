@@ -1,6 +1,7 @@
 //! The dispatch of a command line to its command, and the exit status.
 
 use super::args::{self, Command, Line};
+use super::listener::{self, Port};
 #[cfg(feature = "mcp")]
 use super::mcp;
 use super::settings::Reading;
@@ -58,11 +59,15 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
             "--format sarif works only with valvehouse check; use human or json",
         ));
     }
-    let reading = reading(&line);
+    let passed = match line.command {
+        Command::Serve(_) => listener::passed()?,
+        _ => None,
+    };
+    let reading = reading(&line, passed.as_ref())?;
     // Some commands work without a valid project.
     let config = || reading.load();
     match line.command {
-        Command::Serve(_) => serve::run(config()?, &reading, out).await,
+        Command::Serve(_) => serve::run(config()?, passed, &reading, out).await,
         #[cfg(feature = "workbench")]
         Command::Dev(args) => serve::dev(args, config()?, &reading, out).await,
         Command::Config(args::Config { reference: true, .. }) => config::reference(out),
@@ -128,10 +133,14 @@ async fn execute(line: Line, out: &Console) -> Result<Exit, CommandError> {
     }
 }
 
-/// Returns the way to the settings: the project and what the command line sets in place of them.
-fn reading(line: &Line) -> Reading {
+/// Returns the way to the settings: the project and what the command line sets in place of them. A passed socket has its
+/// address.
+fn reading(line: &Line, passed: Option<&Port>) -> Result<Reading, CommandError> {
     let mut overrides = line.global.set.clone();
+    let address = passed.map(|passed| passed.socket.local_addr()).transpose();
+    let address = address.map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))?;
     let (listen, port) = match &line.command {
+        _ if address.is_some() => (address.map(|address| address.to_string()), None),
         Command::Serve(serve) => (serve.listen.clone(), serve.port),
         #[cfg(feature = "workbench")]
         Command::Dev(dev) => (dev.listen.clone(), dev.port),
@@ -141,5 +150,5 @@ fn reading(line: &Line) -> Reading {
     if matches!(&line.command, Command::Serve(serve) if serve.strict) {
         overrides.push(("folders.strict".to_owned(), "true".to_owned()));
     }
-    Reading::new(line.global.project.clone(), overrides, port)
+    Ok(Reading::new(line.global.project.clone(), overrides, port))
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "workbench")]
 use super::list;
+use super::listener::Port;
 use super::server::{self, Serving};
 use super::settings::Reading;
 use std::net::SocketAddr;
@@ -18,8 +19,13 @@ use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, 
 #[cfg(feature = "workbench")]
 use valvehouse_workbench::dev::{self, DevOptions};
 
-pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
-    let mut serving = Serving::open(&config).await?;
+pub(super) async fn run(
+    config: Config,
+    passed: Option<Port>,
+    reading: &Reading,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let mut serving = Serving::open(&config, passed).await?;
     if !serving.finds_tables(&config, out).await {
         return Ok(Exit::Done);
     }
@@ -46,7 +52,7 @@ pub(super) async fn dev(
     reading: &Reading,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let mut serving = Serving::open(&config).await?;
+    let mut serving = Serving::open(&config, None).await?;
     if !serving.finds_tables(&config, out).await {
         return Ok(Exit::Done);
     }
@@ -221,8 +227,10 @@ impl News {
             Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let help = format!(": requests are refused until it is restored or: valvehouse confirm {id}");
-                bad("missing", &help, &[])
+                let snapshot = app.host.snapshot();
+                let what_now = snapshot.plugins.get(id).map_or("", |plugin| plugin.consequence());
+                let ways = format!("restore its file, or run: valvehouse confirm {id}");
+                bad("missing", &format!(": {what_now}; {ways}"), &[])
             }
             Change::Diagnostic(problem) => bad("problem", "", std::slice::from_ref(problem)),
         }

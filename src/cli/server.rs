@@ -1,6 +1,7 @@
 //! A host that serves from the command line: binds its port, serves until a signal, and lets answers in
 //! progress finish.
 
+use super::listener::{Port, Socket, Successor, report_ready};
 use super::migrate;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
@@ -16,11 +17,13 @@ use valvehouse_config::{Config, Listen};
 use valvehouse_dialect::crash::CrashRecord;
 use valvehouse_host::app::{self, App};
 use valvehouse_memory as memory;
-use valvehouse_server as server;
+use valvehouse_server::{self as server, NewConnections};
 use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 
 /// The time limit for answers in progress at the end.
 const DRAIN: Duration = Duration::from_secs(30);
+/// The time limit for answers in progress once another process serves, before [`DRAIN`] begins.
+const REPLACED: Duration = Duration::from_secs(10 * 60);
 /// The time after which a slow start is reported.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The time after which the start is complete.
@@ -28,9 +31,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// The time limit for closing the store.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// A bound port, and the signals that end the serving.
+/// A port, and the signals that end the serving.
 pub(super) struct Serving {
-    listener: TcpListener,
+    port: Port,
     /// The bound address.
     pub(super) address: SocketAddr,
     signals: Signals,
@@ -39,16 +42,21 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Binds the port first, so that a failure is reported before anything is opened.
-    pub(super) async fn open(config: &Config) -> Result<Self, CommandError> {
+    /// Binds the port first, unless a socket was passed, so that a failure is reported before anything is opened.
+    pub(super) async fn open(config: &Config, passed: Option<Port>) -> Result<Self, CommandError> {
         let listen = &config.server.listen;
         let signals = Signals::new()?;
         take_enough();
-        let listener =
-            TcpListener::bind(listen.to_string()).await.map_err(|error| unavailable(listen, &error))?;
-        let address = listener.local_addr().map_err(|error| unavailable(listen, &error))?;
+        let bound = match passed {
+            Some(port) => Ok(port),
+            None => {
+                TcpListener::bind(listen.to_string()).await.and_then(TcpListener::into_std).map(Port::own)
+            }
+        };
+        let port = bound.map_err(|error| unavailable(listen, &error))?;
+        let address = port.socket.local_addr().map_err(|error| unavailable(listen, &error))?;
         let announcement = Announcement::of(&config.project, address);
-        Ok(Self { listener, address, signals, _announcement: announcement })
+        Ok(Self { port, address, signals, _announcement: announcement })
     }
 
     /// Returns a handle that requests the end, like Ctrl-C.
@@ -80,8 +88,13 @@ impl Serving {
             tokio::time::sleep(SETTLED).await;
             memory::give_back_code();
         });
-        systemd::notify(&Word::Ready);
-        let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
+        if self.port.is_handed_over {
+            // The replaced host notifies systemd of this process.
+            report_ready().map_err(|error| ended_by(&error))?;
+        } else {
+            systemd::notify(&Word::Ready);
+        }
+        let ended = serve(self.port, app, &mut self.signals, reading, out).await;
         pulse.abort();
         settled.abort();
         // A user who requested the end twice does not wait for a slow disk.
@@ -99,41 +112,75 @@ fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {help}"))
 }
 
-/// Serves until a signal; then lets answers in progress finish.
+/// Serves until a signal or until another process does; then lets answers in progress finish.
 async fn serve(
-    listener: TcpListener,
+    port: Port,
     app: &Arc<App>,
     signals: &mut Signals,
     reading: &Reading,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let until = async {
-        // A dropped sender means the same as a message.
-        let _ = stopped.await;
-    };
+    let is_kept_open = port.is_kept_open;
+    let opened =
+        TcpListener::from_std(port.socket).and_then(|listener| Ok((Socket::of(&listener)?, listener)));
+    let (socket, listener) = opened.map_err(|error| ended_by(&error))?;
+    let (stop, stopped) = oneshot::channel();
+    let until = async { stopped.await.unwrap_or(NewConnections::Rejected) };
     let mut serving = tokio::spawn(server::serve(listener, app.clone(), until));
+    let mut successor = None;
     let mut settings = SettingsFile::follow(&reading.project, reading.text.clone());
-    loop {
+    let replaced_by = loop {
         tokio::select! {
             ended = &mut serving => return ended_by_itself(ended),
+            started = ready(&mut successor) => match started {
+                Ok(id) => break Some(id),
+                Err(why) => {
+                    tracing::error!("cannot hand over: {why}; this process keeps serving");
+                    successor = None;
+                }
+            },
             signal = signals.next() => match signal {
                 Signal::LookAgain => {
                     systemd::notify(&Word::Reloading);
                     settings.apply(Trigger::Operator, app, reading, out).await;
                     systemd::notify(&Word::Ready);
                 }
-                Signal::Stop => break,
+                Signal::HandOver if successor.is_some() => out.note("a new process is already starting"),
+                Signal::HandOver => match Successor::start(&socket, is_kept_open) {
+                    Ok(started) => {
+                        out.note("handing over: a new process is starting");
+                        successor = Some(started);
+                    }
+                    Err(error) => tracing::error!("cannot hand over: cannot start a process: {error}"),
+                },
+                Signal::Stop => break None,
             },
             () = settings.changed() => settings.apply(Trigger::Save, app, reading, out).await,
         }
+    };
+    // A successor that is still starting cannot report to this process any more, and ends.
+    drop((socket, successor));
+    // An ended receiver means that nothing is served any more.
+    let _ = stop.send(match replaced_by.is_some() || is_kept_open {
+        true => NewConnections::LeftToOthers,
+        false => NewConnections::Rejected,
+    });
+    if let Some(id) = replaced_by {
+        systemd::notify(&Word::HandedOver(id));
+        let minutes = REPLACED.as_secs() / 60;
+        out.note(&format!("handed over to process {id}: running requests have {minutes} min to finish"));
+        tokio::select! {
+            _ = &mut serving => return Ok(Exit::Done),
+            () = tokio::time::sleep(REPLACED) => {}
+            () = signals.stop() => {}
+        }
+    } else {
+        systemd::notify(&Word::Stopping);
     }
-    systemd::notify(&Word::Stopping);
     let seconds = DRAIN.as_secs();
     out.note(&format!(
         "stopping: running requests have {seconds} s to finish; press Ctrl-C again to stop at once"
     ));
-    drop(stop);
     tokio::select! {
         _ = &mut serving => {}
         () = tokio::time::sleep(DRAIN) => out.note("stopped before all requests were finished"),
@@ -142,27 +189,42 @@ async fn serve(
     Ok(Exit::Done)
 }
 
+/// Waits until a successor serves or has failed, if one is starting.
+async fn ready(successor: &mut Option<Successor>) -> Result<u32, String> {
+    match successor {
+        Some(successor) => successor.ready().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Result<Exit, CommandError> {
-    let why = match ended {
-        Ok(Ok(())) => return Ok(Exit::Done),
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    Err(CommandError::new(Exit::Internal, format!("cannot continue serving: {why}")))
+    match ended {
+        Ok(Ok(())) => Ok(Exit::Done),
+        Ok(Err(error)) => Err(ended_by(&error)),
+        Err(error) => Err(ended_by(&error)),
+    }
+}
+
+fn ended_by(why: &dyn std::fmt::Display) -> CommandError {
+    CommandError::new(Exit::Internal, format!("cannot continue serving: {why}"))
 }
 
 /// A request of the operator or the system.
 pub(super) enum Signal {
     Stop,
     LookAgain,
+    /// A new process of the same program takes over.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only a signal of Unix requests it"))]
+    HandOver,
 }
 
-/// The signals Ctrl-C, SIGTERM and SIGHUP, handled as soon as this is created.
+/// The signals Ctrl-C, SIGTERM, SIGHUP and SIGUSR2, handled as soon as this is created.
 #[cfg(unix)]
 pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
+    hand_over: tokio::signal::unix::Signal,
     /// A request of the end by a key.
     by_hand: Arc<Notify>,
 }
@@ -180,6 +242,7 @@ impl Signals {
             interrupt: take(SignalKind::interrupt())?,
             terminate: take(SignalKind::terminate())?,
             hang_up: take(SignalKind::hangup())?,
+            hand_over: take(SignalKind::user_defined2())?,
             by_hand: Arc::default(),
         })
     }
@@ -189,6 +252,7 @@ impl Signals {
             _ = self.interrupt.recv() => Signal::Stop,
             _ = self.terminate.recv() => Signal::Stop,
             _ = self.hang_up.recv() => Signal::LookAgain,
+            _ = self.hand_over.recv() => Signal::HandOver,
             () = self.by_hand.notified() => Signal::Stop,
         }
     }

@@ -10,6 +10,9 @@ pub(super) enum Word {
     Reloading,
     /// New requests are rejected.
     Stopping,
+    /// The process with this id serves in place of this one.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only systemd reads it"))]
+    HandedOver(u32),
 }
 
 #[cfg(target_os = "linux")]
@@ -20,6 +23,7 @@ pub(super) fn notify(word: &Word) {
         Word::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+        Word::HandedOver(id) => sd_notify::notify(&[NotifyState::MainPid(*id)]),
     };
     if let Err(error) = result {
         tracing::warn!("cannot report the status of this host to systemd: {error}");

@@ -63,7 +63,7 @@ run({
     assert.equal((await chat("fail", { model: "many_1" })).status, 500);
     const page = await open(browser, "#/models");
     const mock = card(page, "mock");
-    await mock.getByText("Its circuit breaker is open.").waitFor();
+    await mock.getByText("A circuit breaker is open.").waitFor();
     assert.match(await mock.innerText(), /The next one is tried (in \d+ s|at once)[^]*Opened by: model mock-1: [^]*Last failure \d[^]*out of order/);
     await page.getByText("1 open breaker").waitFor();
     await views(page, "provider-down");

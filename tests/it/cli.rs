@@ -804,6 +804,27 @@ fn a_confirmed_removal_reaches_a_running_host() {
 }
 
 #[test]
+fn a_missing_guard_that_was_off_or_in_audit_mode_is_not_said_to_refuse_requests() {
+    for (setting, why) in
+        [("enabled = false", "it is switched off"), ("mode = \"audit\"", "it is in audit mode")]
+    {
+        let project = Project::new().filter("guard", GUARD);
+        let server = project.serve("");
+        project.write("valvehouse.toml", &format!("[filters.guard]\n{setting}\n"));
+        server.wait_for_line("the guard `guard` would be");
+        project.run("confirm guard").ends(0).prints("live on 1 host");
+        std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
+        server.wait_for_line(&format!("guard missing: no request is refused, since {why}"));
+        assert_eq!(server.chat(1).0, 200);
+        let sentence = format!("the guard `guard` is missing: no request is refused, since {why}");
+        let list = project.run("list").ends(0).prints(&sentence).prints("valvehouse confirm guard");
+        assert!(!list.out.contains("requests are refused"), "{}", list.out);
+        let overview = server.get("/api/v1/overview");
+        assert!(overview.contains(&sentence) && !overview.contains("requests are refused"), "{overview}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_reported_with_a_fix() {
     let project = Project::new();
     let server = project.serve("");
@@ -921,6 +942,6 @@ fn list_and_explain_name_the_answering_model() {
     project.run("list").ends(0).prints("http://127.0.0.1:8000/v1").prints("groq").prints("used");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("providers.1.name").as_str(), Some("groq"));
-    assert!(json.at_path("providers.1.breaker_open").is_null());
+    assert_eq!(json.at_path("providers.1.open_breakers").to_string(), "[]");
     project.run("explain --model assistant").ends(0).prints("answered by: mine/llama, then groq/llama-small");
 }

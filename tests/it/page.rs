@@ -128,6 +128,10 @@ fallbacks = ["demo/demo"]
 context_length = 9_000
 price = { input = 1, output = 2 }
 filters = ["late"]
+[[models]]
+name = "other"
+provider = "mock"
+model = "mock-2"
 "#;
     let guard = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
     let late = "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { body }";
@@ -156,12 +160,21 @@ filters = ["late"]
         (&mock["kind"], &mock["addresses"]),
         (&json!("openai"), &json!([format!("127.0.0.1:{port}")]))
     );
-    assert_eq!((&mock["breaker"], &mock["last_failure"]), (&Value::Null, &Value::Null));
+    assert_eq!((&mock["breakers"], &mock["last_failure"]), (&json!([]), &Value::Null));
     host.upstream.reply(Reply::json(&json!({"error": {"message": "out of order"}})).status(500));
-    assert_eq!(host.chat(&chat_body("mock-1", "hi")).await.status, 500);
+    for model in ["other", "mock-1"] {
+        assert_eq!(host.chat(&chat_body(model, "hi")).await.status, 500);
+    }
+    // Each model has a breaker of its own.
     let mock = of("providers", "name", "mock").await;
-    assert!(mock["breaker"]["cause"].as_str().unwrap().starts_with("model mock-1: "), "{mock}");
-    assert!((50..=60).contains(&mock["breaker"]["next_try_s"].as_u64().unwrap()), "{mock}");
+    let problems = host.get("/api/v1/overview").await.json()["problems"].to_string();
+    assert_eq!(mock["breakers"].as_array().unwrap().len(), 2, "{mock}");
+    for (place, model) in ["mock-1", "mock-2"].into_iter().enumerate() {
+        let breaker = &mock["breakers"][place];
+        assert!(breaker["cause"].as_str().unwrap().starts_with(&format!("model {model}: ")), "{mock}");
+        assert!((1..=60).contains(&breaker["next_try_s"].as_u64().unwrap()), "{mock}");
+        assert!(problems.contains(&format!("last failure: model {model}: ")), "{problems}");
+    }
     assert!(
         mock["last_failure"]["message"].as_str().unwrap().ends_with("answered 500: out of order"),
         "{mock}"

@@ -206,8 +206,9 @@ fn every_link_of_every_page_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn the_packaged_systemd_unit_equals_the_documented_one() {
+fn the_packaged_systemd_units_equal_the_documented_ones() {
     let running = page("docs/running.md");
-    let (_, rest) = running.split_once("```ini\n").unwrap();
-    assert_eq!(rest.split("```").next().unwrap(), page("packaging/valvehouse.service"));
+    let units: Vec<&str> =
+        running.split("```ini\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(units, ["service", "socket"].map(|kind| page(&format!("packaging/valvehouse.{kind}"))));
 }

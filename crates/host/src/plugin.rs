@@ -191,7 +191,7 @@ impl Plugin {
 
     /// Returns why the plugin rejects requests if it is a guard that cannot run, and how to solve it.
     pub(crate) fn refusal_cause(&self) -> Option<(String, String)> {
-        if !self.security || self.audited {
+        if !self.security || self.audited || !self.enabled {
             return None;
         }
         let id = &self.id;

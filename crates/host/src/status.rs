@@ -69,13 +69,19 @@ impl Plugin {
     }
 
     /// Returns the problem of a guard whose file is missing; `None` for any other plugin.
-    pub(crate) fn absence(&self) -> Option<Diagnostic> {
+    pub fn absence(&self) -> Option<Diagnostic> {
         if self.state != State::Missing {
             return None;
         }
-        let what = format!("the guard `{}` is missing: requests are refused", self.id);
+        let what = format!("the guard `{}` is missing: {}", self.id, self.consequence());
         let help = format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
-        Some(Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help))
+        let problem = Diagnostic::new(Code::GuardGone, &self.id, &self.path, what).help(help);
+        Some(if self.refusal().is_some() { problem } else { problem.warning() })
+    }
+
+    /// Returns the consequence for requests while it is a guard that cannot run.
+    pub fn consequence(&self) -> &'static str {
+        consequence(self.enabled, self.audited)
     }
 
     /// Returns the state of its circuit breaker on this host; `None` if it is closed.
@@ -90,7 +96,7 @@ impl Plugin {
             .as_ref()
             .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
-            Kind::Filter if ignored => "skipped",
+            Kind::Filter if ignored || self.audited => "skipped",
             Kind::Filter => "its requests are refused with 503",
             Kind::Tool => "models that call it get an error",
             Kind::Action => "users who press its buttons get an error",
@@ -99,6 +105,15 @@ impl Plugin {
         format!(
             "its circuit breaker is open: it failed {breaks} in a short time; {meanwhile}, and the next call is tried within {seconds} s"
         )
+    }
+}
+
+/// Returns the consequence for requests while a guard cannot run.
+pub(crate) fn consequence(is_enabled: bool, is_audited: bool) -> &'static str {
+    match (is_enabled, is_audited) {
+        (false, _) => "no request is refused, since it is switched off",
+        (true, true) => "no request is refused, since it is in audit mode",
+        (true, false) => "requests are refused",
     }
 }
 
@@ -133,8 +148,8 @@ impl NodeStatus {
 #[derive(Debug, Default)]
 pub struct SharedStatus {
     plugins: BTreeMap<String, PluginStanding>,
-    /// The providers with an open circuit breaker on any host.
-    providers: BTreeMap<String, OpenState>,
+    /// The providers with their circuit breakers that are open on any host.
+    providers: BTreeMap<String, Vec<OpenState>>,
     /// The coverage rows of the last hour, by host.
     coverage: Vec<GuardCoverageRow>,
     /// The number of hosts that reported.
@@ -179,7 +194,8 @@ impl SharedStatus {
         });
         let providers = snapshot.plan().providers.iter().filter_map(|plan| {
             let name = format!("{PROVIDER}{}", plan.provider.name());
-            Some((name.into(), Json::from([("rests", written(&plan.provider.open_breaker()?))])))
+            let open: Vec<Json> = plan.provider.open_breakers().iter().map(written).collect();
+            (!open.is_empty()).then(|| (name.into(), Json::from([("rests", open.into())])))
         });
         let rows = coverage.map(GuardCoverage::rows).filter(|rows| !rows.is_empty());
         let rows = rows.map(|rows| {
@@ -197,8 +213,10 @@ impl SharedStatus {
             let Json::Object(plugins) = &host.tells else { continue };
             for (id, report) in plugins.entries() {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
-                    let open_breaker = read(&report.field("rests"));
-                    standing.providers.insert(name.to_owned(), open_breaker);
+                    let open = standing.providers.entry(name.to_owned()).or_default();
+                    open.extend(report.list("rests").iter().map(read));
+                    open.sort_by(|one, other| one.cause.cmp(&other.cause));
+                    open.dedup_by(|one, other| one.cause == other.cause);
                     continue;
                 }
                 if id == NODE {
@@ -236,9 +254,9 @@ impl SharedStatus {
         self.plugins.iter().filter_map(of_plugin).flatten().collect()
     }
 
-    /// Returns the state of a provider's circuit breaker; `None` if it is closed.
-    pub fn provider(&self, name: &str) -> Option<&OpenState> {
-        self.providers.get(name)
+    /// Returns the states of a provider's circuit breakers that are open on any host.
+    pub fn provider(&self, name: &str) -> &[OpenState] {
+        self.providers.get(name).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -56,7 +56,6 @@ impl Usage {
     pub fn count(&self, trace: &Trace, key: &str, configured: Option<&Json>) {
         let Some(ended) = trace.ended() else { return };
         let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-        let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let mut counts = Counts::default();
         let totals = trace.totals();
         (counts[UsageCount::PromptTokens], counts[UsageCount::CompletionTokens]) = (prompt, completion);
@@ -65,36 +64,44 @@ impl Usage {
                 .unwrap_or(i64::MAX);
         let kinds = trace.token_kinds().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         [counts[UsageCount::CachedTokens], counts[UsageCount::ReasoningTokens]] = kinds;
-        let (at, request) = (now() / 60_000 * 60, &trace.request);
+        let request = &trace.request;
         // The work of scripts after an answer adds its tokens to the request that left it.
         if AFTER_ANSWERS.contains(&request.endpoint) {
             if [prompt, completion] == [0, 0] {
                 return;
             }
         } else {
-            counts[UsageCount::Requests] = 1;
-            counts[UsageCount::ClientErrors] = i64::from((400..500).contains(&ended.status));
-            counts[UsageCount::ServerErrors] = i64::from(ended.status >= 500);
+            add_request(&mut counts, ended.status, ended.took);
             counts[UsageCount::Refusals] =
                 i64::from(totals.ended_by.as_ref().is_some_and(|(_, word)| *word == "refused"));
             counts[UsageCount::PluginUs] = i64::try_from(totals.plugins.as_micros()).unwrap_or(i64::MAX);
             counts[UsageCount::ModelMs] = ms(totals.models);
-            counts[UsageCount::TookMs] = ms(ended.took);
-            counts.add_latency(ms(ended.took));
             if let Some(first) = totals.first {
                 (counts[UsageCount::FirstMs], counts[UsageCount::FirstCount]) = (ms(first), 1);
             }
         }
-        if configured.is_some() {
+        let provider = totals.provider().unwrap_or("");
+        let by = [key, &request.user, &request.model, provider, request.endpoint];
+        self.add_now(by, &counts, configured.is_some());
+    }
+
+    /// Counts a request of a key that was refused before its turn. The model is a configured one, or empty.
+    pub fn count_refusal(&self, [key, model, endpoint]: [&str; 3], status: u16, took: Duration) {
+        let mut counts = Counts::default();
+        add_request(&mut counts, status, took);
+        self.add_now([key, "", model, "", endpoint], &counts, !model.is_empty());
+    }
+
+    fn add_now(&self, by: [&str; 5], counts: &Counts, is_configured: bool) {
+        if is_configured {
             let mut models = self.models.lock();
-            match models.get_mut(&request.model) {
-                Some(sums) => sums.add(&counts),
-                None => drop(models.insert(request.model.clone(), counts)),
+            match models.get_mut(by[2]) {
+                Some(sums) => sums.add(counts),
+                None => drop(models.insert(by[2].to_owned(), *counts)),
             }
         }
-        let provider = totals.provider().unwrap_or("");
-        let by = [key, &request.user, &request.model, provider, request.endpoint].map(stored_name);
-        self.add(at, by.each_ref().map(|name| &**name), &counts);
+        let by = by.map(stored_name);
+        self.add(now() / 60_000 * 60, by.each_ref().map(|name| &**name), counts);
     }
 
     fn add(&self, at: i64, by: [&str; 5], counts: &Counts) {
@@ -157,6 +164,19 @@ impl Usage {
             }
         }
     }
+}
+
+fn ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Adds a request that ended with this status after this time.
+fn add_request(counts: &mut Counts, status: u16, took: Duration) {
+    counts[UsageCount::Requests] = 1;
+    counts[UsageCount::ClientErrors] = i64::from((400..500).contains(&status));
+    counts[UsageCount::ServerErrors] = i64::from(status >= 500);
+    counts[UsageCount::TookMs] = ms(took);
+    counts.add_latency(ms(took));
 }
 
 /// The sums of one period and one group of requests, as operators read them.

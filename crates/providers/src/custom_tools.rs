@@ -76,8 +76,8 @@ impl Provider for CustomTools {
         self.0.relay(request)
     }
 
-    fn open_breaker(&self) -> Option<OpenState> {
-        self.0.open_breaker()
+    fn open_breakers(&self) -> Vec<OpenState> {
+        self.0.open_breakers()
     }
 
     fn metrics(&self) -> Option<&Service> {

@@ -229,8 +229,8 @@ impl Provider for Fallback {
         true
     }
 
-    fn open_breaker(&self) -> Option<OpenState> {
-        self.first.provider.open_breaker()
+    fn open_breakers(&self) -> Vec<OpenState> {
+        self.first.provider.open_breakers()
     }
 }
 

@@ -62,6 +62,16 @@ impl Answering {
     pub(super) fn answers(&mut self, status: u16) {
         self.metrics.answers(status);
     }
+
+    /// Counts the request in the usage if it was refused before it had a trace, at whose end others are counted.
+    pub(super) fn count_refusal(&self, app: &App, endpoint: &str) {
+        let status = self.metrics.status().filter(|status| *status >= 400);
+        if let (Some(status), None) = (status, self.scope.trace()) {
+            let model = known_model(app, &self.scope).unwrap_or("");
+            let of = [self.scope.key().unwrap_or(""), model, endpoint];
+            app.usage.count_refusal(of, status, self.metrics.elapsed());
+        }
+    }
 }
 
 impl Follower for Answering {
@@ -114,9 +124,12 @@ impl Line {
             },
             status: metrics.status(),
             user: trace.map(|trace| &*trace.request.user).filter(|user| !user.is_empty()),
-            model: trace.map(|trace| &*trace.request.model).filter(|model| !model.is_empty()),
+            model: match trace {
+                Some(trace) => Some(&*trace.request.model).filter(|model| !model.is_empty()),
+                None => known_model(&self.app, scope),
+            },
             provider: totals.provider(),
-            key: trace.and_then(|trace| trace.key()),
+            key: scope.key(),
             tokens_in: Some(totals.tokens[0]).filter(|count| *count > 0),
             tokens_out: Some(totals.tokens[1]).filter(|count| *count > 0),
             ms: milliseconds(metrics.elapsed()),
@@ -131,6 +144,12 @@ impl Line {
             None => emit(&line),
         }
     }
+}
+
+/// Returns the model that the client of a refused request named, if it is a configured one.
+fn known_model<'a>(app: &App, scope: &'a RequestScope) -> Option<&'a str> {
+    let name = scope.named_model()?;
+    app.host.snapshot().plan().models.iter().any(|model| model.name == name).then_some(name)
 }
 
 /// Emits a line as an event of `tracing`.

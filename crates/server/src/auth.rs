@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::trace::RequestScope;
 use valvehouse_host::access::{Digest, Holder, OperatorRole};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -46,6 +47,7 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
             None => Ok(key.user.clone()),
             Some(OperatorRole::Admin) => Ok(Json::Null),
             Some(role) => {
+                RequestScope::set_key(&key.name);
                 let message = format!(
                     "the key `{}` is for operators with the role `{role}`: use a key for models",
                     key.name
@@ -54,9 +56,10 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
             }
         },
         None => {
-            let why = keys
-                .refusal(given)
-                .map(|why| format!("invalid API key: {why}; ask the operator for a new one"));
+            let why = keys.refusal(given).map(|(key, why)| {
+                RequestScope::set_key(&key.name);
+                format!("invalid API key: {why}; ask the operator for a new one")
+            });
             let usual = "invalid API key: expected one of [server] keys or of `valvehouse key create`";
             Err(wrong_key(app, address::client(parts), given, why.as_deref().unwrap_or(usual)))
         }

@@ -48,4 +48,5 @@ mod turn;
 mod usage;
 mod users;
 
+pub use listen::NewConnections;
 pub use router::{router, serve};

@@ -3,6 +3,8 @@
 use crate::address::Peer;
 use crate::arrival::TimedBody;
 use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Version};
 use axum::response::Response;
 use futures::FutureExt as _;
 use hyper::Request;
@@ -30,11 +32,27 @@ const PULSE: Duration = Duration::from_secs(30);
 /// The pause after a system error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until `shutdown` completes, then finishes the requests in progress. Bodies may be late by `body_timeout`.
+/// The time for which a connection may still send a request to a host that leaves new connections to others.
+const LINGER: Duration = Duration::from_secs(2);
+/// The interval at which such a host checks for connections.
+const POLL: Duration = Duration::from_millis(10);
+
+/// The treatment of new connections while a host finishes its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewConnections {
+    /// They are accepted, and their requests are rejected.
+    Rejected,
+    /// They are left to other processes that have the same socket. Those that are open already are closed after their next
+    /// answer.
+    LeftToOthers,
+}
+
+/// Serves until `shutdown` completes, then until the requests in progress are `finished`. Bodies may be late by
+/// `body_timeout`.
 pub(super) async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
-    shutdown: impl Future<Output = ()>,
+    (shutdown, finished): (impl Future<Output = NewConnections>, impl Future<Output = ()>),
     body_timeout: Duration,
 ) -> io::Result<()>
 where
@@ -43,16 +61,24 @@ where
     let open = GracefulShutdown::new();
     let builder = builder();
     let mut shutdown = std::pin::pin!(shutdown);
-    loop {
+    let closes = Arc::new(AtomicBool::new(false));
+    let connections = loop {
         let accepted = tokio::select! {
-            () = &mut shutdown => break,
+            connections = &mut shutdown => break connections,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, client)) => {
-                let answer = answer.clone();
+                let (answer, closes) = (answer.clone(), closes.clone());
                 let answer = move |request: Request<Incoming>| {
-                    answer(request.map(|body| Body::new(TimedBody::new(body, body_timeout))))
+                    let (closes, version) = (closes.clone(), request.version());
+                    let answered = answer(request.map(|body| Body::new(TimedBody::new(body, body_timeout))));
+                    answered.map(move |mut response| {
+                        if closes.load(Ordering::Relaxed) && version < Version::HTTP_2 {
+                            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                        }
+                        response
+                    })
                 };
                 tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer));
             }
@@ -62,9 +88,20 @@ where
                 tokio::time::sleep(PAUSE).await;
             }
         }
-    }
+    };
     drop(listener);
-    open.shutdown().await;
+    if connections == NewConnections::LeftToOthers {
+        closes.store(true, Ordering::Relaxed);
+        // A client that sends its next request just now must get its answer.
+        let closed = async {
+            while open.count() > 0 {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        // Clients that send nothing do not delay the end.
+        let _ = timeout(LINGER, closed).await;
+    }
+    futures::join!(open.shutdown(), finished);
     Ok(())
 }
 
@@ -127,7 +164,7 @@ mod tests {
         tokio::spawn(serve(
             listener,
             |_| std::future::ready(Response::default()),
-            std::future::pending(),
+            (std::future::pending(), std::future::pending()),
             HEAD,
         ));
         for begun in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost: loc", "GET / HTTP/1.1\r\n\r\n"]

@@ -41,15 +41,17 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
         Code::SetAside => set_aside(app, problem),
         _ => report(app, problem, None, "file"),
     });
-    let of_providers = snapshot.plan().providers.iter().filter_map(|plan| {
-        let open = plan.provider.open_breaker()?;
+    let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
+    let open =
+        providers.flat_map(|provider| provider.open_breakers().into_iter().map(move |open| (provider, open)));
+    let of_providers = open.map(|(provider, open)| {
         let seconds = open.next_try.as_secs_f64().ceil();
         let message = format!(
-            "the circuit breaker of the provider `{}` is open after repeated failures; its models use their fallbacks or return 503, and the next call is tried within {seconds} s; last failure: {}",
-            plan.provider.name(),
+            "a circuit breaker of the provider `{}` is open after repeated failures; requests use the fallbacks of the model or get 503, and the next call is tried within {seconds} s; last failure: {}",
+            provider.name(),
             open.cause
         );
-        Some(general_report("error", None, "breaker_open", message, None))
+        general_report("error", None, "breaker_open", message, None)
     });
     let of_models = snapshot.refused_models().into_iter();
     let of_models =
@@ -70,17 +72,9 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     };
     let mut all: Vec<ProblemReport> =
         plugin.problems().map(|problem| report(app, problem, Some(id), state)).collect();
-    if plugin.state == State::Missing
-        && let Some(message) = plugin.refusal()
-    {
-        let command = format!("valvehouse confirm {id}");
-        all.push(general_report(
-            "error",
-            Some(id),
-            "missing",
-            format!("requests are refused: {message}"),
-            Some(command),
-        ));
+    if let Some(absence) = plugin.absence() {
+        let command = Some(format!("valvehouse confirm {id}"));
+        all.push(ProblemReport { command, ..report(app, &absence, Some(id), "missing") });
     }
     if plugin.pending.is_some() {
         for (one, problem) in all.iter_mut().zip(plugin.problems()) {

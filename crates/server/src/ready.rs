@@ -249,7 +249,7 @@ async fn checks(app: &App, snapshot: &Snapshot, model: Option<&str>) -> Vec<Chec
         .plan()
         .providers
         .iter()
-        .filter(|plan| plan.provider.open_breaker().is_some())
+        .filter(|plan| !plan.provider.open_breakers().is_empty())
         .map(|plan| plan.provider.name())
         .collect();
     checks.push(Check::new("providers", open.is_empty(), listed("circuit breaker open", &open)));
@@ -276,7 +276,7 @@ fn plugins(snapshot: &Snapshot) -> BTreeMap<String, &'static str> {
 
 fn providers(snapshot: &Snapshot) -> BTreeMap<String, &'static str> {
     let providers = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
+        let word = if plan.provider.open_breakers().is_empty() { "used" } else { "breaker_open" };
         (plan.provider.name().to_owned(), word)
     });
     providers.collect()

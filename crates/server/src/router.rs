@@ -5,12 +5,13 @@ use crate::access_log::Answering;
 use crate::api::{Callers, Routes};
 use crate::handler::{get, post};
 use crate::headers::GENERATION;
+use crate::listen::NewConnections;
 use crate::messages::models::is_anthropic_client;
 use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::ollama::rejection::OllamaError;
 use crate::recording::followed;
-use crate::reply::{self, unlogged};
+use crate::reply::unlogged;
 use crate::{
     actions, agents, functions, keys, listen, messages, metrics, middleware, ollama, openai, openapi,
     operations, page, passthrough, pipelines, responses, session, settings, traces, usage, users,
@@ -98,15 +99,15 @@ fn tools_routes(_: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
 }
 
-/// Serves requests until `shutdown` completes. Requests in progress are finished; meanwhile new ones are rejected
-/// and `/readyz` reports that the host is stopping.
+/// Serves requests until `shutdown` completes with the treatment of new connections. Requests in progress are finished;
+/// meanwhile new ones are rejected and `/readyz` reports that the host is stopping, or they are left to other processes.
 ///
 /// # Errors
 /// Returns an error if the listener fails.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
+    shutdown: impl Future<Output = NewConnections> + Send + 'static,
 ) -> std::io::Result<()> {
     serve_until(listener, app, Box::pin(shutdown)).await
 }
@@ -116,7 +117,7 @@ pub async fn serve(
 fn serve_until(
     listener: TcpListener,
     app: Arc<App>,
-    shutdown: BoxFuture<'static, ()>,
+    shutdown: BoxFuture<'static, NewConnections>,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     #[cfg(feature = "mcp")]
     let (mounts, more) = {
@@ -130,11 +131,15 @@ fn serve_until(
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let stopping = app.clone();
     let until = async move {
-        shutdown.await;
-        stopping.stop().await;
+        let connections = shutdown.await;
+        if connections == NewConnections::Rejected {
+            stopping.stop().await;
+        }
+        connections
     };
     let body_timeout = Duration::from_millis(app.config.server.body_timeout_ms);
-    let served = listen::serve(listener, answer, until, body_timeout);
+    let finished = async move { app.stop().await };
+    let served = listen::serve(listener, answer, (until, finished), body_timeout);
     #[cfg(feature = "mcp")]
     let served = async move {
         // MCP servers stay mounted while the host serves.
@@ -182,16 +187,22 @@ async fn pass<F: Future<Output = Response>>(
     work: impl FnOnce(Request) -> F,
 ) -> Response {
     let mut answering = Answering::begin(app, endpoint, &request);
-    let mut response = match app.is_stopping() && endpoint != OPERATIONS {
-        true => reply::stopping(),
-        false => answering.scope().run(middleware::checks::run(app, request, work)).await,
+    let checked = async {
+        match app.is_stopping() && endpoint != OPERATIONS {
+            true => middleware::checks::refused_by_stopping(app, request),
+            false => middleware::checks::run(app, request, work).await,
+        }
     };
+    let (mut response, runs_turn) = answering.scope().run(checked).await;
     let headers = response.headers_mut();
     // A turn names its own generation; other responses name the current one.
     if !headers.contains_key(&GENERATION) {
         headers.insert(GENERATION, HeaderValue::from(app.host.snapshot().generation));
     }
     answering.answers(response.status().as_u16());
+    if runs_turn {
+        answering.count_refusal(app, endpoint);
+    }
     followed(response, answering)
 }
 

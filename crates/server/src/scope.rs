@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::nearest;
+use valvehouse_core::trace::RequestScope;
 use valvehouse_host::Snapshot;
 use valvehouse_host::access::{IssuedKey, LeftOver};
 use valvehouse_host::app::App;
@@ -49,6 +50,7 @@ pub(crate) fn check_model(
     name: &str,
     body: &Json,
 ) -> Result<(), Error> {
+    RequestScope::set_named_model(name);
     let Some(key) = issued(app, parts) else { return Ok(()) };
     let selected = if key.limits_models() { Snapshot::models_beside(body) } else { Vec::new() };
     let names = std::iter::once(Some(name.to_owned())).chain(selected);

@@ -4,9 +4,9 @@ use crate::exit::CommandError;
 use crate::report;
 use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_core::valve::ValveSchema;
+use valvehouse_host::Snapshot;
 use valvehouse_host::app::{self, App};
-use valvehouse_host::{Snapshot, State};
-use valvehouse_script::{Code, Diagnostic, Kind};
+use valvehouse_script::{Diagnostic, Kind};
 
 /// The models and folders, a line each.
 pub fn contents(app: &App, snapshot: &Snapshot) -> String {
@@ -47,16 +47,7 @@ pub fn first_request(app: &App, url: &str, model: Option<&String>) -> String {
 /// Everything that is wrong, a plugin's own problems first.
 pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Diagnostic> {
     let own = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
-    let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
-    let missing = missing.filter_map(|plugin| {
-        let message = plugin.refusal()?;
-        Some(Diagnostic::new(
-            Code::GuardGone,
-            &plugin.id,
-            &plugin.path,
-            format!("requests are refused: {message}"),
-        ))
-    });
+    let missing = snapshot.plugins.values().filter_map(|plugin| plugin.absence());
     own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
 }
 

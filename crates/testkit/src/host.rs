@@ -25,6 +25,7 @@ use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_script::Diagnostic;
+use valvehouse_server::NewConnections;
 use valvehouse_store::Store;
 
 pub use crate::wait::{TIMEOUT, until};
@@ -142,7 +143,11 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let address = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
         let (shutdown, stopped) = oneshot::channel();
-        let serve = valvehouse_server::serve(listener, app.clone(), async { drop(stopped.await) });
+        let until = async {
+            drop(stopped.await);
+            NewConnections::Rejected
+        };
+        let serve = valvehouse_server::serve(listener, app.clone(), until);
         Self { app, address, shutdown: Some(shutdown), server: tokio::spawn(serve) }
     }
 

@@ -101,6 +101,64 @@ async fn every_request_is_one_line_with_its_names_and_numbers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_refused_before_their_turn_name_their_key_in_the_log_and_the_usage() {
+    let settings = "[admin]\nkey = \"sk-operator\"\n[server]\nmax_body_mb = 1\n";
+    let host = LoggedHost::start("--format json", settings).await;
+    host.upstream.reply(Reply::text("hello"));
+    // Returns the answer and the request's line.
+    let send = async |method: &str, path: &str, key: &str, body: String| {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let request = client().request(method, format!("{}{path}", host.server.url())).bearer_auth(key);
+        let request = request.timeout(TIMEOUT).header("content-type", "application/json");
+        let response = request.body(body).send().await.unwrap();
+        let answer: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        (answer, host.access())
+    };
+    let key = async |name: &str, rights: Value| {
+        let body = json!({"name": name, "rights": rights}).to_string();
+        let (made, _) = send("POST", "/api/v1/keys", "sk-operator", body).await;
+        made["key"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    };
+    let often = key("often", json!({"requests_per_minute": 1})).await;
+    let narrow = key("narrow", json!({"models": ["plain"]})).await;
+    let revoked = key("revoked", json!({})).await;
+    send("DELETE", "/api/v1/keys/revoked", "sk-operator", String::new()).await;
+    let chat = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "hi"}]});
+    let mut filtered = chat("plain");
+    filtered["filter_ids"] = json!(["none"]);
+    let none = &Value::Null;
+    for (key, body, expected) in [
+        (&often, chat("plain").to_string(), [&json!(200), &json!("often"), &json!("plain")]),
+        (&often, chat("plain").to_string(), [&json!(429), &json!("often"), none]),
+        (&narrow, chat("smart").to_string(), [&json!(404), &json!("narrow"), &json!("smart")]),
+        (&narrow, chat("unheard-of").to_string(), [&json!(404), &json!("narrow"), none]),
+        (&narrow, filtered.to_string(), [&json!(400), &json!("narrow"), &json!("plain")]),
+        (&narrow, "{".to_owned(), [&json!(400), &json!("narrow"), none]),
+        (&narrow, "x".repeat(2 << 20), [&json!(413), &json!("narrow"), none]),
+        (&revoked, chat("plain").to_string(), [&json!(401), &json!("revoked"), none]),
+    ] {
+        let (answer, line) = send("POST", "/v1/chat/completions", key, body).await;
+        assert_eq!([&line["status"], &line["key"], &line["model"]], expected, "{line} {answer}");
+    }
+    let (usage, _) = send("GET", "/api/v1/usage?by=key,model,endpoint", "sk-operator", String::new()).await;
+    let rows = usage["data"].as_array().unwrap().iter().map(|row| {
+        let by = ["key", "model", "endpoint"].map(|name| row["by"][name].as_str().unwrap());
+        format!("{}: {} {} {}", by.join("/"), row["requests"], row["client_errors"], row["server_errors"])
+    });
+    let mut rows: Vec<String> = rows.collect();
+    rows.sort();
+    let expected = [
+        "narrow//chat: 3 3 0",
+        "narrow/plain/chat: 1 1 0",
+        "narrow/smart/chat: 1 1 0",
+        "often//chat: 1 1 0",
+        "often/plain/chat: 1 0 0",
+        "revoked//chat: 1 1 0",
+    ];
+    assert_eq!(rows, expected, "{usage}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_is_logged_at_its_end_also_if_the_client_disconnects() {
     let host = LoggedHost::start("--format json", "").await;
     let gate = Gate::closed();

@@ -21,3 +21,5 @@ mod settings;
 mod signals;
 mod takeover;
 mod together;
+#[cfg(unix)]
+mod upgrade;

@@ -109,6 +109,11 @@ impl Project {
         self.started(Command::new(env!("CARGO_BIN_EXE_valvehouse")), env).await
     }
 
+    /// Starts a host by a command of a test's own, to which the words of a command line are added.
+    pub(super) async fn serve_by(&self, command: Command, env: &[(&str, &Path)]) -> Server {
+        self.started(command, env).await
+    }
+
     async fn started(&self, mut command: Command, env: &[(&str, &Path)]) -> Server {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
             command.env_remove(name);

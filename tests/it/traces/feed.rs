@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use valvehouse::app::App;
 use valvehouse::config::Config;
+use valvehouse::server::NewConnections;
 
 /// A client of the event feed.
 struct Feed {
@@ -100,7 +101,11 @@ async fn a_host_stops_while_the_feed_is_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/api/v1/events", listener.local_addr().unwrap());
     let (shutdown, stopped) = oneshot::channel::<()>();
-    let serving = valvehouse::server::serve(listener, app.clone(), async { drop(stopped.await) });
+    let until = async {
+        drop(stopped.await);
+        NewConnections::Rejected
+    };
+    let serving = valvehouse::server::serve(listener, app.clone(), until);
     let serving = tokio::spawn(serving);
     let mut response = crate::host::client().get(url).send().await.unwrap();
     assert!(in_time(response.chunk()).await.unwrap().is_some());

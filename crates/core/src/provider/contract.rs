@@ -225,9 +225,9 @@ pub trait Provider: Send + Sync {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    /// Returns the state of the circuit breaker while it is open.
-    fn open_breaker(&self) -> Option<OpenState> {
-        None
+    /// Returns the states of the open circuit breakers, of which each model can have one, in the order of their causes.
+    fn open_breakers(&self) -> Vec<OpenState> {
+        Vec::new()
     }
 
     /// Returns the metrics of the provider's calls, if they are counted.

@@ -4,9 +4,17 @@ use super::trace::Trace;
 use std::sync::{Arc, OnceLock};
 use valvehouse_executor::CARRIED;
 
-/// The trace of a request, once it has started. Work of the request runs in this scope, also on lanes.
+/// The trace of a request, once it has started, and what is known of it before. Work of the request runs in this scope,
+/// also on lanes.
 #[derive(Debug, Clone, Default)]
-pub struct RequestScope(Arc<OnceLock<Arc<Trace>>>);
+pub struct RequestScope(Arc<RequestNames>);
+
+#[derive(Debug, Default)]
+struct RequestNames {
+    trace: OnceLock<Arc<Trace>>,
+    key: OnceLock<String>,
+    model: OnceLock<String>,
+}
 
 impl RequestScope {
     /// Runs a future in this scope.
@@ -21,7 +29,33 @@ impl RequestScope {
 
     /// Returns the first trace that started in this scope.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
-        self.0.get()
+        self.0.trace.get()
+    }
+
+    /// Returns the name of the key, if it is one that operators handed out.
+    pub fn key(&self) -> Option<&str> {
+        self.trace().and_then(|trace| trace.key()).or(self.0.key.get().map(String::as_str))
+    }
+
+    /// Returns the model that the client named; `None` once there is a trace, which has the model that serves it.
+    pub fn named_model(&self) -> Option<&str> {
+        self.0.model.get().map(String::as_str).filter(|_| self.trace().is_none())
+    }
+
+    /// Records the name of the key of the current request, for a request that is refused before it has a trace.
+    pub fn set_key(name: &str) {
+        if let Some(scope) = Self::current() {
+            // A request has one key.
+            let _ = scope.0.key.set(name.to_owned());
+        }
+    }
+
+    /// Records the model that the client of the current request named.
+    pub fn set_named_model(name: &str) {
+        if let Some(scope) = Self::current() {
+            // Only the first one is the request's own.
+            let _ = scope.0.model.set(name.to_owned());
+        }
     }
 
     /// Returns the scope of the current task.
@@ -39,7 +73,7 @@ impl RequestScope {
     pub(super) fn begins(trace: &Arc<Trace>) {
         if let Some(scope) = Self::current() {
             // The traces of a request's parts belong to the first one.
-            let _ = scope.0.set(trace.clone());
+            let _ = scope.0.trace.set(trace.clone());
         }
     }
 }

@@ -119,9 +119,11 @@ impl Keys {
         }
     }
 
-    /// Returns the reason why a key of the store is not valid any more; `None` for an unknown one.
-    pub fn refusal(&self, key: &str) -> Option<String> {
-        self.issued.find(&Digest::of(key))?.refusal()
+    /// Returns a key of the store that is not valid any more, with the reason; `None` for an unknown one.
+    pub fn refusal(&self, key: &str) -> Option<(Arc<IssuedKey>, String)> {
+        let key = self.issued.find(&Digest::of(key))?;
+        let why = key.refusal()?;
+        Some((key, why))
     }
 
     /// Returns the tools that a user's key sees at `/mcp`; `None` for the default ones.

@@ -8,6 +8,7 @@ use super::state::Reload;
 use crate::coverage::covers;
 use crate::plan::ModelPlan;
 use crate::plugin::{Plugin, Plugins, State, is_nothing};
+use crate::status::consequence;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -125,7 +126,10 @@ impl Reload {
         };
         let meanwhile = match old.is_some() || !is_changed && baseline.has_loaded() {
             true => "its last good version keeps running",
-            false => "requests are refused",
+            false => consequence(
+                !self.is_off(id) || self.is_held_on(id),
+                self.audits(id) == Some(true) && !self.is_held_enforced(id),
+            ),
         };
         let what = format!("the guard `{id}` would {what}; {meanwhile} until the change is confirmed");
         let help = format!("undo the change, or if it is intended, run: valvehouse confirm {id}");

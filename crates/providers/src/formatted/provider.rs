@@ -248,8 +248,8 @@ impl Provider for FormattedProvider {
         self.inner.chooses()
     }
 
-    fn open_breaker(&self) -> Option<OpenState> {
-        self.inner.open_breaker()
+    fn open_breakers(&self) -> Vec<OpenState> {
+        self.inner.open_breakers()
     }
 }
 

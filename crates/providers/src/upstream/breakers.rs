@@ -58,10 +58,10 @@ impl Breakers {
         }
     }
 
-    /// Returns the state of the open breaker with the latest next attempt.
-    pub(super) fn open(&self) -> Option<OpenState> {
+    /// Returns the states of the open breakers, in the order of their models.
+    pub(super) fn open(&self) -> Vec<OpenState> {
         if !self.has_failed.load(Relaxed) {
-            return None;
+            return Vec::new();
         }
         let models = self.models.read();
         let open = models.iter().filter_map(|(model, breaker)| {
@@ -69,7 +69,9 @@ impl Breakers {
             let cause = format!("model {model}: {}", open.cause);
             Some(OpenState { cause, ..open })
         });
-        open.max_by_key(|open| open.next_try)
+        let mut open: Vec<OpenState> = open.collect();
+        open.sort_by(|one, other| one.cause.cmp(&other.cause));
+        open
     }
 
     fn of(&self, model: &str) -> Arc<Breaker> {

@@ -530,7 +530,7 @@ impl Provider for Upstream {
         Box::pin(self.pass_through(request))
     }
 
-    fn open_breaker(&self) -> Option<OpenState> {
+    fn open_breakers(&self) -> Vec<OpenState> {
         self.breakers.open()
     }
 

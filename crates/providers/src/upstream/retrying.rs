@@ -74,8 +74,8 @@ impl Provider for RetryingProvider {
         self.provider.chooses()
     }
 
-    fn open_breaker(&self) -> Option<OpenState> {
-        self.provider.open_breaker()
+    fn open_breakers(&self) -> Vec<OpenState> {
+        self.provider.open_breakers()
     }
 
     fn metrics(&self) -> Option<&Service> {

@@ -13,7 +13,7 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let mut open =
         families.gauge("provider_breaker_open", "1 while the circuit breaker of a provider is open, else 0.");
     for provider in providers {
-        let open_breaker = u8::from(provider.open_breaker().is_some());
+        let open_breaker = u8::from(!provider.open_breakers().is_empty());
         open.add(&[("provider", provider.name())], open_breaker.into());
     }
     let targets: Vec<(&str, Vec<TargetReport>)> =

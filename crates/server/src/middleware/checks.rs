@@ -5,7 +5,7 @@ use super::{origin, proxies};
 use crate::body::{drain, too_large};
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key, issued, look_up};
 use crate::headers::CSRF;
-use crate::{address, auth, scope};
+use crate::{address, auth, reply, scope};
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::trace::RequestScope;
 use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
@@ -36,12 +37,13 @@ const SAFE: [(HeaderName, &str); 4] = [
 /// The number of headers that a response gets after its handler, for which its map grows once.
 const LATER: usize = 9;
 
-/// Passes a request to its handler, or rejects it in the error format of its endpoint.
+/// Passes a request to its handler, or rejects it in the error format of its endpoint. Returns also `true` if the request
+/// was for a model, a tool or a filter.
 pub(crate) async fn run<F: Future<Output = Response>>(
     app: &App,
     request: Request,
     work: impl FnOnce(Request) -> F,
-) -> Response {
+) -> (Response, bool) {
     let (mut parts, body) = request.into_parts();
     let trusted = &app.config.server.trusted_proxies;
     if let Some(peer) = address::peer(&parts).filter(|_| !trusted.is_empty()) {
@@ -51,7 +53,8 @@ pub(crate) async fn run<F: Future<Output = Response>>(
     let endpoint = EndpointGroup::of(&parts);
     look_up(app, &mut parts);
     let passed = pass(app, &parts, endpoint);
-    let key = endpoint.runs_turn(&parts.method).then(|| issued(app, &parts)).flatten();
+    let runs_turn = endpoint.runs_turn(&parts.method);
+    let key = runs_turn.then(|| issued(app, &parts)).flatten();
     let is_anthropic = parts.uri.path().starts_with("/v1/messages");
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
@@ -72,9 +75,13 @@ pub(crate) async fn run<F: Future<Output = Response>>(
             (endpoint.refused(error), None)
         }
     };
+    let has_failed = response.status().as_u16() >= 400;
     let headers = response.headers_mut();
     headers.reserve(LATER);
     if let Some(key) = key {
+        if has_failed {
+            RequestScope::set_key(&key.name);
+        }
         scope::name_limits(app, &key, is_anthropic, headers);
     }
     if let Some(origin) = allowed {
@@ -86,7 +93,16 @@ pub(crate) async fn run<F: Future<Output = Response>>(
     if endpoint.is_operators() {
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
-    response
+    (response, runs_turn)
+}
+
+/// Rejects a request because the host is stopping.
+pub(crate) fn refused_by_stopping(app: &App, request: Request) -> (Response, bool) {
+    let (parts, _) = request.into_parts();
+    if let Some(key) = issued(app, &parts) {
+        RequestScope::set_key(&key.name);
+    }
+    (reply::stopping(), EndpointGroup::of(&parts).runs_turn(&parts.method))
 }
 
 /// Runs all checks. Returns the origin of another site's page that may read the response.

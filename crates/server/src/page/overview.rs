@@ -126,7 +126,7 @@ impl From<Sum> for PluginStats {
 #[derive(Serialize, JsonSchema)]
 struct OverviewProvider {
     name: String,
-    /// `breaker_open` while the provider's circuit breaker is open.
+    /// `breaker_open` while a circuit breaker of the provider is open.
     #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
     /// The kind of service in the configuration; empty for a provider that a program added.
@@ -137,8 +137,8 @@ struct OverviewProvider {
     passes: Vec<String>,
     /// Set if each client pays with its own key.
     clients_pay: bool,
-    /// The state of the circuit breaker while it is open.
-    breaker: Option<OpenBreaker>,
+    /// Its open circuit breakers; each model has its own.
+    breakers: Vec<OpenBreaker>,
     /// The last failure since the start of this host, or null.
     last_failure: Option<LastFailure>,
     /// The keys and deployments that share its requests; empty unless there are several.
@@ -270,16 +270,19 @@ fn answered_by(snapshot: &Snapshot, name: &str) -> Vec<AnsweringModel> {
 
 fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
     let rows = snapshot.plan().providers.iter().map(|plan| {
-        let breaker = plan.provider.open_breaker().map(|open| OpenBreaker {
-            since_s: open.since.as_secs(),
-            next_try_s: open.next_try.as_secs_f64().ceil() as u64,
-            cause: open.cause,
-        });
+        let open = plan.provider.open_breakers().into_iter();
+        let breakers: Vec<OpenBreaker> = open
+            .map(|open| OpenBreaker {
+                since_s: open.since.as_secs(),
+                next_try_s: open.next_try.as_secs_f64().ceil() as u64,
+                cause: open.cause,
+            })
+            .collect();
         let metrics = plan.provider.metrics();
         let last = metrics.and_then(|metrics| metrics.last_failure());
         OverviewProvider {
             name: plan.provider.name().to_owned(),
-            state: if breaker.is_some() { "breaker_open" } else { "used" },
+            state: if breakers.is_empty() { "used" } else { "breaker_open" },
             kind: plan.kind,
             addresses: plan.addresses.clone(),
             passes: match &plan.passes {
@@ -288,7 +291,7 @@ fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
                 Passes::These(names) => names.clone(),
             },
             clients_pay: plan.is_paid_by_callers,
-            breaker,
+            breakers,
             last_failure: last
                 .and_then(|(at, message)| Some(LastFailure { at: at.try_into().ok()?, message })),
             targets: metrics.map_or_else(Vec::new, |metrics| {

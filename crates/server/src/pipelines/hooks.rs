@@ -102,7 +102,7 @@ async fn run(
     let Some(plugin) = names::filter(snapshot, name) else {
         return call.of_model(app, snapshot, name, &parts);
     };
-    if let Some(message) = plugin.refusal().filter(|_| plugin.enabled) {
+    if let Some(message) = plugin.refusal() {
         return Err(Error::Unguarded { plugin: plugin.id.to_string(), message });
     }
     if !call.concerns(plugin) {

@@ -86,7 +86,8 @@ impl News {
                 bad("broken", id, "it does not load and has never loaded", problems)
             }
             Change::Missing(id) => {
-                let help = format!("requests are refused until it is restored or: valvehouse confirm {id}");
+                let what_now = now.plugins.get(id).map_or("", |plugin| plugin.consequence());
+                let help = format!("{what_now}; restore its file, or run: valvehouse confirm {id}");
                 Self { is_new: true, ..bad("missing", id, &help, &[]) }
             }
             Change::Diagnostic(problem) => {

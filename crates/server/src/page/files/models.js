@@ -85,7 +85,7 @@ function list(place, scope, wrong) {
     const shown = all.map((one) => fits(`${one.provider.name} ${one.provider.kind}`) ? one : { ...one, rows: one.rows.filter(({ model }) => fits(namesOf(model))) })
       .filter((one) => one.rows.length > 0 || fits(`${one.provider.name} ${one.provider.kind}`));
     const { models, providers } = state.overview;
-    const down = providers.filter(({ breaker }) => breaker).length;
+    const down = providers.reduce((sum, { breakers }) => sum + breakers.length, 0);
     const resting = providers.flatMap(({ targets }) => targets).filter(({ rests_s: rest }) => rest !== null).length;
     const refused = models.filter(({ refused }) => refused).length;
     setText(summary, [count(providers.length, "provider"), count(models.length, "model"), down && `${count(down, "open breaker")}`,
@@ -126,7 +126,7 @@ function oneModel(place, scope, wrong, own, id) {
     refused.hidden = !found.refused;
     setText(refused, (found.refused ?? "").replaceAll("`", ""));
     const provider = state.overview.providers.find(({ name }) => name === own);
-    const rows = factsOf(found, h("span", {}, h("a", { href: address("models", own) }, own), provider?.breaker && [" ", badge(provider.state)]));
+    const rows = factsOf(found, h("span", {}, h("a", { href: address("models", own) }, own), provider?.breakers.length > 0 && [" ", badge(provider.state)]));
     const text = JSON.stringify([found, found.guards?.map(stateOf), provider?.state]);
     if (text !== shown) fill(facts, rows.filter(([, value]) => value).map(([label, value, isWide]) => h("div", { class: isWide && "wide" }, h("dt", {}, label), h("dd", {}, value))));
     shown = text;
@@ -171,7 +171,7 @@ function card(use) {
     }
     word.update(provider.state);
     setText(about, [provider.kind || "added by the program", provider.addresses.join(", ") || "in this process", provider.clients_pay && "clients pay with their own keys"].filter(Boolean).join(" · "));
-    const text = JSON.stringify([provider.breaker, provider.last_failure]);
+    const text = JSON.stringify([provider.breakers, provider.last_failure]);
     if (text !== shown) fill(health, healthOf(provider));
     shown = text;
     targets.hidden = provider.targets.length === 0;
@@ -185,11 +185,11 @@ function card(use) {
   return element;
 }
 
-function healthOf({ breaker, last_failure: last }) {
-  if (breaker) {
-    return h("div", { class: "failed" }, h("p", {}, h("strong", {}, "Its circuit breaker is open. "),
-      `For ${span(Math.max(1, breaker.since_s))}, its requests have used fallbacks or returned 503. The next one is tried ${breaker.next_try_s > 0 ? `in ${span(breaker.next_try_s)}` : "at once"}.`),
-    h("p", {}, "Opened by: ", h("code", {}, visible(breaker.cause))), failure(last));
+function healthOf({ breakers, last_failure: last }) {
+  if (breakers.length > 0) {
+    return h("div", { class: "failed" }, breakers.map((breaker) => [h("p", {}, h("strong", {}, "A circuit breaker is open. "),
+      `For ${span(Math.max(1, breaker.since_s))}, the model's requests have used fallbacks or returned 503. The next one is tried ${breaker.next_try_s > 0 ? `in ${span(breaker.next_try_s)}` : "at once"}.`),
+    h("p", {}, "Opened by: ", h("code", {}, visible(breaker.cause)))]), failure(last));
   }
   return last ? h("div", { class: "dim" }, failure(last)) : [];
 }
