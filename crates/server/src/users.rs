@@ -1,10 +1,8 @@
 //! Routes for the stored records of one user.
 
 use crate::api::{Answer, Callers, Path, Reply, Routes, delete, get};
-use crate::auth;
 use crate::reply::OpenAiError;
 use axum::extract::State;
-use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -13,14 +11,13 @@ use valvehouse_host::app::App;
 use valvehouse_store::UserRecords;
 
 /// Returns the routes, which require the operators' key.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
+pub(crate) fn routes() -> Routes {
     Routes::new("Operation", Callers::Operators)
         .route("/api/v1/users/{user}/records", get("Counts the stored records of a user.", count))
         .route(
             "/api/v1/users/{user}/records",
             delete("Deletes the stored records of a user and returns their numbers.", forget),
         )
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
 }
 
 /// The path of a user.

@@ -71,7 +71,6 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             post("Starts a conversation from a checkpoint.", conversations::fork).conflicts(),
         )
         .route("/api/v1/agents/prune", post("Deletes old checkpoints.", conversations::prune).fails(404))
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
         .merge(of_users(app))
 }
 
