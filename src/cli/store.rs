@@ -85,7 +85,7 @@ async fn check(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store::StoreCheck { problems, rows, opened } = store::check(&config.store).await?;
     let exit = if problems.is_empty() { Exit::Done } else { Exit::Findings };
     if out.is_json() {
-        let tables: Object = rows.iter().map(|(table, count)| ((*table).into(), (*count).into())).collect();
+        let tables: Object = rows.iter().map(|(table, count)| ((&**table).into(), (*count).into())).collect();
         let report =
             [("problems", problems.into()), ("rows", tables.into()), ("opened_values", opened.into())];
         out.json(&Json::from(report))?;
@@ -104,7 +104,7 @@ async fn check(config: &Config, out: &Console) -> Result<Exit, CommandError> {
 }
 
 /// Lists the tables that have rows.
-fn list_rows(rows: &[(&str, u64)], out: &Console) -> Result<(), CommandError> {
+fn list_rows(rows: &[(String, u64)], out: &Console) -> Result<(), CommandError> {
     for (table, count) in rows.iter().filter(|(_, count)| *count > 0) {
         out.line(&format!("{table:<28} {count:>10}"))?;
     }
@@ -114,7 +114,7 @@ fn list_rows(rows: &[(&str, u64)], out: &Console) -> Result<(), CommandError> {
 async fn copy(from: &StoreSettings, to: &StoreSettings, out: &Console) -> Result<Exit, CommandError> {
     let store::StoreCopy { rows, unopened } = store::copy(from, to).await?;
     if out.is_json() {
-        let tables: Object = rows.iter().map(|(table, count)| ((*table).into(), (*count).into())).collect();
+        let tables: Object = rows.iter().map(|(table, count)| ((&**table).into(), (*count).into())).collect();
         out.json(&Json::from([("rows", tables.into()), ("unopened", unopened.into())]))?;
         return Ok(Exit::Done);
     }

@@ -77,5 +77,5 @@ async fn stored(user: &str, is_deletion: bool, config: &Config) -> Result<Json, 
         false => store.user_records(user).await,
     };
     store.close().await;
-    Ok(records?.to_json())
+    Ok(Json::from_serialize(&records?).expect("numbers are JSON"))
 }

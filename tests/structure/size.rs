@@ -54,3 +54,37 @@ fn comments_blank_lines_and_tests_are_no_lines() {
     let text = "//! One.\n\n/// Two.\nfn two() {\n    // why\n    three();\n}\n#[cfg(test)]\nmod tests {\n    fn four() {}\n}\n";
     assert_eq!(lines(text), 3);
 }
+
+/// The maximum number of lines of a function.
+const MAX_FUNCTION: usize = 80;
+/// The number of longer functions.
+pub(crate) const LONG_FUNCTION: &str = "long-function";
+
+#[test]
+fn functions_are_short() {
+    let help = "split it, or write what it decides as a table";
+    silences::check_counts([(LONG_FUNCTION, help)], |text| [long_functions(text)]);
+}
+
+/// Returns the number of long functions of a formatted file before its tests.
+fn long_functions(text: &str) -> usize {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    let lines: Vec<&str> = code.lines().collect();
+    let is_long = |(at, line): (usize, &&str)| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let before = line.split_once("fn ").map(|(before, _)| before.split_whitespace());
+        let is_function = before.is_some_and(|mut words| {
+            words.all(|word| word.starts_with("pub") || ["const", "async", "unsafe"].contains(&word))
+        });
+        let length = lines[at..].iter().position(|line| line.strip_prefix(indent) == Some("}"));
+        is_function && !line.ends_with(';') && length.is_some_and(|length| length >= MAX_FUNCTION)
+    };
+    lines.iter().enumerate().filter(|line| is_long(*line)).count()
+}
+
+#[test]
+fn a_function_of_more_than_80_lines_is_counted() {
+    let of_lines =
+        |lines: usize| format!("    pub fn one(\n{}    }}\n}}\n", "        two();\n".repeat(lines - 2));
+    assert_eq!((long_functions(&of_lines(80)), long_functions(&of_lines(81))), (0, 1));
+}

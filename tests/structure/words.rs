@@ -8,6 +8,7 @@ use crate::errors::{CLOSED_ERROR, ERRORS_DOC, TEXT_ERROR};
 use crate::messages::{BARE_ERROR, ODD_ERROR};
 use crate::messages_read::READ_MESSAGE;
 use crate::silences::{DEFAULT, IGNORED};
+use crate::size::LONG_FUNCTION;
 use crate::{relative, root};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,6 +180,7 @@ fn the_list_of_exceptions_has_known_rules_once_for_each_file() {
                 BARE_ERROR,
                 ODD_ERROR,
                 READ_MESSAGE,
+                LONG_FUNCTION,
                 CLOSED_ERROR,
                 ERRORS_DOC,
                 TEXT_ERROR,

@@ -4,40 +4,61 @@ use super::memory;
 use super::pending::conflict;
 use super::saved::RunSnapshot;
 use crate::runs::Runs;
+use valvehouse_core::described;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, StoreErrorKind};
 
-/// Converts a conversation to JSON, without its messages.
-pub fn conversation_to_json(conversation: &Conversation) -> Json {
-    let summary = conversation.kept.at_path("summarization.summary");
-    let forked_from = conversation
-        .forked_from
-        .as_ref()
-        .map(|(from, length)| Json::from([("chat_id", from.as_str().into()), ("length", (*length).into())]));
-    Json::from([
-        ("chat_id", conversation.id.as_str().into()),
-        ("agent", conversation.agent.as_str().into()),
-        ("length", conversation.length.into()),
-        ("user", conversation.kept.get("user").map(|user| user.deep_clone()).into()),
-        ("conversation_summary", summary.deep_clone()),
-        ("forked_from", forked_from.into()),
-        ("created_at", conversation.created_at.into()),
-        ("updated_at", conversation.updated_at.into()),
-    ])
+described! {
+    /// A conversation with an agent.
+    #[cfg(feature = "typed")]
+    pub struct ConversationFacts as "Conversation";
+    /// Converts a conversation to JSON, without its messages.
+    pub fn conversation_to_json(conversation: &Conversation) {
+        chat_id: String = conversation.id.as_str(),
+        /// The name of the model.
+        agent: String = conversation.agent.as_str(),
+        /// The number of messages.
+        length: u64 = conversation.length,
+        /// The user who owns the conversation, or null.
+        user: serde_json::Value = conversation.kept.get("user").map(|user| user.deep_clone()),
+        conversation_summary: serde_json::Value =
+            conversation.kept.at_path("summarization.summary").deep_clone(),
+        forked_from: Option<ForkOrigin> = conversation.forked_from.as_ref().map(fork_origin),
+        /// The time in milliseconds since 1970.
+        created_at: i64 = conversation.created_at,
+        /// The time in milliseconds since 1970.
+        updated_at: i64 = conversation.updated_at,
+    }
 }
 
-/// Converts a checkpoint to JSON, without its state.
-pub fn checkpoint_to_json(checkpoint: &Checkpoint) -> Json {
-    Json::from([
-        ("checkpoint_id", checkpoint.id.as_str().into()),
-        ("chat_id", checkpoint.conversation.as_str().into()),
-        ("run_id", checkpoint.run.as_str().into()),
-        ("step", checkpoint.step.into()),
-        ("name", checkpoint.name.as_str().into()),
-        ("length", checkpoint.length.into()),
-        ("saved_at", checkpoint.saved_at.into()),
-    ])
+described! {
+    /// The conversation that a conversation was forked from.
+    #[cfg(feature = "typed")]
+    pub struct ForkOrigin;
+    fn fork_origin(origin: &(String, u64)) {
+        chat_id: String = origin.0.as_str(),
+        /// The number of messages that both conversations share.
+        length: u64 = origin.1,
+    }
+}
+
+described! {
+    /// A saved step of a run.
+    #[cfg(feature = "typed")]
+    pub struct CheckpointFacts as "Checkpoint";
+    /// Converts a checkpoint to JSON, without its state.
+    pub fn checkpoint_to_json(checkpoint: &Checkpoint) {
+        checkpoint_id: String = checkpoint.id.as_str(),
+        chat_id: String = checkpoint.conversation.as_str(),
+        run_id: String = checkpoint.run.as_str(),
+        step: u64 = checkpoint.step,
+        name: String = checkpoint.name.as_str(),
+        /// The number of messages at that time.
+        length: u64 = checkpoint.length,
+        /// The time in milliseconds since 1970.
+        saved_at: i64 = checkpoint.saved_at,
+    }
 }
 
 impl Runs {

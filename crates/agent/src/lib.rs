@@ -45,6 +45,8 @@ mod status;
 mod store_keeper;
 pub mod summary;
 
+#[cfg(feature = "typed")]
+pub use conversations::{CheckpointFacts, ConversationFacts, ForkOrigin};
 pub use conversations::{checkpoint_to_json, conversation_to_json};
 pub use library::{Agent, AgentBuilder, AgentResponse, AgentStream};
 pub use pending::{Decision, in_words};
@@ -52,4 +54,6 @@ pub use run::Setup;
 pub use runs::{Begin, HistoryMatch, RunOutcome, Runs};
 pub use saved::RunSnapshot;
 pub use state::AgentState;
+#[cfg(feature = "typed")]
+pub use status::{GraphState, RunFacts, RunState};
 pub use status::{INTERRUPTED, RunQuery, run_to_json, standing};

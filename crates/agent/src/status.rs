@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use valvehouse_core::callback::Callback;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{message, response};
+use valvehouse_core::described;
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
 use valvehouse_core::tool::SchemaDialect;
@@ -42,19 +43,29 @@ pub fn standing(run: &Run) -> &'static str {
     }
 }
 
-/// Converts a run to JSON, without its state.
-pub fn run_to_json(run: &Run, agent: &str) -> Json {
-    Json::from([
-        ("run_id", run.id.as_str().into()),
-        ("chat_id", run.conversation.as_str().into()),
-        ("agent", agent.into()),
-        ("status", standing(run).into()),
-        ("step", run.step.into()),
-        ("pending_action", waits_for(run)),
-        ("error", if run.error.is_empty() { Json::Null } else { run.error.as_str().into() }),
-        ("created_at", run.created_at.into()),
-        ("updated_at", run.updated_at.into()),
-    ])
+described! {
+    /// A run of an agent.
+    #[cfg(feature = "typed")]
+    pub struct RunFacts as "Run";
+    /// Converts a run to JSON, without its state.
+    pub fn run_to_json(run: &Run, agent: &str) {
+        run_id: String = run.id.as_str(),
+        /// The id of the conversation.
+        chat_id: String = run.conversation.as_str(),
+        /// The name of the model; empty if the conversation was deleted.
+        agent: String = agent,
+        #[schemars(extend("enum" = ["running", "paused", "done", "failed", "cancelled", "interrupted"]))]
+        status: String = standing(run),
+        /// The number of steps.
+        step: u64 = run.step,
+        /// The question that the run waits for, or null.
+        pending_action: serde_json::Value = waits_for(run),
+        error: Option<String> = (!run.error.is_empty()).then_some(run.error.as_str()),
+        /// The time in milliseconds since 1970.
+        created_at: i64 = run.created_at,
+        /// The time in milliseconds since 1970.
+        updated_at: i64 = run.updated_at,
+    }
 }
 
 /// Returns the pending action of a run, or null. A run in progress has none.
@@ -154,11 +165,10 @@ impl Runs {
         let in_flight = saved.as_ref().map(|saved| saved.in_flight.deep_clone());
         let summary = summary_of(saved.as_ref(), &conversation.kept);
         let graph = graph(full, saved.as_ref(), &summary, setup, &meta(run, &conversation, setup));
-        let parts = [("pending_action", pending), ("in_flight", in_flight.into())];
-        for (name, part) in parts.into_iter().chain(graph) {
-            // New values in a new object: they fit.
-            state.put(name, part);
-        }
+        // New values in a new object: they fit.
+        state.put("pending_action", pending);
+        state.put("in_flight", in_flight);
+        graph.entries().into_iter().for_each(|(name, part)| state.put(&name, part));
         Ok(state)
     }
 }
@@ -178,7 +188,7 @@ pub(super) fn graph_state(
         ("run_id", run.into()),
         ("chat_id", saved.facts.field("chat_id")),
     ]);
-    Json::from(graph(full, Some(saved), &summary, Some(setup), &meta))
+    graph(full, Some(saved), &summary, Some(setup), &meta)
 }
 
 fn meta(run: &Run, conversation: &Conversation, setup: Option<&Setup>) -> Json {
@@ -209,44 +219,69 @@ fn summary_of(saved: Option<&RunSnapshot>, kept: &Json) -> Json {
     of_run.or_else(|| kept.get(SUMMARIZATION)).into()
 }
 
-/// Builds the graph state from its parts.
-fn graph(
-    full: Vec<Json>,
-    saved: Option<&RunSnapshot>,
-    summary: &Json,
-    setup: Option<&Setup>,
-    meta: &Json,
-) -> [(&'static str, Json); 17] {
-    let progress = saved.map(|saved| &saved.progress);
-    let seen = progress.map(|progress| summary::seen(&progress.messages().items(), summary));
-    let seen: Vec<Json> = seen.iter().flatten().map(Json::deep_clone).collect();
-    let answer = Json::from(progress.map(|progress| progress.response.deep_clone()));
-    let calls = progress.into_iter().flat_map(|progress| progress.open_calls());
-    let calls: Vec<Json> = calls.map(|call| call.to_json()).collect();
-    let kernel = setup.map(|setup| &setup.kernel);
-    let prompt = kernel.and_then(|kernel| kernel.settings().system_prompt.clone());
-    let tools = kernel.map(|kernel| kernel.tool_schemas(SchemaDialect::OpenAi)).unwrap_or_default();
-    let text = summary.get("summary").filter(|text| text.as_str().is_some_and(|text| !text.is_empty()));
-    let compressed = summary.get("compressed").and_then(|compressed| compressed.as_bool());
-    [
-        ("messages", seen.into()),
-        ("full_messages", full.into()),
-        ("system_prompt", prompt.into()),
-        ("tools", tools.into()),
-        ("max_iterations", kernel.map(|kernel| kernel.settings().max_tool_iterations).into()),
-        ("iteration", progress.map_or(0, |progress| progress.iterations).into()),
-        ("scratchpad", saved.map_or_else(Json::array, |saved| saved.scratchpad.deep_clone())),
-        ("callbacks", setup.map_or_else(Json::object, callbacks)),
-        ("callback_meta", meta.clone()),
-        ("last_content", content_of(&answer)),
-        ("tool_calls", calls.into()),
-        ("tool_results", progress.into_iter().flat_map(results).collect::<Vec<Json>>().into()),
-        ("finish_reason", response::finish_reason_of(&answer).into()),
-        ("last_response", answer),
-        ("context", saved.map_or_else(Json::object, |saved| saved.variables.deep_clone())),
-        ("compression_applied", compressed.unwrap_or(text.is_some()).into()),
-        ("conversation_summary", text.map(|text| text.deep_clone()).into()),
-    ]
+described! {
+    /// The graph state of a run.
+    #[cfg(feature = "typed")]
+    pub struct GraphState;
+    fn graph(
+        full: Vec<Json>,
+        saved: Option<&RunSnapshot>,
+        summary: &Json,
+        setup: Option<&Setup>,
+        meta: &Json,
+    ) with {
+        let progress = saved.map(|saved| &saved.progress);
+        let seen = progress.map(|progress| summary::seen(&progress.messages().items(), summary));
+        let seen: Vec<Json> = seen.iter().flatten().map(Json::deep_clone).collect();
+        let answer = Json::from(progress.map(|progress| progress.response.deep_clone()));
+        let calls = progress.into_iter().flat_map(|progress| progress.open_calls());
+        let calls: Vec<Json> = calls.map(|call| call.to_json()).collect();
+        let kernel = setup.map(|setup| &setup.kernel);
+        let prompt = kernel.and_then(|kernel| kernel.settings().system_prompt.clone());
+        let tools = kernel.map(|kernel| kernel.tool_schemas(SchemaDialect::OpenAi)).unwrap_or_default();
+        let text = summary.get("summary").filter(|text| text.as_str().is_some_and(|text| !text.is_empty()));
+        let compressed = summary.get("compressed").and_then(|compressed| compressed.as_bool());
+    } {
+        /// The messages that the model receives.
+        messages: Vec<AnyObject> = seen,
+        /// All messages of the conversation.
+        full_messages: Vec<AnyObject> = full,
+        system_prompt: Option<String> = prompt,
+        /// The tools that the model receives.
+        tools: Vec<AnyObject> = tools,
+        max_iterations: Option<u64> = kernel.map(|kernel| kernel.settings().max_tool_iterations),
+        iteration: u64 = progress.map_or(0, |progress| progress.iterations),
+        scratchpad: Vec<serde_json::Value> = saved.map_or_else(Json::array, |saved| saved.scratchpad.deep_clone()),
+        /// The listeners of each callback.
+        callbacks: AnyObject = setup.map_or_else(Json::object, callbacks),
+        callback_meta: AnyObject = meta.clone(),
+        last_content: Option<String> = content_of(&answer),
+        tool_calls: Vec<serde_json::Value> = calls,
+        tool_results: Vec<serde_json::Value> = progress.into_iter().flat_map(results).collect::<Vec<Json>>(),
+        finish_reason: Option<String> = response::finish_reason_of(&answer),
+        last_response: serde_json::Value = answer,
+        /// The variables of the turn.
+        context: AnyObject = saved.map_or_else(Json::object, |saved| saved.variables.deep_clone()),
+        compression_applied: bool = compressed.unwrap_or(text.is_some()),
+        conversation_summary: Option<String> = text.map(|text| text.deep_clone()),
+    }
+}
+
+/// An object with any fields.
+#[cfg(feature = "typed")]
+type AnyObject = serde_json::Map<String, serde_json::Value>;
+
+/// The complete state of a run.
+#[cfg(feature = "typed")]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it is the schema of what `Runs::state` returns")]
+pub struct RunState {
+    #[serde(flatten)]
+    run: RunFacts,
+    /// The tool call in progress, or null.
+    in_flight: serde_json::Value,
+    #[serde(flatten)]
+    graph: GraphState,
 }
 
 fn content_of(answer: &Json) -> Json {

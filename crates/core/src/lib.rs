@@ -6,6 +6,8 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+#[macro_use]
+mod described;
 pub mod text;
 pub mod error_code;
 pub mod error;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::TraceSettings;
-use valvehouse_core::trace::{Trace, Traces};
+use valvehouse_core::described;
+use valvehouse_core::trace::{Totals, Trace, Traces};
 use valvehouse_json::Json;
 use valvehouse_store::{COST_UNITS, StoreErrorKind, StoredTrace, TraceCursor, now};
 
@@ -150,25 +151,38 @@ pub fn stored_detail([facts, steps]: [Json; 2]) -> Json {
     facts
 }
 
+described! {
+    /// The sums of a request, beside the fields of its trace.
+    pub struct TraceSums;
+    fn sums(host: &Host, trace: &Trace, totals: &Totals, cost: Option<f64>) {
+        /// The id of the host.
+        host: String = host.id(),
+        /// The name of the key that pays for the request; null if it is not one that operators handed out.
+        key: Option<String> = trace.key(),
+        /// The provider of the last model call.
+        provider: Option<String> = totals.provider(),
+        /// The prompt tokens of all model calls so far.
+        prompt_tokens: u64 = totals.tokens[0],
+        /// The completion tokens of all model calls so far.
+        completion_tokens: u64 = totals.tokens[1],
+        /// The time to the first part of a streamed answer of the model, in milliseconds.
+        first_ms: Option<f64> = totals.first.map(|first| first.as_micros() as f64 / 1_000.0),
+        /// The cost of the tokens so far in the currency of the prices; null if the model has no prices.
+        cost: Option<f64> = cost,
+        /// The plugin that rejected or failed the request.
+        ended_by: Option<String> = totals.ended_by.as_ref().map(|(plugin, _)| &**plugin),
+    }
+}
+
 fn with_sums(host: &Host, trace: &Trace, facts: Json) -> Json {
     let totals = trace.totals();
     let prices = usage::prices(&host.snapshot(), &trace.request.model);
     let cost = prices
         .filter(|prices| !prices.is_empty())
         .map(|prices| usage::cost(totals.tokens, trace.token_kinds()[0], &prices) as f64 / COST_UNITS);
-    let sums: [(&str, Json); 8] = [
-        ("host", host.id().into()),
-        ("key", trace.key().into()),
-        ("provider", totals.provider().into()),
-        ("prompt_tokens", totals.tokens[0].into()),
-        ("completion_tokens", totals.tokens[1].into()),
-        ("first_ms", totals.first.map(|first| first.as_micros() as f64 / 1_000.0).into()),
-        ("cost", cost.into()),
-        ("ended_by", totals.ended_by.as_ref().map(|(plugin, _)| &**plugin).into()),
-    ];
-    for (name, value) in sums {
+    for (name, value) in sums(host, trace, &totals, cost).entries() {
         // A new object accepts any key.
-        facts.put(name, value);
+        facts.put(&name, value);
     }
     facts
 }

@@ -8,13 +8,12 @@ use crate::proxy_sign_in;
 use crate::reply::ErrorForm;
 use crate::session::cookie;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::RequestScope;
@@ -66,13 +65,6 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Error> {
     }
 }
 
-/// Admits operators: callers with the key of `[admin]` or a session, those whom a trusted proxy names or, without such a
-/// key and proxy, all local callers.
-pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    admitted(operator(&app, &parts), ErrorForm::OpenAi, parts, body, next).await
-}
-
 /// Runs a request whose caller is admitted, with the caller as an extension, or refuses it in this form.
 pub(crate) async fn admitted<T: Clone + Send + Sync + 'static>(
     caller: Result<T, Error>,
@@ -90,11 +82,12 @@ pub(crate) async fn admitted<T: Clone + Send + Sync + 'static>(
     }
 }
 
-/// The recorded author of a change. Handlers behind [`operators_only`] receive it as an extension.
+/// The recorded author of a change. Handlers of routes for operators receive it as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator(pub(crate) String);
 
-/// Returns the operator that sent a request.
+/// Returns the operator that sent a request: a caller with the key of `[admin]` or a session, one whom a trusted proxy
+/// names or, without such a key and proxy, a local caller.
 pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Error> {
     let headers = &parts.headers;
     if !app.access.keys.has_admin() {

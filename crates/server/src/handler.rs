@@ -11,7 +11,20 @@ use valvehouse_host::app::App;
 /// A handler without its type. The services of the router are compiled once for it; for the type of each handler
 /// they took half of the time that this package takes to compile.
 #[derive(Clone)]
-struct SharedHandler(Arc<dyn Fn(Request, Arc<App>) -> BoxFuture<'static, Response> + Send + Sync>);
+pub(crate) struct SharedHandler(Arc<dyn Fn(Request, Arc<App>) -> BoxFuture<'static, Response> + Send + Sync>);
+
+impl SharedHandler {
+    pub(crate) fn new(
+        handler: impl Fn(Request, Arc<App>) -> BoxFuture<'static, Response> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(handler))
+    }
+
+    /// Returns a handler without its type.
+    pub(crate) fn of<T>(handler: impl Handler<T, Arc<App>, Future = BoxFuture<'static, Response>>) -> Self {
+        Self::new(move |request, app| handler.clone().call(request, app))
+    }
+}
 
 impl Handler<(), Arc<App>> for SharedHandler {
     type Future = BoxFuture<'static, Response>;
@@ -21,13 +34,11 @@ impl Handler<(), Arc<App>> for SharedHandler {
     }
 }
 
-/// Returns a route that answers these methods with a handler.
-pub(crate) fn on<H, T>(methods: MethodFilter, handler: H) -> MethodRouter<Arc<App>>
+fn on<H, T>(methods: MethodFilter, handler: H) -> MethodRouter<Arc<App>>
 where
     H: Handler<T, Arc<App>, Future = BoxFuture<'static, Response>>,
 {
-    let call = move |request, app| handler.clone().call(request, app);
-    axum::routing::on(methods, SharedHandler(Arc::new(call)))
+    axum::routing::on(methods, SharedHandler::of(handler))
 }
 
 /// Returns a route that answers `GET` with a handler.

@@ -1,23 +1,20 @@
 //! `/api/v1/mcp`: the mounted MCP servers, their tools and the approvals of tools, for operators.
 
 use crate::api::{Answer, Body, Callers, List, Path, Reply, Routes, get, post};
-use crate::auth::{self, Operator};
+use crate::auth::Operator;
 use crate::reply::OpenAiError;
 use axum::Extension;
-use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin;
-use valvehouse_host::app::App;
 use valvehouse_mcp::{Approvals, Difference, McpError, PinStatus, ServerOffer, Status};
 
 /// Returns the routes, which are for operators.
-pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
+pub(crate) fn routes(approvals: Approvals) -> Routes {
     Routes::new("Page", Callers::Operators)
         .route(
             "/api/v1/mcp",
@@ -31,11 +28,7 @@ pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Routes {
             "/api/v1/mcp/{name}/forget",
             post("Revokes approvals of tools of a server: all of them or none.", forget).conflicts(),
         )
-        .map(|router| {
-            router
-                .layer(Extension(approvals))
-                .route_layer(from_fn_with_state(app.clone(), auth::operators_only))
-        })
+        .map(|router| router.layer(Extension(approvals)))
 }
 
 /// A mounted MCP server.

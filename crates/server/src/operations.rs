@@ -23,7 +23,7 @@ pub(crate) fn routes() -> Routes {
             get("Returns 200 if requests should be sent here.", ready::ready)
                 .returns::<ready::Readiness>()
                 .describes(ready::describe_unready)
-                .callers(Callers::Operators),
+                .callers(Callers::Visitors),
         )
         .route(
             "/api/v1/questions/{id}",

@@ -74,17 +74,17 @@ fn with(app: Arc<App>, more: Routes) -> Router {
 fn typed_routes(app: &Arc<App>) -> Routes {
     passthrough::routes()
         .merge(agents::routes(app))
-        .merge(functions::routes(app))
+        .merge(functions::routes())
         .merge(pipelines::routes(app))
-        .merge(traces::routes(app))
-        .merge(page::routes(app))
+        .merge(traces::routes())
+        .merge(page::routes())
         .merge(session::routes())
         .merge(operations::routes())
-        .merge(settings::routes(app))
-        .merge(users::routes(app))
-        .merge(keys::routes(app))
-        .merge(usage::routes(app))
-        .merge(metrics::routes(app))
+        .merge(settings::routes())
+        .merge(users::routes())
+        .merge(keys::routes())
+        .merge(usage::routes())
+        .merge(metrics::routes())
         .merge(openapi::routes())
 }
 
@@ -122,7 +122,7 @@ fn serve_until(
     #[cfg(feature = "mcp")]
     let (mounts, more) = {
         let mounts = valvehouse_mcp::Mounts::start(&app);
-        let more = crate::mcp_servers::routes(&app, valvehouse_mcp::Approvals::of(&mounts));
+        let more = crate::mcp_servers::routes(valvehouse_mcp::Approvals::of(&mounts));
         (mounts, more)
     };
     #[cfg(not(feature = "mcp"))]

@@ -1,26 +1,23 @@
 //! Routes for the stored records of one user.
 
 use crate::api::{Answer, Callers, Path, Reply, Routes, delete, get};
-use crate::auth;
 use crate::reply::OpenAiError;
 use axum::extract::State;
-use axum::middleware::from_fn_with_state;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_store::UserRecords;
 
 /// Returns the routes, which require the operators' key.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
+pub(crate) fn routes() -> Routes {
     Routes::new("Operation", Callers::Operators)
         .route("/api/v1/users/{user}/records", get("Counts the stored records of a user.", count))
         .route(
             "/api/v1/users/{user}/records",
             delete("Deletes the stored records of a user and returns their numbers.", forget),
         )
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
 }
 
 /// The path of a user.
@@ -31,48 +28,21 @@ pub(crate) struct UserPath {
     user: String,
 }
 
-/// The numbers of stored records of a user.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Records {
-    /// The number of memories, which scripts share.
-    memories: u64,
-    /// The number of vectors that scripts stored for the user.
-    vectors: u64,
-    /// The number of conversations that the verified user started, and of those without a verified user whose
-    /// requests named this user.
-    conversations: u64,
-    /// The number of plugins for which the user set valves.
-    valves: u64,
-    /// The number of entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
-    entries: u64,
-    /// The number of stored responses, and of conversations of the Responses API.
-    responses: u64,
-    /// The number of stored requests.
-    requests: u64,
-}
-
-impl From<UserRecords> for Records {
-    fn from(records: UserRecords) -> Self {
-        let UserRecords { memories, vectors, conversations, valves, entries, responses, requests } = records;
-        Self { memories, vectors, conversations, valves, entries, responses, requests }
-    }
-}
-
 /// Handles `GET /api/v1/users/{user}/records`.
-async fn count(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<Records> {
+async fn count(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<UserRecords> {
     is_named(&user)?;
     // The latest entries may not be written yet.
     app.host.kv().flush_all().await?;
-    Ok(Reply(app.host.store().user_records(&user).await?.into()))
+    Ok(Reply(app.host.store().user_records(&user).await?))
 }
 
 /// Handles `DELETE /api/v1/users/{user}/records`.
-async fn forget(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<Records> {
+async fn forget(State(app): State<Arc<App>>, Path(UserPath { user }): Path<UserPath>) -> Answer<UserRecords> {
     is_named(&user)?;
     app.trace_store.write().await;
     let records = app.host.store().forget_user(app.host.kv(), &user).await?;
     tracing::info!(user, "deleted the stored records of a user");
-    Ok(Reply(records.into()))
+    Ok(Reply(records))
 }
 
 /// Rejects an empty id, because all requests without a user share their entries.

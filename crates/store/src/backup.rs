@@ -444,7 +444,7 @@ mod tests {
         let (folder, file) = stored().await;
         let checked = check(&settings(&file)).await.unwrap();
         assert_eq!((checked.problems.len(), checked.opened), (0, 1), "{checked:?}");
-        assert!(checked.rows.contains(&("valves", 1)), "{checked:?}");
+        assert!(checked.rows.contains(&("valves".to_owned(), 1)), "{checked:?}");
         let mut connection = connect(&file).await.unwrap();
         let damage = "PRAGMA foreign_keys = OFF; UPDATE valves SET content = 'sealed:AAAA';
             INSERT INTO messages (conversation, place, content) VALUES (77, 0, '{}')";

@@ -1,9 +1,9 @@
 //! The check of a store: its file, and the values that it seals.
 
-use crate::copy::TABLES;
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open;
 use crate::sql::{query, query_text};
+use crate::tables::Table;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
 const DOING: &str = "check the store";
@@ -14,7 +14,7 @@ pub struct StoreCheck {
     /// The problems, a sentence each.
     pub problems: Vec<String>,
     /// The number of rows by table.
-    pub rows: Vec<(&'static str, u64)>,
+    pub rows: Vec<(String, u64)>,
     /// The number of sealed values that the key opens.
     pub opened: u64,
 }
@@ -39,15 +39,15 @@ pub async fn check(settings: &StoreSettings) -> Result<StoreCheck, StoreError> {
             let loose = "SELECT \"table\" || ': a row refers to a missing row of ' || parent FROM pragma_foreign_key_check";
             checked.problems.extend(query(loose).fetch_scalars::<String>(&mut session).await?);
         }
-        for table in &TABLES {
+        for table in Table::all([&mut session]).await? {
             let count = query_text(format!("SELECT count(*) FROM {}", table.name));
             let count: i64 = count.fetch_scalar(&mut session).await?;
-            checked.rows.push((table.name, count.unsigned_abs()));
             let [opened, unopened] = table.sealed_values(&mut session, &store.key).await?;
             checked.opened += opened;
             if unopened > 0 {
                 checked.problems.push(format!("{}: {unopened} sealed values cannot be opened", table.name));
             }
+            checked.rows.push((table.name, count.unsigned_abs()));
         }
         session.commit().await
     };

@@ -3,10 +3,10 @@
 use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open;
 use crate::rows::generation;
-use crate::rows::sealed_value::{valves_of, version_of};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
-use crate::store::{Store, secrets, traces, vectors};
+use crate::store::Store;
+use crate::tables::{Column, Kind, Table};
 use std::sync::Arc;
 use valvehouse_config::{StoreAddress, StoreSettings};
 
@@ -14,283 +14,11 @@ const DOING: &str = "copy the store";
 /// The number of rows that are read and written at a time.
 const BATCH: usize = 200;
 
-/// A table whose rows are copied.
-pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    columns: &'static [(&'static str, Kind)],
-    /// The number of leading columns that form the key of a row; 0 if one of them may be null: such a table
-    /// is read at once.
-    key: usize,
-    /// `true` if the database generates the first column.
-    is_numbered: bool,
-}
-
-/// The type of a column.
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    Integer,
-    Bool,
-    /// A sealed text; the function returns its subject from the other columns.
-    Sealed(fn(&[Value<'static>]) -> String),
-    /// Sealed bytes; the function returns their subject from the other columns.
-    SealedBytes(fn(&[Value<'static>]) -> String),
-}
-
-use Kind::{Bool, Integer, Sealed, SealedBytes, Text};
-
-const fn table(name: &'static str, columns: &'static [(&'static str, Kind)], key: usize) -> Table {
-    Table { name, columns, key, is_numbered: false }
-}
-
-const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Table {
-    Table { name, columns, key: 1, is_numbered: true }
-}
-
-/// All tables whose rows outlive hosts; referenced tables come first.
-pub(crate) const TABLES: [Table; 27] = [
-    table(
-        "valves",
-        &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
-        0,
-    ),
-    table("switches", &[("plugin", Text), ("enabled", Bool), ("global", Bool), ("audit", Bool)], 1),
-    table("grants", &[("id", Text), ("content", Text)], 1),
-    table(
-        "last_good",
-        &[
-            ("id", Text),
-            ("path", Text),
-            ("hash", Text),
-            ("source", Text),
-            ("imports", Text),
-            ("security", Bool),
-            ("saved_at", Integer),
-        ],
-        1,
-    ),
-    table(
-        "kv",
-        &[("plugin", Text), ("scope", Text), ("key", Text), ("value", Text), ("expires_at", Integer)],
-        3,
-    ),
-    numbered(
-        "conversations",
-        &[
-            ("number", Integer),
-            ("id", Text),
-            ("agent", Text),
-            ("length", Integer),
-            ("kept", Text),
-            ("forked_from", Text),
-            ("shared", Integer),
-            ("created_at", Integer),
-            ("updated_at", Integer),
-            ("verified_user", Text),
-        ],
-    ),
-    table("messages", &[("conversation", Integer), ("place", Integer), ("content", Text)], 2),
-    numbered(
-        "runs",
-        &[
-            ("number", Integer),
-            ("id", Text),
-            ("conversation", Integer),
-            ("status", Text),
-            ("step", Integer),
-            ("owner", Text),
-            ("pid", Integer),
-            ("pending", Text),
-            ("error", Text),
-            ("seen_at", Integer),
-            ("created_at", Integer),
-            ("updated_at", Integer),
-        ],
-    ),
-    table(
-        "checkpoints",
-        &[
-            ("id", Text),
-            ("run", Integer),
-            ("step", Integer),
-            ("length", Integer),
-            ("name", Text),
-            ("state", Text),
-            ("saved_at", Integer),
-        ],
-        1,
-    ),
-    table("sources", &[("hash", Text), ("text", Text)], 1),
-    table(
-        "versions",
-        &[
-            ("plugin", Text),
-            ("version", Integer),
-            ("at", Integer),
-            ("author", Text),
-            ("action", Text),
-            ("kind", Text),
-            ("place", Text),
-            ("source", Text),
-            ("valves", Sealed(|row| version_of(name(row), integer(row, 1)))),
-            ("enabled", Bool),
-            ("global", Bool),
-            ("audit", Bool),
-        ],
-        2,
-    ),
-    table("confirmed", &[("plugin", Text), ("what", Text), ("author", Text), ("at", Integer)], 2),
-    table("set_aside", &[("plugin", Text), ("number", Integer), ("fate", Integer), ("at", Integer)], 2),
-    table("guarded_models", &[("plugin", Text), ("model", Text)], 2),
-    table(
-        "responses",
-        &[
-            ("id", Text),
-            ("owner", Text),
-            ("expires_ms", Integer),
-            ("input_items", Integer),
-            ("items", Text),
-            ("response", Text),
-            ("runner", Text),
-            ("seen_ms", Integer),
-            ("size", Integer),
-        ],
-        1,
-    ),
-    table(
-        "response_events",
-        &[("response", Text), ("number", Integer), ("expires_ms", Integer), ("event", Text)],
-        2,
-    ),
-    table(
-        "response_conversations",
-        &[
-            ("id", Text),
-            ("owner", Text),
-            ("created_ms", Integer),
-            ("expires_ms", Integer),
-            ("metadata", Text),
-            ("size", Integer),
-        ],
-        1,
-    ),
-    table(
-        "response_conversation_items",
-        &[("conversation", Text), ("number", Integer), ("id", Text), ("item", Text)],
-        2,
-    ),
-    table(
-        "script_sets",
-        &[
-            ("generation", Integer),
-            ("at", Integer),
-            ("author", Text),
-            ("manifest", Text),
-            ("signature", Text),
-            ("restored_from", Integer),
-        ],
-        1,
-    ),
-    table("script_texts", &[("hash", Text), ("text", Text)], 1),
-    table("script_set_files", &[("generation", Integer), ("path", Text), ("hash", Text)], 2),
-    table("keys", &[("name", Text), ("digest", Text), ("rights", Text), ("used_at", Integer)], 1),
-    table(
-        "usage",
-        &[
-            ("step", Integer),
-            ("at", Integer),
-            ("api_key", Text),
-            ("user_id", Text),
-            ("model", Text),
-            ("provider", Text),
-            ("endpoint", Text),
-            ("requests", Integer),
-            ("client_errors", Integer),
-            ("server_errors", Integer),
-            ("refusals", Integer),
-            ("prompt_tokens", Integer),
-            ("completion_tokens", Integer),
-            ("cost", Integer),
-            ("took_ms", Integer),
-            ("first_ms", Integer),
-            ("first_count", Integer),
-            ("cached_tokens", Integer),
-            ("reasoning_tokens", Integer),
-            ("plugin_us", Integer),
-            ("model_ms", Integer),
-            ("le_10", Integer),
-            ("le_25", Integer),
-            ("le_50", Integer),
-            ("le_100", Integer),
-            ("le_250", Integer),
-            ("le_500", Integer),
-            ("le_1000", Integer),
-            ("le_2500", Integer),
-            ("le_5000", Integer),
-            ("le_10000", Integer),
-            ("le_30000", Integer),
-            ("le_60000", Integer),
-            ("le_more", Integer),
-        ],
-        7,
-    ),
-    table(
-        "traces",
-        &[
-            ("id", Text),
-            ("at", Integer),
-            ("api_key", Text),
-            ("user_id", Text),
-            ("model", Text),
-            ("status", Integer),
-            ("outcome", Text),
-            ("took_ms", Integer),
-            ("size", Integer),
-            ("plugins", Text),
-            ("facts", SealedBytes(|row| traces::facts_of(name(row)))),
-            ("steps", SealedBytes(|row| traces::steps_of(name(row)))),
-        ],
-        1,
-    ),
-    table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
-    table(
-        "vector_spaces",
-        &[
-            ("plugin", Text),
-            ("scope", Text),
-            ("version", Integer),
-            ("label", Text),
-            ("dimensions", Integer),
-            ("count", Integer),
-            ("bytes", Integer),
-        ],
-        2,
-    ),
-    table(
-        "vectors",
-        &[
-            ("plugin", Text),
-            ("scope", Text),
-            ("id", Text),
-            ("version", Integer),
-            ("at", Integer),
-            ("bytes", Integer),
-            ("data", Sealed(subject_of_vector)),
-            ("vector", SealedBytes(subject_of_vector)),
-        ],
-        3,
-    ),
-];
-
-fn subject_of_vector(row: &[Value<'static>]) -> String {
-    vectors::subject(text(row, 1).unwrap_or(""), text(row, 2).unwrap_or(""))
-}
-
 /// The outcome of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreCopy {
     /// The number of rows by table, in the order in which they were copied.
-    pub rows: Vec<(&'static str, u64)>,
+    pub rows: Vec<(String, u64)>,
     /// The number of sealed values that could not be opened because they were changed by hand. They are
     /// copied unchanged.
     pub unopened: u64,
@@ -315,15 +43,16 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     let mut source = from.swift.snapshot().await.map_err(|error| from.failed(&error))?;
     let mut target = to.durable.begin(Lock::Settings).await.map_err(failed)?;
     let mut outcome = StoreCopy::default();
-    for table in &TABLES {
-        let held = query_text(format!("SELECT 1 FROM {} LIMIT 1", table.name));
+    let tables = Table::all([&mut source, &mut target]).await.map_err(failed)?;
+    for Table { name, .. } in &tables {
+        let held = query_text(format!("SELECT 1 FROM {name} LIMIT 1"));
         if held.fetch_optional(&mut target).await.map_err(failed)?.is_some() {
-            let cause = format!("it already contains {}", table.name);
+            let cause = format!("it already contains {name}");
             let help = "name an empty store: a new file, or a new database";
             return Err(refused(&to.place, &cause, help));
         }
     }
-    for table in &TABLES {
+    for table in tables {
         let mut last = None;
         let mut count = 0;
         while let Some(read) =
@@ -336,9 +65,7 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
                 table.write(&mut target, rows.collect()).await.map_err(failed)?;
             }
         }
-        if table.is_numbered
-            && let Some([Value::Integer(Some(number)), ..]) = last.as_ref().map(|last| &last[..])
-        {
+        if let Some([Value::Integer(Some(number)), ..]) = last.as_ref().map(|last| &last[..]) {
             table.go_on_after(&mut target, *number).await.map_err(failed)?;
         }
         outcome.rows.push((table.name, u64::try_from(count).unwrap_or(u64::MAX)));
@@ -377,17 +104,13 @@ impl Store {
 }
 
 impl Table {
-    fn names(&self) -> Vec<&'static str> {
-        self.columns.iter().map(|(name, _)| *name).collect()
-    }
-
     /// Reads a batch of the rows that follow this key.
     async fn read(
         &self,
         session: &mut Session,
         last: Option<&[Value<'static>]>,
     ) -> Result<Vec<Vec<Value<'static>>>, sqlx::Error> {
-        let names = self.names();
+        let names = self.column_names();
         let key = names[..self.key].join(", ");
         let mut text = format!("SELECT {} FROM {}", names.join(", "), self.name);
         if last.is_some() {
@@ -396,8 +119,7 @@ impl Table {
         if self.key > 0 {
             text += &format!(" ORDER BY {key} LIMIT {BATCH}");
         }
-        let query =
-            last.into_iter().flatten().cloned().fold(query_text(text), |query, value| query.bind(value));
+        let query = query_text(text).bind_all(last.into_iter().flatten().cloned());
         query.fetch_all(session).await?.iter().map(|row| self.values(row)).collect()
     }
 
@@ -424,17 +146,17 @@ impl Table {
         key: &SealKey,
     ) -> Result<[u64; 2], sqlx::Error> {
         let (mut counts, mut last) = ([0; 2], None);
-        if !self.columns.iter().any(|(_, kind)| matches!(kind, Sealed(_) | SealedBytes(_))) {
+        if self.columns.iter().all(|column| column.subject.is_none()) {
             return Ok(counts);
         }
         while let Some(rows) = self.next_rows(session, &mut last).await? {
             for row in &rows {
-                for (place, (_, kind)) in self.columns.iter().enumerate() {
-                    let is_open = match (kind, &row[place]) {
-                        (Sealed(subject), Value::Text(Some(content))) if is_sealed(content) => {
+                for (column, value) in self.columns.iter().zip(row) {
+                    let is_open = match (column.subject, value) {
+                        (Some(subject), Value::Text(Some(content))) if is_sealed(content) => {
                             key.open(content, &subject(row)).is_some()
                         }
-                        (SealedBytes(subject), Value::Bytes(Some(content))) => {
+                        (Some(subject), Value::Bytes(Some(content))) => {
                             key.open_bytes(content, &subject(row)).is_some()
                         }
                         _ => continue,
@@ -447,12 +169,12 @@ impl Table {
     }
 
     fn values(&self, row: &Row) -> Result<Vec<Value<'static>>, sqlx::Error> {
-        let value = |(name, kind): &(&str, Kind)| {
+        let value = |Column { name, kind, .. }: &Column| {
             Ok(match kind {
-                Text | Sealed(_) => row.try_get::<Option<String>>(name)?.into(),
-                SealedBytes(_) => row.try_get::<Option<Vec<u8>>>(name)?.into(),
-                Integer => row.try_get::<Option<i64>>(name)?.into(),
-                Bool => row.try_get::<Option<bool>>(name)?.into(),
+                Kind::Text => row.try_get::<Option<String>>(name)?.into(),
+                Kind::Bytes => row.try_get::<Option<Vec<u8>>>(name)?.into(),
+                Kind::Integer => row.try_get::<Option<i64>>(name)?.into(),
+                Kind::Bool => row.try_get::<Option<bool>>(name)?.into(),
             })
         };
         self.columns.iter().map(value).collect()
@@ -467,63 +189,43 @@ impl Table {
         to: &SealKey,
         unopened: &mut u64,
     ) -> Vec<Value<'static>> {
-        let mut values = row.to_vec();
-        for (place, (_, kind)) in self.columns.iter().enumerate() {
-            if let (SealedBytes(subject), Value::Bytes(Some(content))) = (kind, &row[place]) {
-                let about = subject(row);
-                match from.open_bytes(content, &about) {
-                    Some(plain) => values[place] = to.seal_bytes(&plain, &about).into(),
-                    None => *unopened += 1,
+        let anew = |(column, value): (&Column, &Value<'static>)| {
+            let Some(about) = column.subject.map(|subject| subject(row)) else { return value.clone() };
+            let sealed = match value {
+                Value::Bytes(Some(content)) => {
+                    from.open_bytes(content, &about).map(|plain| to.seal_bytes(&plain, &about).into())
                 }
-                continue;
-            }
-            let (Sealed(subject), Some(content)) = (kind, text(row, place)) else { continue };
-            let about = subject(row);
-            let plain =
-                if is_sealed(content) { from.open(content, &about) } else { Some(content.to_owned()) };
-            match plain {
-                Some(plain) => values[place] = to.seal(&plain, &about).into(),
-                None => *unopened += 1,
-            }
-        }
-        values
+                Value::Text(Some(content)) if is_sealed(content) => {
+                    from.open(content, &about).map(|plain| to.seal(&plain, &about).into())
+                }
+                Value::Text(Some(plain)) => Some(to.seal(plain, &about).into()),
+                _ => return value.clone(),
+            };
+            sealed.unwrap_or_else(|| {
+                *unopened += 1;
+                value.clone()
+            })
+        };
+        self.columns.iter().zip(row).map(anew).collect()
     }
 
     async fn write(&self, session: &mut Session, rows: Vec<Vec<Value<'static>>>) -> Result<(), sqlx::Error> {
-        let numbers = if self.is_numbered && session.is_shared() { " OVERRIDING SYSTEM VALUE" } else { "" };
-        let head = format!("INSERT INTO {} ({}){numbers}", self.name, self.names().join(", "));
+        // Without it, a server numbers the rows of some tables itself.
+        let numbers = if session.is_shared() { " OVERRIDING SYSTEM VALUE" } else { "" };
+        let head = format!("INSERT INTO {} ({}){numbers}", self.name, self.column_names().join(", "));
         let values = rows.into_iter().flatten().collect();
         insert_rows(&head, self.columns.len(), values, "").execute(session).await?;
         Ok(())
     }
 
-    /// Sets the number after which the next row is numbered. SQLite derives it from the rows.
+    /// Sets the number after which the next row is numbered, if a server numbers the rows. SQLite derives it from them.
     async fn go_on_after(&self, session: &mut Session, number: i64) -> Result<(), sqlx::Error> {
         if session.is_shared() {
-            let text =
-                format!("SELECT setval(pg_get_serial_sequence('{}', '{}'), ?)", self.name, self.columns[0].0);
+            let (table, column) = (&self.name, &self.columns[0].name);
+            let text = format!("SELECT setval(pg_get_serial_sequence('{table}', '{column}'), ?)");
             query_text(text).bind(number).fetch_optional(session).await?;
         }
         Ok(())
-    }
-}
-
-fn text<'v>(row: &'v [Value<'static>], place: usize) -> Option<&'v str> {
-    match &row[place] {
-        Value::Text(text) => text.as_deref(),
-        _ => None,
-    }
-}
-
-/// Returns the first column, which identifies the row and is never null.
-fn name<'v>(row: &'v [Value<'static>]) -> &'v str {
-    text(row, 0).unwrap_or("")
-}
-
-fn integer(row: &[Value<'static>], place: usize) -> i64 {
-    match row[place] {
-        Value::Integer(Some(number)) => number,
-        _ => 0,
     }
 }
 
@@ -531,23 +233,13 @@ fn integer(row: &[Value<'static>], place: usize) -> i64 {
 mod tests {
     use super::*;
     use crate::clock::now;
+    use crate::sqlite::open::in_memory;
+    use crate::tables::{OF_HOSTS, SEALED};
     use std::collections::BTreeMap;
     use std::path::Path;
     #[cfg(all(unix, feature = "postgres"))]
     use valvehouse_config::{Secret, SecretSource};
 
-    /// Tables whose rows concern running hosts or the database itself.
-    const LEFT: &[&str] = &[
-        "_sqlx_migrations",
-        "client_sessions",
-        "hosts",
-        "kv_changes",
-        "question_answers",
-        "questions",
-        "sealing",
-        "secret_leases",
-        "store",
-    ];
     /// Two and a half batches; numbered tables have exactly two.
     const ROWS: usize = 2 * BATCH + BATCH / 2;
 
@@ -560,41 +252,50 @@ mod tests {
         Some(SecretSource::Literal(Secret::new("a key that is long enough for everybody")))
     }
 
+    /// The columns of truth values; SQLite has no type for them.
+    const TRUTHS: [&str; 4] = ["enabled", "global", "audit", "security"];
+
     /// Returns a column's value for the row with this number. References point to existing rows.
     fn value(
         table: &Table,
-        place: usize,
+        column: &Column,
         number: usize,
         key: &SealKey,
         before: &[Value<'static>],
     ) -> Value<'static> {
         let number = i64::try_from(number).unwrap() + 1;
-        match (table.name, table.columns[place]) {
-            (_, ("status", Text)) => "done".to_owned().into(),
-            ("versions", ("source", _)) => (number % 3 > 0).then(|| format!("hash {number}")).into(),
-            ("valves", ("user_id", _)) => (number % 2 > 0).then(|| format!("ann {number}")).into(),
-            (_, ("expires_at" | "shared", _)) => (number % 2 > 0).then_some(number).into(),
-            (_, (name, Text)) => format!("{name} {number}").into(),
-            (_, (_, Integer)) => number.into(),
-            (_, ("security", Bool)) => (number % 2 > 0).into(),
-            (_, (_, Bool)) => [None, Some(true), Some(false)][number as usize % 3].into(),
-            (_, (_, Sealed(about))) => key.seal(&format!("{{\"größe\":{number}}}"), &about(before)).into(),
-            (_, (_, SealedBytes(about))) => key.seal_bytes(&number.to_le_bytes(), &about(before)).into(),
+        let Column { name, kind, subject } = column;
+        match (&*table.name, &**name) {
+            (_, "status") if matches!(kind, Kind::Text) => "done".to_owned().into(),
+            ("versions", "source") => (number % 3 > 0).then(|| format!("hash {number}")).into(),
+            ("valves", "user_id") => (number % 2 > 0).then(|| format!("ann {number}")).into(),
+            (_, "expires_at" | "shared") => (number % 2 > 0).then_some(number).into(),
+            (_, "security") => (number % 2 > 0).into(),
+            (_, name) if TRUTHS.contains(&name) => {
+                [None, Some(true), Some(false)][number as usize % 3].into()
+            }
+            (_, name) => match (kind, subject) {
+                (Kind::Text, Some(about)) => {
+                    key.seal(&format!("{{\"größe\":{number}}}"), &about(before)).into()
+                }
+                (_, Some(about)) => key.seal_bytes(&number.to_le_bytes(), &about(before)).into(),
+                (Kind::Text, _) => format!("{name} {number}").into(),
+                _ => number.into(),
+            },
         }
     }
 
     async fn fill(store: &Store) {
         let mut session = store.durable.begin(Lock::Nothing).await.unwrap();
-        for table in &TABLES {
-            for number in 0..if table.is_numbered { 2 * BATCH } else { ROWS } {
-                if table.columns.iter().any(|(name, _)| ["conversation", "run"].contains(name))
-                    && number >= 2 * BATCH
-                {
+        for table in &Table::all([&mut session]).await.unwrap() {
+            let names = table.column_names();
+            for number in 0..if names[0] == "number" { 2 * BATCH } else { ROWS } {
+                if ["conversation", "run"].iter().any(|name| names.contains(name)) && number >= 2 * BATCH {
                     break;
                 }
                 let mut row = Vec::new();
-                for place in 0..table.columns.len() {
-                    row.push(value(table, place, number, &store.key, &row));
+                for column in &table.columns {
+                    row.push(value(table, column, number, &store.key, &row));
                 }
                 table.write(&mut session, vec![row]).await.unwrap();
             }
@@ -604,24 +305,25 @@ mod tests {
     }
 
     /// Returns all rows by table, with sealed values opened.
-    async fn rows(store: &Store) -> BTreeMap<&'static str, Vec<String>> {
+    async fn rows(store: &Store) -> BTreeMap<String, Vec<String>> {
         let mut session = store.swift.session().await.unwrap();
         let mut all = BTreeMap::new();
-        for table in &TABLES {
-            let all_rows = format!("SELECT {} FROM {}", table.names().join(", "), table.name);
+        for table in Table::all([&mut session]).await.unwrap() {
+            let all_rows = format!("SELECT {} FROM {}", table.column_names().join(", "), table.name);
             let read = query_text(all_rows).fetch_all(&mut session).await.unwrap();
             let row = |row: &Row| {
                 let row = table.values(row).unwrap();
                 let shown =
-                    table.columns.iter().enumerate().map(|(place, (_, kind))| match (kind, &row[place]) {
-                        (Sealed(about), _) => {
-                            store.key.open(text(&row, place).unwrap(), &about(&row)).unwrap()
-                        }
-                        (SealedBytes(about), Value::Bytes(Some(bytes))) => {
+                    table.columns.iter().zip(&row).map(|(column, value)| match (column.subject, value) {
+                        (Some(about), Value::Text(Some(text))) => store.key.open(text, &about(&row)).unwrap(),
+                        (Some(about), Value::Bytes(Some(bytes))) => {
                             format!("{:?}", store.key.open_bytes(bytes, &about(&row)).unwrap())
                         }
                         (_, Value::Bytes(bytes)) => format!("{bytes:?}"),
                         (_, Value::Text(text)) => format!("{text:?}"),
+                        (_, Value::Integer(number)) if TRUTHS.contains(&&*column.name) => {
+                            format!("{:?}", number.map(|number| number != 0))
+                        }
                         (_, Value::Integer(number)) => format!("{number:?}"),
                         (_, Value::Bool(is_so)) => format!("{is_so:?}"),
                     });
@@ -642,7 +344,7 @@ mod tests {
         fill(&store).await;
         let outcome = copy(&first, &second).await.unwrap();
         assert_eq!(outcome.unopened, 0);
-        assert_eq!(outcome.rows.len(), TABLES.len());
+        assert_eq!(outcome.rows.len(), rows(&store).await.len());
         for (table, count) in outcome.rows {
             assert!(count >= 2 * BATCH as u64, "{table}: {count}");
         }
@@ -723,34 +425,36 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_sqlite_table_and_column_is_copied_or_excluded_explicitly() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = open(&sqlite(folder.path(), "a.db")).await.unwrap();
-        let columns = "SELECT one.name || '.' || info.name FROM sqlite_schema AS one
-            JOIN pragma_table_info(one.name) AS info WHERE one.type = 'table'";
-        check_columns(&store, columns).await;
+    async fn listed_tables_and_sealed_columns_exist() {
+        let mut session = in_memory().await.unwrap();
+        let there = query("SELECT name FROM sqlite_schema WHERE type = 'table'");
+        let there: Vec<String> = there.fetch_scalars(&mut session).await.unwrap();
+        assert_eq!(OF_HOSTS.iter().find(|name| !there.iter().any(|there| there == *name)), None);
+        let tables = Table::all([&mut session]).await.unwrap();
+        assert_eq!(tables.len() + OF_HOSTS.len(), there.len());
+        let columns = tables.iter().flat_map(|table| &table.columns);
+        assert_eq!(columns.filter(|column| column.subject.is_some()).count(), SEALED.len());
     }
 
     #[cfg(all(unix, feature = "postgres"))]
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_postgres_table_and_column_is_copied_or_excluded_explicitly() {
+    async fn a_postgres_store_has_the_tables_and_columns_of_a_file() {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let address = StoreAddress::Postgres(Secret::new(&server.database()));
         let store = open(&StoreSettings::at(address, key())).await.unwrap();
+        let mut session = store.swift.session().await.unwrap();
         let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns
             WHERE table_schema = 'public'";
-        check_columns(&store, columns).await;
-    }
-
-    async fn check_columns(store: &Store, columns: &'static str) {
-        let mut session = store.swift.session().await.unwrap();
         let mut there: Vec<String> = query(columns).fetch_scalars(&mut session).await.unwrap();
-        there.retain(|column| !LEFT.contains(&column.split('.').next().unwrap()));
+        // A file has no table of changes for other hosts.
+        let is_left = |table: &str| OF_HOSTS.contains(&table) || table == "kv_changes";
+        there.retain(|column| !is_left(column.split('.').next().unwrap()));
         there.sort();
-        let mut known: Vec<String> = TABLES
+        let tables = Table::all([&mut session]).await.unwrap();
+        let known = tables
             .iter()
-            .flat_map(|table| table.names().into_iter().map(|name| format!("{}.{name}", table.name)))
-            .collect();
+            .flat_map(|table| table.columns.iter().map(|column| format!("{}.{}", table.name, column.name)));
+        let mut known: Vec<String> = known.collect();
         known.sort();
         assert_eq!(known, there);
     }

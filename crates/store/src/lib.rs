@@ -28,6 +28,7 @@ mod snapshot;
 mod sql;
 mod sqlite;
 mod store;
+mod tables;
 mod temporary;
 mod traces;
 mod usage;

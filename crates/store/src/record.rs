@@ -2,6 +2,7 @@
 
 use crate::clock::now;
 use crate::rows::json::as_text;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -261,43 +262,24 @@ pub struct HostSeen {
 }
 
 /// The numbers of stored records of a user.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Records")]
 pub struct UserRecords {
-    /// Memories, which scripts share.
+    /// The number of memories, which scripts share.
     pub memories: u64,
-    /// Vectors in scopes of the user.
+    /// The number of vectors that scripts stored for the user.
     pub vectors: u64,
     /// The number of conversations that the verified user started, and of those without a verified user whose
     /// requests named this user.
     pub conversations: u64,
-    /// Plugins for which the user set valves.
+    /// The number of plugins for which the user set valves.
     pub valves: u64,
     /// The number of entries of scripts in `kv::user`, and in `kv::chat` of these conversations.
     pub entries: u64,
-    /// Responses and conversations of the Responses API.
+    /// The number of stored responses, and of conversations of the Responses API.
     pub responses: u64,
-    /// Requests that ended.
+    /// The number of stored requests.
     pub requests: u64,
-}
-
-impl UserRecords {
-    /// Returns the numbers with their names, in display order.
-    pub fn named(&self) -> [(&'static str, u64); 7] {
-        [
-            ("memories", self.memories),
-            ("vectors", self.vectors),
-            ("conversations", self.conversations),
-            ("valves", self.valves),
-            ("entries", self.entries),
-            ("responses", self.responses),
-            ("requests", self.requests),
-        ]
-    }
-
-    /// Returns the numbers as an object.
-    pub fn to_json(&self) -> Json {
-        Json::from(self.named().map(|(name, count)| (name, Json::from(count))))
-    }
 }
 
 /// Returns the scope of a chat's kv entries. A verified user has entries of its own, because anyone can send its chat

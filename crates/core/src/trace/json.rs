@@ -1,54 +1,71 @@
 //! Conversion of traces to JSON.
 
-use super::facts::{Contents, EventRecord, Line};
-use super::record::{StepRecord, differ};
+use super::facts::{Contents, EventRecord, Line, RequestEnd};
+use super::record::{Details, StepRecord, differ};
 use super::trace::Trace;
 use jiff::Timestamp;
 use std::time::Duration;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 
-impl Trace {
-    /// Returns the request and its outcome as one object, with the number of steps, lines and events.
-    pub fn summary(&self) -> Json {
-        Json::Object(self.fields().into_iter().map(|(name, value)| (name.into(), value)).collect())
+described! {
+    /// The fields of a trace that are also in a list.
+    #[cfg(feature = "typed")]
+    pub struct TraceFacts;
+    fn facts(trace: &Trace, ended: Option<&RequestEnd>, changed: u64, contents: bool) {
+        /// The id, which is also in the header `x-valvehouse-trace`.
+        id: String = trace.id.as_str(),
+        /// The start time in RFC 3339.
+        begun: String = Timestamp::try_from(trace.begun).unwrap_or_default().to_string(),
+        /// The endpoint.
+        endpoint: String = trace.request.endpoint,
+        model: String = trace.request.model.as_str(),
+        stream: bool = trace.request.stream,
+        /// The id of the user; empty if unknown.
+        user: String = trace.request.user.as_str(),
+        /// The id of the conversation; empty if there is none.
+        chat_id: String = trace.request.chat_id.as_str(),
+        /// The generation of plugins that handled the request.
+        generation: u64 = trace.request.generation,
+        /// Set while the request is in progress.
+        running: bool = ended.is_none(),
+        /// The HTTP status; null while the request is in progress.
+        status: Option<u16> = ended.map(|ended| u64::from(ended.status)),
+        /// `succeeded`, `disconnected`, `failed`, or the way in which a plugin ended the request: `refused`, `failed` or
+        /// `breaker_open`; null while it runs.
+        outcome: Option<String> = trace.outcome(),
+        error: Option<String> = trace.error(),
+        /// Set if the client received the whole answer.
+        whole: bool = ended.is_some_and(|ended| ended.whole),
+        took_ms: f64 = ms(ended.map_or_else(|| trace.elapsed(), |ended| ended.took)),
+        /// The number of values that plugins changed.
+        changed: u64 = changed,
+        /// Set if values of any step are recorded.
+        contents: bool = contents,
     }
+}
 
-    fn fields(&self) -> Vec<(&'static str, Json)> {
-        let (request, ended) = (&self.request, self.ended());
-        let begun = Timestamp::try_from(self.begun).unwrap_or_default();
-        let took = ended.map_or_else(|| self.elapsed(), |ended| ended.took);
-        let (steps, changed, contents) = self.with_records(|records| {
-            let changed: u64 = records.iter().map(|record| record.details().changed).sum();
-            (records.len(), changed, records.iter().any(|record| !record.details().values.is_empty()))
-        });
-        vec![
-            ("id", self.id.as_str().into()),
-            ("begun", begun.to_string().into()),
-            ("endpoint", request.endpoint.into()),
-            ("model", request.model.as_str().into()),
-            ("stream", request.stream.into()),
-            ("user", request.user.as_str().into()),
-            ("chat_id", request.chat_id.as_str().into()),
-            ("generation", request.generation.into()),
-            ("running", ended.is_none().into()),
-            ("status", ended.map(|ended| u64::from(ended.status)).into()),
-            ("outcome", self.outcome().into()),
-            ("error", self.error().into()),
-            ("whole", ended.is_some_and(|ended| ended.whole).into()),
-            ("took_ms", ms(took)),
-            ("steps", steps.into()),
-            ("changed", changed.into()),
-            ("contents", contents.into()),
-        ]
+impl Trace {
+    /// Returns the request and its outcome as one object, with the number of steps.
+    pub fn summary(&self) -> Json {
+        self.facts_with([("steps", self.with_records(|records| records.len()).into())])
     }
 
     /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
-        let summary = self.fields().into_iter().filter(|(name, _)| *name != "steps");
-        Json::Object(
-            summary.chain(self.parts(&Contents::All)).map(|(name, value)| (name.into(), value)).collect(),
-        )
+        self.facts_with(self.parts(&Contents::All))
+    }
+
+    fn facts_with(&self, parts: impl IntoIterator<Item = (&'static str, Json)>) -> Json {
+        let (changed, contents) = self.with_records(|records| {
+            let mut details = records.iter().map(StepRecord::details);
+            let changed = details.clone().map(|details| details.changed).sum();
+            (changed, details.any(|details| !details.values.is_empty()))
+        });
+        let facts = facts(self, self.ended(), changed, contents);
+        // A new object accepts any key.
+        parts.into_iter().for_each(|(name, part)| facts.put(name, part));
+        facts
     }
 
     /// Returns the steps, lines and events with their names, as they are stored: without the values that only a client
@@ -67,45 +84,83 @@ impl Trace {
         });
         let lines = self.lines().into_iter().map(|mut line| {
             line.text = line.text.filter(|_| line.is_note || contents.keeps(Some(&line.plugin)));
-            line.to_json()
+            self::line(&line)
         });
         let events = self.events().into_iter().map(|mut emitted| {
             emitted.event = emitted.event.filter(|_| contents.keeps(Some(&emitted.plugin)));
-            emitted.to_json()
+            event(&emitted)
         });
         [("steps", steps.collect()), ("lines", lines.collect()), ("events", events.collect())]
     }
 }
 
+described! {
+    /// A call of a hook, a tool or a model, or several calls of a hook for events.
+    #[cfg(feature = "typed")]
+    pub struct TraceStep;
+    fn step(record: &StepRecord, details: &Details) {
+        name: String = &*record.name,
+        plugin: Option<String> = record.plugin(),
+        /// The hook, `tool` or `model`.
+        hook: String = record.hook,
+        /// The time since the start of the request, in milliseconds.
+        at_ms: f64 = ms(record.at),
+        calls: u64 = record.calls,
+        took_us: u64 = us(record.cost.took),
+        waited_us: u64 = us(record.cost.waited),
+        operations: u64 = record.cost.operations,
+        /// The allocated memory in bytes.
+        memory: u64 = record.cost.memory,
+        outcome: String = record.word,
+        /// The reason for a failure or rejection.
+        cause: Option<String> = details.cause.as_deref(),
+        /// The time to the first byte of a model's answer, in microseconds.
+        first_us: Option<u64> = details.first.map(us),
+        prompt_tokens: Option<u64> = details.tokens.map(|tokens| tokens.prompt),
+        completion_tokens: Option<u64> = details.tokens.map(|tokens| tokens.completion),
+        contents: bool = !details.values.is_empty(),
+        changed: u64 = details.changed,
+        /// The recorded values, one for each call.
+        values: Vec<TraceValue> =
+            details.values.iter().map(|(before, after)| values(record, before, after)).collect::<Vec<_>>(),
+    }
+}
+
+described! {
+    /// A value before and after a call.
+    #[cfg(feature = "typed")]
+    pub struct TraceValue;
+    fn values(record: &StepRecord, before: &Json, after: &Option<Json>) {
+        before: serde_json::Value = before.clone(),
+        after: serde_json::Value = after.clone(),
+        diff: Vec<ValueChange> = record.changes(before, after),
+    }
+}
+
+/// A change, as in JSON Patch (RFC 6902) with the values on both sides.
+#[cfg(feature = "typed")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "DiffOperation")]
+#[expect(dead_code, reason = "it is the schema of what `DiffOperation::to_json` returns")]
+pub struct ValueChange {
+    op: String,
+    /// A JSON Pointer.
+    path: String,
+    #[serde(default)]
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    before: serde_json::Value,
+    #[serde(default)]
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    after: serde_json::Value,
+}
+
 impl StepRecord {
     /// Converts the step to JSON, with its details.
     pub fn to_json(&self) -> Json {
-        let details = self.details();
-        let values: Vec<Json> =
-            details.values.iter().map(|(before, after)| self.value(before, after)).collect();
-        let fields: [(&str, Json); 17] = [
-            ("name", (*self.name).into()),
-            ("plugin", self.plugin().into()),
-            ("hook", self.hook.into()),
-            ("at_ms", ms(self.at)),
-            ("calls", self.calls.into()),
-            ("took_us", us(self.cost.took)),
-            ("waited_us", us(self.cost.waited)),
-            ("operations", self.cost.operations.into()),
-            ("memory", self.cost.memory.into()),
-            ("outcome", self.word.into()),
-            ("cause", details.cause.as_deref().into()),
-            ("first_us", details.first.map(us).into()),
-            ("prompt_tokens", details.tokens.map(|tokens| tokens.prompt).into()),
-            ("completion_tokens", details.tokens.map(|tokens| tokens.completion).into()),
-            ("contents", (!values.is_empty()).into()),
-            ("changed", details.changed.into()),
-            ("values", values.into()),
-        ];
-        Json::from(fields)
+        step(self, self.details())
     }
 
-    fn value(&self, before: &Json, after: &Option<Json>) -> Json {
+    fn changes(&self, before: &Json, after: &Option<Json>) -> Vec<Json> {
         // The input of a model or tool is not the same value as its output, so there is no difference to
         // compute.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
@@ -113,38 +168,41 @@ impl StepRecord {
             .as_ref()
             .filter(|after| is_same_thing && differ(before, after))
             .map(|after| diff(before, after));
-        let changes: Vec<Json> = changes.iter().flatten().map(DiffOperation::to_json).collect();
-        Json::from([("before", before.clone()), ("after", after.clone().into()), ("diff", changes.into())])
+        changes.iter().flatten().map(DiffOperation::to_json).collect()
     }
 }
 
-impl Line {
-    fn to_json(&self) -> Json {
-        Json::from([
-            ("at_ms", ms(self.at)),
-            ("plugin", self.plugin.as_str().into()),
-            ("level", self.level.into()),
-            ("text", self.text.as_deref().into()),
-        ])
+described! {
+    /// A line that a script logged.
+    #[cfg(feature = "typed")]
+    pub struct TraceLine;
+    fn line(line: &Line) {
+        at_ms: f64 = ms(line.at),
+        plugin: String = line.plugin.as_str(),
+        level: String = line.level,
+        /// Null unless values are recorded.
+        text: Option<String> = line.text.as_deref(),
     }
 }
 
-impl EventRecord {
-    fn to_json(&self) -> Json {
-        Json::from([
-            ("at_ms", ms(self.at)),
-            ("plugin", self.plugin.as_str().into()),
-            ("type", self.kind.as_str().into()),
-            ("event", self.event.clone().into()),
-        ])
+described! {
+    /// An event that a script emitted.
+    #[cfg(feature = "typed")]
+    pub struct TraceEvent;
+    fn event(emitted: &EventRecord) {
+        at_ms: f64 = ms(emitted.at),
+        plugin: String = emitted.plugin.as_str(),
+        kind as "type": String = emitted.kind.as_str(),
+        /// Null unless values are recorded.
+        event: serde_json::Value = emitted.event.clone(),
     }
 }
 
-fn us(time: Duration) -> Json {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).into()
+fn us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Returns milliseconds with three decimals.
-fn ms(time: Duration) -> Json {
-    (time.as_micros() as f64 / 1_000.0).into()
+fn ms(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1_000.0
 }

@@ -1,12 +1,14 @@
 //! Routes for conversations and their checkpoints.
 
-use super::shapes::{Checkpoint, Conversation, ConversationMessages, SavedCheckpoint};
+use super::shapes::{ConversationMessages, SavedCheckpoint};
 use crate::api::{Answer, AnyObject, Body, CheckedBody, JsonOf, List, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_agent::{checkpoint_to_json, conversation_to_json, run_to_json};
+use valvehouse_agent::{
+    CheckpointFacts, ConversationFacts, checkpoint_to_json, conversation_to_json, run_to_json,
+};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Prune;
@@ -29,7 +31,7 @@ pub(super) struct ConversationsQuery {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Query(query): Query<ConversationsQuery>,
-) -> Answer<List<JsonOf<Conversation>>> {
+) -> Answer<List<JsonOf<ConversationFacts>>> {
     let limit = query.limit.unwrap_or(LISTED);
     let all = app.runs.store().conversations(query.agent.as_deref(), limit).await?;
     Ok(List::reply(all.iter().map(|one| conversation_to_json(one).into())))
@@ -109,7 +111,7 @@ pub(super) async fn checkpoints(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
     Query(query): Query<LimitQuery>,
-) -> Answer<List<JsonOf<Checkpoint>>> {
+) -> Answer<List<JsonOf<CheckpointFacts>>> {
     app.runs.conversation(&id).await?;
     let all = app.runs.store().checkpoints(&id, query.limit.unwrap_or(PAGE)).await?;
     Ok(List::reply(all.iter().map(|one| checkpoint_to_json(one).into())))
@@ -147,7 +149,7 @@ pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
     Body(Fork { chat_id }): Body<Fork>,
-) -> Answer<JsonOf<Conversation>> {
+) -> Answer<JsonOf<ConversationFacts>> {
     Ok(Reply(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?).into()))
 }
 
@@ -172,7 +174,7 @@ pub(super) async fn import(
     State(app): State<Arc<App>>,
     Query(query): Query<ImportQuery>,
     exported: CheckedBody<AnyObject>,
-) -> Answer<JsonOf<Conversation>> {
+) -> Answer<JsonOf<ConversationFacts>> {
     let imported = app.runs.import(&exported.0, query.chat_id.as_deref()).await?;
     Ok(Reply(conversation_to_json(&imported).into()))
 }

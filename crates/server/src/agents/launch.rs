@@ -22,10 +22,12 @@ use std::sync::Arc;
 use valvehouse_agent::{Decision, standing};
 use valvehouse_core::chat::{ChatRequest, message, request, response};
 use valvehouse_core::context::{Context, TurnFacts};
+use valvehouse_core::described;
 use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
+use valvehouse_store::Run;
 
 /// A chat request without a model. It may contain any other field of its protocol.
 #[derive(JsonSchema)]
@@ -216,28 +218,33 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
         ));
     };
     let run = app.runs.run(&begun.id).await?;
-    let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
-    // The pending action is that of this answer, because the run may have continued since.
-    let pending = answer.map_or_else(|| run.pending.deep_clone(), |answer| answer.field("pending_action"));
-    let status = match answer {
-        Some(_) if pending.is_null() => "done",
-        Some(_) => "paused",
-        None => standing(&run),
-    };
-    Ok(Json::from([
-        ("run_id", run.id.as_str().into()),
-        ("chat_id", run.conversation.as_str().into()),
-        ("status", status.into()),
-        ("answer", text.into()),
-        ("pending_action", pending),
-        (
-            "error",
-            match run.error.as_str() {
-                "" => Json::Null,
-                error if is_operator => error.into(),
-                _ => "the run failed; the host's log has the reason".into(),
-            },
-        ),
-        ("response", answer.cloned().into()),
-    ]))
+    Ok(answered(&run, answer, is_operator))
+}
+
+described! {
+    /// A run with its answer.
+    pub(super) struct RunAnswer as "Outcome";
+    fn answered(run: &Run, answer: Option<&Json>, is_operator: bool) with {
+        // The pending action is that of this answer, because the run may have continued since.
+        let pending = answer.map_or_else(|| run.pending.deep_clone(), |answer| answer.field("pending_action"));
+    } {
+        run_id: String = run.id.as_str(),
+        chat_id: String = run.conversation.as_str(),
+        status: String = match answer {
+            Some(_) if pending.is_null() => "done",
+            Some(_) => "paused",
+            None => standing(run),
+        },
+        /// The text of the answer, or null.
+        answer: Option<String> = answer.map(|answer| message::text_of(&response::message_of(answer))),
+        /// The question that the run waits for, or null.
+        pending_action: serde_json::Value = pending,
+        error: Option<String> = match run.error.as_str() {
+            "" => None,
+            error if is_operator => Some(error),
+            _ => Some("the run failed; the host's log has the reason"),
+        },
+        /// The answer as a chat completion, or null.
+        response: serde_json::Value = answer.cloned(),
+    }
 }

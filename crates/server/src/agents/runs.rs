@@ -1,13 +1,12 @@
 //! Routes for agents and the state of their runs.
 
-use super::shapes::{Run, RunState};
 use crate::api::{Answer, JsonOf, List, Path, Query, Reply};
 use crate::facts;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
+use valvehouse_agent::{RunFacts, RunQuery, RunState, Runs, run_to_json, standing};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Ready, Snapshot, SpelledJson};
@@ -94,7 +93,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(AgentPath { agent: id }): Path<AgentPath>,
     Query(query): Query<RunsQuery>,
-) -> Answer<List<JsonOf<Run>>> {
+) -> Answer<List<JsonOf<RunFacts>>> {
     agent(&app.host.snapshot(), &id, &Json::Null)?;
     listed(&app, Some(id), query).await
 }
@@ -103,11 +102,11 @@ pub(super) async fn list(
 pub(super) async fn all(
     State(app): State<Arc<App>>,
     Query(query): Query<RunsQuery>,
-) -> Answer<List<JsonOf<Run>>> {
+) -> Answer<List<JsonOf<RunFacts>>> {
     listed(&app, None, query).await
 }
 
-async fn listed(app: &App, agent: Option<String>, query: RunsQuery) -> Answer<List<JsonOf<Run>>> {
+async fn listed(app: &App, agent: Option<String>, query: RunsQuery) -> Answer<List<JsonOf<RunFacts>>> {
     let query = RunQuery {
         agent,
         conversation: query.chat_id,

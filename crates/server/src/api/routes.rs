@@ -3,11 +3,13 @@
 use super::answer::EventStream;
 use super::describe::{Describe, DescribedHandler, Description};
 use super::input::Body;
-use crate::handler::on;
+use crate::auth;
+use crate::handler::SharedHandler;
 use crate::reply::ErrorForm;
+use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::Response;
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -23,6 +25,9 @@ pub(crate) enum Callers {
     Chats,
     /// Operators, and users for their own data.
     Users,
+    /// Everyone, while operators receive more.
+    Visitors,
+    /// Operators only: others are rejected before the handler.
     Operators,
 }
 
@@ -33,14 +38,15 @@ impl Callers {
             Self::Everyone => json!([{}]),
             Self::Chats => json!([{"key": []}, {}]),
             Self::Users => json!([{"key": []}, {"operator": []}, {"session": []}, {}]),
-            Self::Operators => json!([{"operator": []}, {"session": []}, {}]),
+            Self::Visitors | Self::Operators => json!([{"operator": []}, {"session": []}, {}]),
         }
     }
 }
 
 /// An operation of a route: its handler, and the parts of its description that the types do not contain.
 pub(crate) struct Operation {
-    methods: MethodRouter<Arc<App>>,
+    handler: SharedHandler,
+    filter: MethodFilter,
     pub(crate) method: &'static str,
     pub(crate) summary: &'static str,
     /// The functions that add to the description, the first of them derived from the handler.
@@ -97,7 +103,8 @@ impl Operation {
         handler: H,
     ) -> Self {
         Self {
-            methods: on(filter, handler),
+            handler: SharedHandler::of(handler),
+            filter,
             method,
             summary,
             describe: vec![H::describe],
@@ -191,6 +198,23 @@ impl Operation {
     }
 }
 
+/// Returns a handler that rejects all callers but operators. The operator is an extension of its requests.
+fn for_operators(handler: SharedHandler) -> SharedHandler {
+    SharedHandler::new(move |request: Request, app| {
+        let handler = handler.clone();
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            match auth::operator(&app, &parts) {
+                Ok(operator) => {
+                    parts.extensions.insert(operator);
+                    handler.call(Request::from_parts(parts, body), app).await
+                }
+                Err(error) => ErrorForm::of(&parts).refuse(error),
+            }
+        })
+    })
+}
+
 /// The routes of one tag, with their descriptions.
 pub(crate) struct Routes {
     tag: &'static str,
@@ -221,8 +245,13 @@ impl Routes {
     }
 
     /// Adds an operation to a path. A path may have several operations.
-    pub(crate) fn route(mut self, path: &str, mut operation: Operation) -> Self {
-        let methods = std::mem::take(&mut operation.methods);
+    pub(crate) fn route(mut self, path: &str, operation: Operation) -> Self {
+        let callers = operation.callers.unwrap_or(self.callers);
+        let handler = match callers {
+            Callers::Operators => for_operators(operation.handler.clone()),
+            _ => operation.handler.clone(),
+        };
+        let methods = on(operation.filter, handler);
         let methods = match self.form {
             ErrorForm::OpenAi => methods,
             form => methods.layer(Extension(form)),
@@ -232,7 +261,7 @@ impl Routes {
             // OpenAPI has no syntax for several path segments.
             path: path.replace("{*", "{"),
             tag: self.tag,
-            callers: operation.callers.unwrap_or(self.callers),
+            callers,
             form: self.form,
             operation,
         });

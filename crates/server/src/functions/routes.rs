@@ -4,16 +4,13 @@ use super::{drafts, function, grants, history, scripts, test_runs, valves};
 use crate::api::{Callers, Routes, delete, get, post};
 use axum::Extension;
 use std::sync::Arc;
-use valvehouse_host::app::App;
 
 /// The summary of the list, which has three paths.
 const LIST: &str = "Lists all plugins without their text.";
 
 /// Returns the routes. They require the operators' key, except those for the values of a user.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
-    let operators_only = axum::middleware::from_fn_with_state(app.clone(), valves::operators);
-    let operators = plugins().merge(values()).merge(versions()).merge(approvals()).merge(tests());
-    operators.map(|router| router.route_layer(operators_only)).merge(values_of_users())
+pub(crate) fn routes() -> Routes {
+    plugins().merge(values()).merge(versions()).merge(approvals()).merge(tests()).merge(values_of_users())
 }
 
 /// Returns the routes of plugins and their texts.

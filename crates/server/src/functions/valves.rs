@@ -5,12 +5,9 @@
 use super::function::{FunctionAnswer, FunctionPath, answer};
 use crate::api::{AnyObject, CheckedBody, JsonOf, Path, Query};
 use crate::auth::{self, Operator};
-use crate::reply::ErrorForm;
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::request::Parts;
-use axum::middleware::Next;
-use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -124,12 +121,6 @@ fn user_schema(app: &App, id: &str) -> Result<(), AdminError> {
 
 fn spec_of(schema: &ValveSchema) -> Json {
     if schema.fields().is_empty() { Json::Null } else { schema.json_schema() }
-}
-
-/// Admits operators only.
-pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    auth::admitted(auth::operator(&app, &parts), ErrorForm::Detail, parts, body, next).await
 }
 
 /// The caller of a route for user valves.

@@ -3,22 +3,18 @@
 use super::families::Families;
 use super::{endpoints, host, plugins, process, services};
 use crate::api::{Callers, Routes, get};
-use crate::auth;
 use axum::extract::State;
 use axum::http::header;
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
 /// Returns the routes, which require the operators' key because metrics reveal the use of the host.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
-    Routes::new("Operation", Callers::Operators)
-        .route(
-            "/metrics",
-            get("Returns metrics in the text format of Prometheus.", metrics).media_types(&["text/plain"]),
-        )
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)))
+pub(crate) fn routes() -> Routes {
+    Routes::new("Operation", Callers::Operators).route(
+        "/metrics",
+        get("Returns metrics in the text format of Prometheus.", metrics).media_types(&["text/plain"]),
+    )
 }
 
 /// Handles `GET /metrics`.

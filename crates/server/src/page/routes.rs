@@ -2,15 +2,12 @@
 
 use super::{assets, chain, overview};
 use crate::api::{Callers, Routes, get};
-use crate::{auth, operations};
+use crate::operations;
 use axum::http::{HeaderMap, header};
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
-use valvehouse_host::app::App;
 
 /// Returns the routes. The page itself is public, because it contains no data until an operator signs in.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
+pub(crate) fn routes() -> Routes {
     let data = Routes::new("Page", Callers::Operators)
         .route(
             "/api/v1/overview",
@@ -37,8 +34,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
                 "Lists the approvals that wait for an operator at any host of the store.",
                 operations::questions,
             ),
-        )
-        .map(|router| router.route_layer(from_fn_with_state(app.clone(), auth::operators_only)));
+        );
     Routes::new("Page", Callers::Everyone)
         .route(
             "/",

@@ -120,10 +120,7 @@ async fn answer(
     if model.is_some() && sent.model().as_deref() != Some(&*target.model) {
         sent.rename_model(&target.model);
     }
-    let seen = match &model {
-        Some(model) => Json::from([("model", model.as_str().into())]),
-        None => Json::object(),
-    };
+    let seen = Json::Object(model.iter().map(|model| ("model".into(), model.as_str().into())).collect());
     let listed = snapshot.listed().clone();
     let mut facts = facts::of_body(&app, &parts, &seen, &key_user, target.facts.clone(), listed);
     let endpoint = endpoint_of(&path);

@@ -20,7 +20,7 @@ use valvehouse_host::app::App;
 
 /// Returns the routes.
 pub(crate) fn routes() -> Routes {
-    Routes::new("Session", Callers::Operators)
+    Routes::new("Session", Callers::Visitors)
         .route("/api/v1/session", get("Returns the session of the page.", look).returns::<PageSession>())
         .route("/api/v1/session", post("Signs in with the key of [admin].", sign_in).returns::<PageSession>())
         .route(

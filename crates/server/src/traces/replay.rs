@@ -1,7 +1,6 @@
 //! `POST /api/v1/traces/{id}/replay`: replays the recorded steps of a plugin with its script or another text.
 
 use super::list::{TracePath, find, known};
-use super::shapes::DiffOperation;
 use crate::api::{Answer, Body, JsonOf, Path, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_core::trace::{StepRecord, Trace};
+use valvehouse_core::trace::{StepRecord, Trace, ValueChange};
 use valvehouse_host::app::App;
 use valvehouse_host::{SpelledJson, StepReplay, replay_steps};
 use valvehouse_json::Json;
@@ -49,7 +48,7 @@ struct ReplayStep {
     replayed: ReplayedCall,
     /// Set if both calls have the same outcome and value.
     same: bool,
-    diff: Vec<JsonOf<DiffOperation>>,
+    diff: Vec<JsonOf<ValueChange>>,
 }
 
 /// The outcome of a recorded call.

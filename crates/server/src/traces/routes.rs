@@ -2,13 +2,9 @@
 
 use super::{dry_run, feed, list, replay};
 use crate::api::{Callers, Routes, get, post, put};
-use crate::auth;
-use std::sync::Arc;
-use valvehouse_host::app::App;
 
 /// Returns the routes, which require the operators' key.
-pub(crate) fn routes(app: &Arc<App>) -> Routes {
-    let operators_only = axum::middleware::from_fn_with_state(app.clone(), auth::operators_only);
+pub(crate) fn routes() -> Routes {
     Routes::new("Traces", Callers::Operators)
         .route("/api/v1/traces", get("Lists requests in progress and the last ones that ended.", list::all))
         .route("/api/v1/traces/contents", get("Lists the plugins whose values are recorded.", list::contents))
@@ -40,5 +36,4 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
             get("Streams events as they happen.", feed::follow)
                 .result("Streams events: `snapshot`, `begun`, `ended`, `emitted`, `metrics` or `lost`."),
         )
-        .map(|router| router.route_layer(operators_only))
 }

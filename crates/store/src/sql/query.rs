@@ -177,93 +177,37 @@ fn numbered(text: &str) -> String {
     numbered
 }
 
-impl<'q> From<&'q str> for Value<'q> {
-    fn from(text: &'q str) -> Self {
-        Self::Text(Some(text.into()))
-    }
+/// Implements the conversion of a type, and that of its option to a value that may be null.
+macro_rules! conversions {
+    ($($variant:ident($type:ty): $convert:expr;)+) => {
+        $(impl<'q> From<$type> for Value<'q> {
+            fn from(value: $type) -> Self {
+                Some(value).into()
+            }
+        }
+
+        impl<'q> From<Option<$type>> for Value<'q> {
+            fn from(value: Option<$type>) -> Self {
+                Self::$variant(value.map($convert))
+            }
+        })+
+    };
 }
 
-impl<'q> From<&'q String> for Value<'q> {
-    fn from(text: &'q String) -> Self {
-        text.as_str().into()
-    }
-}
-
-impl From<String> for Value<'_> {
-    fn from(text: String) -> Self {
-        Self::Text(Some(text.into()))
-    }
-}
-
-impl<'q> From<Option<&'q str>> for Value<'q> {
-    fn from(text: Option<&'q str>) -> Self {
-        Self::Text(text.map(Cow::Borrowed))
-    }
+conversions! {
+    Text(&'q str): Cow::Borrowed;
+    Text(&'q String): |text: &'q String| Cow::Borrowed(text.as_str());
+    Text(String): Cow::Owned;
+    Integer(i64): std::convert::identity;
+    Integer(u32): i64::from;
+    // A count; none comes near the limit of the column.
+    Integer(u64): |number| i64::try_from(number).unwrap_or(i64::MAX);
+    Bool(bool): std::convert::identity;
+    Bytes(Vec<u8>): Cow::Owned;
 }
 
 impl<'q> From<&'q Option<String>> for Value<'q> {
     fn from(text: &'q Option<String>) -> Self {
         text.as_deref().into()
-    }
-}
-
-impl From<Option<String>> for Value<'_> {
-    fn from(text: Option<String>) -> Self {
-        Self::Text(text.map(Cow::Owned))
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(number: i64) -> Self {
-        Self::Integer(Some(number))
-    }
-}
-
-impl From<Option<i64>> for Value<'_> {
-    fn from(number: Option<i64>) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl From<u32> for Value<'_> {
-    fn from(number: u32) -> Self {
-        i64::from(number).into()
-    }
-}
-
-/// A count; none comes near the limit of the column.
-impl From<u64> for Value<'_> {
-    fn from(number: u64) -> Self {
-        i64::try_from(number).unwrap_or(i64::MAX).into()
-    }
-}
-
-impl From<Option<u64>> for Value<'_> {
-    fn from(number: Option<u64>) -> Self {
-        number.map_or(Self::Integer(None), Self::from)
-    }
-}
-
-impl From<bool> for Value<'_> {
-    fn from(is_so: bool) -> Self {
-        Self::Bool(Some(is_so))
-    }
-}
-
-impl From<Option<bool>> for Value<'_> {
-    fn from(is_so: Option<bool>) -> Self {
-        Self::Bool(is_so)
-    }
-}
-
-impl From<Vec<u8>> for Value<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(Some(bytes.into()))
-    }
-}
-
-impl From<Option<Vec<u8>>> for Value<'_> {
-    fn from(bytes: Option<Vec<u8>>) -> Self {
-        Self::Bytes(bytes.map(Cow::Owned))
     }
 }

@@ -5,7 +5,8 @@ use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::record::alive;
 use crate::rows::generation::commit_raised;
 use crate::sealing::{self, KeyFrom};
-use crate::sql::{Lock, Pool, query};
+use crate::sql::{Lock, Pool, query, query_text};
+use crate::tables::SEALED;
 use std::path::Path;
 use valvehouse_config::SecretSource;
 
@@ -48,16 +49,13 @@ async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
     let mut transaction = pool.begin(Lock::Settings).await?;
     let plugins: i64 =
         query("SELECT count(DISTINCT plugin) FROM valves").fetch_scalar(&mut transaction).await?;
-    for change in [
-        "DELETE FROM valves",
-        "UPDATE versions SET valves = '{}'",
-        "DELETE FROM secrets",
-        "DELETE FROM traces",
-        "DELETE FROM vectors",
-        "DELETE FROM vector_spaces",
-        "DELETE FROM sealing",
-    ] {
-        query(change).execute(&mut transaction).await?;
+    let sealed = SEALED.iter().map(|(table, ..)| match *table {
+        // The texts and switches of a version remain.
+        "versions" => "UPDATE versions SET valves = '{}'".to_owned(),
+        table => format!("DELETE FROM {table}"),
+    });
+    for change in sealed.chain(["vector_spaces", "sealing"].map(|table| format!("DELETE FROM {table}"))) {
+        query_text(change).execute(&mut transaction).await?;
     }
     commit_raised(transaction).await.map(|_| plugins.unsigned_abs())
 }

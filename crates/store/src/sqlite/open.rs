@@ -1,7 +1,7 @@
 //! Opening of the SQLite file: it is created for this user only, and its schema is migrated.
 
 use crate::error::{Place, StoreError, StoreErrorKind};
-use crate::sql::Pool;
+use crate::sql::{Pool, Session};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection as _, SqlStr, SqliteConnection, SqlitePool};
@@ -89,6 +89,13 @@ async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Opens an empty store in memory, which has the tables of every store.
+pub(crate) async fn in_memory() -> sqlx::Result<Session> {
+    let pool = pool_options().max_connections(1).connect("sqlite::memory:").await?;
+    MIGRATIONS.run(&pool).await?;
+    Pool::Sqlite(pool).session().await
 }
 
 /// Creates the folder and the file for this user only, because they contain secrets.

@@ -80,9 +80,7 @@ pub fn pass<L: WindowVisitor>(
     let Some(choice) = event.get("choices").and_then(|choices| choices.at(0)) else {
         return places.iter().try_for_each(|(_, place)| whole(place, look));
     };
-    let all = child(kept, HELD);
-    let index = event::choice_index(event).to_string();
-    let held = child(&all, &index);
+    let held = child(&child(kept, HELD), &event::choice_index(event).to_string());
     let ends = delta::finishes(event) || held.get(OVER).is_some();
     let mut texts = DeltaTexts {
         delta: event::delta(event).into(),
@@ -93,33 +91,31 @@ pub fn pass<L: WindowVisitor>(
         seen: HashSet::new(),
     };
     look.visits(places.len());
-
     for (at, (way, place)) in places.iter().enumerate() {
-        match way.as_slice() {
+        let (below, way) = match way.as_slice() {
             [Step::Key(choices), _, Step::Key(below), way @ ..] if choices == "choices" => {
-                match below.as_str() {
-                    // The log probabilities repeat the text and are handled with it, but not their alternatives.
-                    "logprobs" => {
-                        let key = Step::Key("top_logprobs".into());
-                        if way.contains(&key) {
-                            place.set_text(&look.changed(&place.text())?);
-                        }
-                    }
-                    "delta" if calls::is_input(way, place) => {}
-                    "delta" => {
-                        // The text of a part continues in the part after it.
-                        let next = places.get(at + 1);
-                        let is_last = next.is_none_or(|(next, _)| !is_next_part(&places[at].0, next));
-                        texts.pass(way, place, is_last, look)?;
-                    }
-                    // The field repeats the complete text so far.
-                    "message" if !ends => {
-                        let text = place.text();
-                        let ready = text.len() - look.unfinished(&text)?;
-                        place.set_text(&look.changed(&text[..ready])?);
-                    }
-                    _ => whole(place, look)?,
-                }
+                (below.as_str(), way)
+            }
+            _ => ("", &[][..]),
+        };
+        match below {
+            // The log probabilities repeat the text and are handled with it, but not their alternatives.
+            "logprobs" if way.contains(&Step::Key("top_logprobs".into())) => {
+                place.set_text(&look.changed(&place.text())?);
+            }
+            "logprobs" => {}
+            "delta" if calls::is_input(way, place) => {}
+            "delta" => {
+                // The text of a part continues in the part after it.
+                let next = places.get(at + 1);
+                let is_last = next.is_none_or(|(next, _)| !is_next_part(&places[at].0, next));
+                texts.pass(way, place, is_last, look)?;
+            }
+            // The field repeats the complete text so far.
+            "message" if !ends => {
+                let text = place.text();
+                let ready = text.len() - look.unfinished(&text)?;
+                place.set_text(&look.changed(&text[..ready])?);
             }
             _ => whole(place, look)?,
         }

@@ -83,10 +83,7 @@ impl Script {
         let done = done.transpose().map_err(|problem| problems.push(problem)).ok().flatten().flatten();
         problems.extend(names::assigned(&plain, &constants, file, source));
         problems.extend(computed);
-        let manifest = match manifest {
-            Ok(manifest) => manifest,
-            Err(more) => return Err([problems, more].concat()),
-        };
+        let manifest = manifest.map_err(|more| [std::mem::take(&mut problems), more].concat())?;
         let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
         problems.extend(of_callbacks);
         let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
