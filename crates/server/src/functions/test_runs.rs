@@ -5,7 +5,7 @@ use super::function::{FunctionAnswer, FunctionPath, answer, content};
 use crate::api::{Body, JsonOf, Path};
 use crate::auth::Operator;
 use crate::problem::{self, ProblemReport};
-use crate::traces::DiffOperation;
+
 use axum::Extension;
 use axum::extract::State;
 use parking_lot::Mutex;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use valvehouse_authoring::testing::{Suite, SuiteOptions, Test, TestFailure, TestResult};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::shortened;
+use valvehouse_core::trace::ValueChange;
 use valvehouse_host::Plugin;
 use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::{self, App};
@@ -102,7 +103,7 @@ struct TestOutcome {
     /// The reason for a failure: in the script, if the script failed, then in the test.
     problems: Vec<PlacedProblem>,
     /// The changes from the expected to the actual value. A long value is a part of its text.
-    differences: Vec<JsonOf<DiffOperation>>,
+    differences: Vec<JsonOf<ValueChange>>,
     /// The lines that the script and the test printed.
     printed: Vec<String>,
 }
@@ -222,7 +223,7 @@ impl Reporter<'_> {
     }
 }
 
-fn differences(failed: &TestFailure) -> Vec<JsonOf<DiffOperation>> {
+fn differences(failed: &TestFailure) -> Vec<JsonOf<ValueChange>> {
     let differences = failed.differences().into_iter().take(MAX_LISTED).map(|change| {
         let change = change.to_json();
         for key in ["before", "after"] {

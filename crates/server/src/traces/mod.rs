@@ -9,4 +9,3 @@ mod routes;
 mod shapes;
 
 pub(crate) use routes::routes;
-pub(crate) use shapes::DiffOperation;
