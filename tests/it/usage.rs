@@ -3,7 +3,7 @@
 use crate::host::{Answer, TestHost, chat_body, streaming};
 use crate::upstream::{MODEL, Reply};
 use serde_json::{Value, json};
-use valvehouse::store::{Counts, UsageCount, UsageQuery, UsageRow};
+use valvehouse::store::{Counts, Dimension, UsageCount, UsageQuery, UsageRow};
 use valvehouse_testkit::postgres::Postgres;
 
 const CONFIG: &str = r#"
@@ -81,6 +81,11 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
         );
     }
     assert_eq!(report(&host, "model=none").await, Vec::<Value>::new());
+    for query in ["by=plugin", "by=plugin&step=1h"] {
+        let refused = report(&host, query).await;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert_eq!((&refused[0]["by"], &refused[0]["refusals"]), (&json!({"plugin": "refuses"}), &json!(1)));
+    }
     assert_eq!(report(&host, "from=2001-01-01").await[0]["at"], "2001-01-01T00:00:00Z");
     let csv = Answer::of(host.request("GET", "/api/v1/usage?by=user&format=csv")).await;
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
@@ -89,6 +94,8 @@ async fn requests_of_every_kind_are_counted_and_stay_after_a_restart() {
     for (query, why) in [
         ("from=7w", "expected a length such as 7d"),
         ("by=keys", "did you mean `key`?"),
+        ("by=key,plugin", "stands alone"),
+        ("by=plugin&model=fast", "by the filter alone"),
         ("step=1s", "at least 1m"),
         ("from=1000d&step=1m", "10000 periods"),
         ("from=1h&to=2h", "must be before"),
@@ -126,6 +133,12 @@ fn rows(at: i64, users: std::ops::Range<usize>) -> Vec<UsageRow> {
     users.map(row).collect()
 }
 
+fn refusal(at: i64, plugin: &str) -> UsageRow {
+    let mut counts = Counts::default();
+    counts[UsageCount::Refusals] = 1;
+    UsageRow { at, by: vec![plugin.to_owned()], counts }
+}
+
 #[tokio::test]
 async fn old_minutes_become_hours_and_days_without_losing_a_request() {
     let Some(server) = Postgres::start() else { return };
@@ -140,6 +153,9 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
         for age in [0, 2 * day, 2 * day + 60, 40 * day, 40 * day + 3_600] {
             store.add_usage(&rows(now - age, 0..150)).await.unwrap();
             store.add_usage(&rows(now - age, 100..200)).await.unwrap();
+            let refused = ["redact", "words", "redact"].map(|plugin| refusal(now - age, plugin));
+            store.add_usage(&refused[..1]).await.unwrap();
+            store.add_usage(&refused[1..]).await.unwrap();
         }
         let all = async || {
             let asked = UsageQuery { to: now + 60, ..UsageQuery::default() };
@@ -154,5 +170,10 @@ async fn old_minutes_become_hours_and_days_without_losing_a_request() {
         let asked = UsageQuery { to: now - 35 * day, step: 60, ..UsageQuery::default() };
         let old = store.usage(&asked).await.unwrap();
         assert!(old.len() <= 2 && old.iter().all(|row| row.at % day == 0), "{old:?}");
+        let by_plugin = UsageQuery { to: now + 60, by: vec![Dimension::Plugin], ..UsageQuery::default() };
+        let refused = store.usage(&by_plugin).await.unwrap();
+        let refused: Vec<_> =
+            refused.iter().map(|row| (row.by.concat(), row.counts[UsageCount::Refusals])).collect();
+        assert_eq!(refused, [("redact".to_owned(), 10), ("words".to_owned(), 5)]);
     }
 }

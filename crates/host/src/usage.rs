@@ -83,6 +83,9 @@ impl Usage {
         let provider = totals.provider().unwrap_or("");
         let by = [key, &request.user, &request.model, provider, request.endpoint];
         self.add_now(by, &counts, configured.is_some());
+        if let (1, Some((plugin, _))) = (counts[UsageCount::Refusals], &totals.ended_by) {
+            self.add(this_minute(), &[&stored_name(plugin)], &counts);
+        }
     }
 
     /// Counts a request of a key that was refused before its turn. The model is a configured one, or empty.
@@ -101,22 +104,29 @@ impl Usage {
             }
         }
         let by = by.map(stored_name);
-        self.add(now() / 60_000 * 60, by.each_ref().map(|name| &**name), counts);
+        self.add(this_minute(), &by.each_ref().map(|name| &**name), counts);
     }
 
-    fn add(&self, at: i64, by: [&str; 5], counts: &Counts) {
+    /// Adds sums of requests, by all dimensions, or of refusals, by the plugin alone.
+    fn add(&self, at: i64, by: &[&str], counts: &Counts) {
         let mut rows = self.rows.lock();
         let is_full = rows.len() >= MAX;
         match rows.entry(self.hasher.hash_one((at, by))) {
             Entry::Occupied(mut row) => row.get_mut().counts.add(counts),
             Entry::Vacant(place) if !is_full => {
-                let by = by.map(str::to_owned).to_vec();
+                let by = by.iter().copied().map(str::to_owned).collect();
                 place.insert(UsageRow { at, by, counts: *counts });
             }
             Entry::Vacant(_) => {
-                let by = [OTHERS, OTHERS, OTHERS, by[3], by[4]];
-                let new = || UsageRow { at, by: by.map(str::to_owned).to_vec(), counts: Counts::default() };
-                rows.entry(self.hasher.hash_one((at, by))).or_insert_with(new).counts.add(counts);
+                // Clients name their users and models, while the provider and the endpoint are of the host.
+                let names = by.iter().enumerate();
+                let by: Vec<&str> = names.map(|(at, own)| if at < 3 { OTHERS } else { own }).collect();
+                let new = || UsageRow {
+                    at,
+                    by: by.iter().copied().map(str::to_owned).collect(),
+                    counts: Counts::default(),
+                };
+                rows.entry(self.hasher.hash_one((at, &*by))).or_insert_with(new).counts.add(counts);
             }
         }
     }
@@ -143,9 +153,8 @@ impl Usage {
         if let Err(error) = store.add_usage(&rows).await {
             tracing::debug!("cannot write the usage, retrying: {error}");
             for row in rows {
-                let mut by = row.by.iter().map(String::as_str);
-                let by = std::array::from_fn(|_| by.next().unwrap_or(""));
-                self.add(row.at, by, &row.counts);
+                let by: Vec<&str> = row.by.iter().map(String::as_str).collect();
+                self.add(row.at, &by, &row.counts);
             }
         }
     }
@@ -164,6 +173,11 @@ impl Usage {
             }
         }
     }
+}
+
+/// Returns the beginning of this minute in seconds since 1970.
+fn this_minute() -> i64 {
+    now() / 60_000 * 60
 }
 
 fn ms(time: Duration) -> i64 {
@@ -316,13 +330,21 @@ fn parse_length(text: &str) -> Result<i64, String> {
 /// Parses the names of dimensions, separated by commas.
 fn parse_dimensions(text: &str) -> Result<Vec<Dimension>, String> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let all = || Dimension::ALL.into_iter().chain([Dimension::Plugin]);
     let find = |name: &str| {
-        let known = Dimension::ALL.map(Dimension::as_str);
-        Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == name).ok_or_else(|| {
-            format!("unknown dimension `{name}`{}; known are {}", did_you_mean(name, known), known.join(", "))
+        all().find(|dimension| dimension.as_str() == name).ok_or_else(|| {
+            let known: Vec<&str> = all().map(Dimension::as_str).collect();
+            let near = did_you_mean(name, known.iter().copied());
+            format!("unknown dimension `{name}`{near}; known are {}", known.join(", "))
         })
     };
-    names.map(find).collect()
+    let found: Vec<Dimension> = names.map(find).collect::<Result<_, _>>()?;
+    match found.len() > 1 && found.contains(&Dimension::Plugin) {
+        true => {
+            Err("`plugin` stands alone: refusals are counted by the filter, without other properties".into())
+        }
+        false => Ok(found),
+    }
 }
 
 /// Returns the stored usage that was asked for.

@@ -31,7 +31,8 @@ struct UsageParameters {
     from: Option<String>,
     /// The end, in the same forms; by default now.
     to: Option<String>,
-    /// The properties by which the sums are grouped, of `key`, `user`, `model`, `provider` and `endpoint`.
+    /// The properties by which the sums are grouped, of `key`, `user`, `model`, `provider` and `endpoint`; or `plugin`
+    /// alone, for the requests that each filter refused.
     #[schemars(example = &"key,model")]
     by: Option<String>,
     /// The length of a period, such as `1h`; by default one period. Minutes are kept for a day, hours for 30 days,
@@ -55,6 +56,11 @@ async fn show(
     let mut asked = usage::question(asked).map_err(|why| Error::invalid(why.to_string(), Some(why.part)))?;
     let of = [(Dimension::Model, model), (Dimension::Provider, provider)].into_iter();
     asked.of = of.filter_map(|(dimension, value)| Some((dimension, value?))).collect();
+    if asked.by == [Dimension::Plugin] && !asked.of.is_empty() {
+        let why =
+            "cannot list refusals by plugin for a model or provider: they are counted by the filter alone";
+        return Err(Error::invalid(why, Some("by")).into());
+    }
     app.usage.write(app.host.store()).await;
     let entries = usage::entries(app.host.store(), &asked).await?;
     match format.as_deref() {

@@ -148,10 +148,12 @@ pub enum Dimension {
     Provider,
     /// The endpoint.
     Endpoint,
+    /// The filter that refused the request. Refusals have no other property.
+    Plugin,
 }
 
 impl Dimension {
-    /// All, in the order of [`UsageRow::by`].
+    /// Those of all requests, in the order of [`UsageRow::by`].
     pub const ALL: [Self; 5] = [Self::Key, Self::User, Self::Model, Self::Provider, Self::Endpoint];
 
     /// Returns the name.
@@ -162,6 +164,7 @@ impl Dimension {
             Self::Model => "model",
             Self::Provider => "provider",
             Self::Endpoint => "endpoint",
+            Self::Plugin => "plugin",
         }
     }
 

@@ -160,7 +160,7 @@ fn expiry(text: &str) -> Result<Timestamp, String> {
 Reads the store, to which hosts write every five seconds. Minutes are kept for a day, hours for 30 days, days for
 three years. Costs are tokens times `price` of [[models]].")]
 pub(in crate::cli) struct Usage {
-    /// Group by these properties: key, user, model, provider, endpoint
+    /// Group by these properties: key, user, model, provider, endpoint; or by plugin alone, for refusals
     #[arg(long, value_name = "NAME,…", default_value = "")]
     pub(in crate::cli) by: String,
     /// The beginning: a length before now such as 7d, a day, or a moment

@@ -6,7 +6,7 @@ import { failed, fill, h, name } from "/page/dom.js";
 import { go } from "/page/route.js";
 import { ms, number, visible } from "/page/words.js";
 
-const GROUPS = { key: "Key", user: "User", model: "Model", provider: "Provider", endpoint: "Endpoint" };
+const GROUPS = { key: "Key", user: "User", model: "Model", provider: "Provider", endpoint: "Endpoint", plugin: "Refusing filter" };
 // The interval of polls, in milliseconds.
 const PERIOD = 15_000;
 
