@@ -383,7 +383,7 @@ mod tests {
         let (usage, store) = (Usage::default(), Store::sqlite(&file).await.unwrap());
         let mut one = Counts::default();
         one[UsageCount::Requests] = 1;
-        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        usage.add(120, &["ci", "ann", "m", "p", "chat"], &one);
         store.close().await;
         usage.write_rows(&store).await;
         let store = Store::sqlite(&file).await.unwrap();
@@ -399,11 +399,11 @@ mod tests {
         let store = Arc::new(Store::sqlite(&folder.path().join("state.db")).await.unwrap());
         let mut one = Counts::default();
         one[UsageCount::Requests] = 1;
-        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        usage.add(120, &["ci", "ann", "m", "p", "chat"], &one);
         let before = usage.writing.lock().await;
         let gone = futures::poll!(Box::pin(usage.write(&store)));
         assert!(gone.is_pending());
-        usage.add(120, ["ci", "ann", "m", "p", "chat"], &one);
+        usage.add(120, &["ci", "ann", "m", "p", "chat"], &one);
         drop(before);
         usage.write(&store).await;
         let rows = store.usage(&UsageQuery { to: 1_000, step: 60, ..UsageQuery::default() }).await.unwrap();
@@ -421,7 +421,7 @@ mod tests {
         });
         let (here, there) = (Usage::default(), Usage::default());
         for usage in [&here, &there] {
-            (0..MAX + 50).for_each(|user| usage.add(120, ["ci", &user.to_string(), "m", "p", "chat"], &one));
+            (0..MAX + 50).for_each(|user| usage.add(120, &["ci", &user.to_string(), "m", "p", "chat"], &one));
             assert!(usage.rows.lock().len() <= MAX + 1);
             usage.write_rows(&store).await;
             usage.write_rows(&store).await;
