@@ -85,7 +85,6 @@ async fn answer(
     climbs_nowhere(&path)?;
     known::check(&parts.method, &path)?;
     unpacked(&parts.headers)?;
-    let max_mb = app.config.server.max_body_mb;
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
@@ -127,7 +126,6 @@ async fn answer(
     let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts, &mut facts);
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
-    let is_packed = embeddings::are_packed(&path, &sent);
     let relayed = async {
         if let Some(at) = covered {
             let chain = match &model {
@@ -143,8 +141,7 @@ async fn answer(
                 parts.uri = Uri::default();
             }
         }
-        let relayed = pass_on(&mut parts, sent, has_body, &path, &target, &turn, max_mb).await?;
-        if is_packed && relayed.status == 200 { embeddings::packed(&app, relayed).await } else { Ok(relayed) }
+        pass_on(&app, &mut parts, sent, has_body, &path, &target, &turn).await
     };
     let mut response = match relayed.await {
         Ok(relayed) => response_of(relayed),
@@ -155,14 +152,15 @@ async fn answer(
 }
 
 async fn pass_on(
+    app: &App,
     parts: &mut Parts,
     sent: RequestBody,
     has_body: bool,
     path: &str,
     target: &Target,
     turn: &Turn,
-    max_mb: u64,
 ) -> Result<RelayResponse, Error> {
+    let is_packed = embeddings::are_packed(path, &sent);
     let described = DESCRIBES.into_iter().filter_map(|name| {
         let written = sent.content_type().filter(|_| name == "content-type");
         let value = match written {
@@ -203,11 +201,11 @@ async fn pass_on(
         PassthroughAnswer { provider, status, content_type: None, body: relayed.body }
     });
     let forwarded = forwarded.map_err(|error| match overflow.load(Relaxed) {
-        true => crate::body::too_large(max_mb),
+        true => crate::body::too_large(app.config.server.max_body_mb),
         false => error,
     });
-    let forwarded = call.follow(forwarded)?;
-    Ok(RelayResponse { status, headers, body: forwarded.body })
+    let relayed = RelayResponse { status, headers, body: call.follow(forwarded)?.body };
+    if is_packed && status == 200 { embeddings::packed(app, relayed).await } else { Ok(relayed) }
 }
 
 /// Converts a response. If it ends early, the connection is aborted, because the received part would look
