@@ -31,7 +31,8 @@ run({
     await page.getByRole("link", { name: "Usage" }).click();
     await page.getByLabel("Time", { exact: true }).selectOption("1h");
     await page.getByLabel("Group", { exact: true }).selectOption("key");
-    await until("the usage of the key is shown", async () => /^ci\s+3\b/m.test(await page.locator("table.usage").innerText()));
+    // With the refused one.
+    await until("the usage of the key is shown", async () => /^ci\s+4\b/m.test(await page.locator("table.usage").innerText()));
     await until("five curves are drawn", async () => (await page.locator(".curve canvas").count()) === 5);
     const plot = page.locator(".curve .u-over").first();
     let x = 100;
