@@ -1,6 +1,7 @@
 //! The request for which the current task works, so that its log lines can name it.
 
 use super::trace::Trace;
+use compact_str::CompactString;
 use std::sync::{Arc, OnceLock};
 use valvehouse_executor::CARRIED;
 
@@ -12,8 +13,8 @@ pub struct RequestScope(Arc<RequestNames>);
 #[derive(Debug, Default)]
 struct RequestNames {
     trace: OnceLock<Arc<Trace>>,
-    key: OnceLock<String>,
-    model: OnceLock<String>,
+    key: OnceLock<CompactString>,
+    model: OnceLock<CompactString>,
 }
 
 impl RequestScope {
@@ -34,19 +35,19 @@ impl RequestScope {
 
     /// Returns the name of the key, if it is one that operators handed out.
     pub fn key(&self) -> Option<&str> {
-        self.trace().and_then(|trace| trace.key()).or(self.0.key.get().map(String::as_str))
+        self.trace().and_then(|trace| trace.key()).or(self.0.key.get().map(CompactString::as_str))
     }
 
     /// Returns the model that the client named; `None` once there is a trace, which has the model that serves it.
     pub fn named_model(&self) -> Option<&str> {
-        self.0.model.get().map(String::as_str).filter(|_| self.trace().is_none())
+        self.0.model.get().map(CompactString::as_str).filter(|_| self.trace().is_none())
     }
 
     /// Records the name of the key of the current request, for a request that is refused before it has a trace.
     pub fn set_key(name: &str) {
         if let Some(scope) = Self::current() {
             // A request has one key.
-            let _ = scope.0.key.set(name.to_owned());
+            let _ = scope.0.key.set(name.into());
         }
     }
 
@@ -54,7 +55,7 @@ impl RequestScope {
     pub fn set_named_model(name: &str) {
         if let Some(scope) = Self::current() {
             // Only the first one is the request's own.
-            let _ = scope.0.model.set(name.to_owned());
+            let _ = scope.0.model.set(name.into());
         }
     }
 
