@@ -47,8 +47,7 @@ impl<V: Default> Entries<V> {
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             Some(index) => indexed(index, key),
-            None => tagged(&self.tags, tag(key.as_bytes()), self.list.len())
-                .find(|place| self.list[*place].0 == key),
+            None => tagged(&self.tags, tag(key), self.list.len()).find(|place| self.list[*place].0 == key),
         }
     }
 
@@ -74,7 +73,7 @@ impl<V: Default> Entries<V> {
             self.list.reserve(4);
         }
         if let Some(place) = self.tags.get_mut(self.list.len()) {
-            *place = tag(key.as_bytes());
+            *place = tag(&key);
         }
         self.list.push((key, value));
         if self.index.is_none() && self.list.len() > SMALL {
@@ -108,9 +107,10 @@ fn indexed(index: &Index, key: &str) -> Option<usize> {
 
 /// Returns a byte that differs for most keys of an object.
 #[inline]
-const fn tag(key: &[u8]) -> u8 {
-    let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
-    (key.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
+const fn tag(key: &str) -> u8 {
+    let bytes = key.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
+    (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
 }
 
 /// Returns the places among the first ones that have a tag.
@@ -135,7 +135,7 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
     }
     let mut tags = [0; SMALL];
     for (place, (key, _)) in entries.iter().enumerate() {
-        let tag = tag(key.as_bytes());
+        let tag = tag(key);
         if tagged(&tags, tag, place).any(|before| entries[before].0 == *key) {
             return None;
         }
