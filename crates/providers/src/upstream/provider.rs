@@ -46,6 +46,8 @@ pub struct Upstream {
     extras: Option<Arc<Extras>>,
     /// The kind whose rules requests are adapted to.
     service: Option<ServiceKind>,
+    /// Set if the service expects the thinking of all answers back if there are tools.
+    expects_thoughts: bool,
     corrections: Corrections,
 }
 
@@ -75,6 +77,7 @@ impl Upstream {
             keyless: None,
             extras: None,
             service: None,
+            expects_thoughts: false,
             corrections: Corrections::default(),
         }
     }
@@ -83,6 +86,7 @@ impl Upstream {
     #[must_use]
     pub fn with_service(mut self, kind: ServiceKind) -> Self {
         self.service = Some(kind);
+        self.expects_thoughts = service::expects_thoughts(kind);
         self
     }
 
@@ -324,8 +328,7 @@ impl Upstream {
             Some(extras) => extras.restore(&self.name, request),
             None => request,
         };
-        let recorder = extras
-            .map(|extras| extras.recorder(&self.name, &request, service::expects_thoughts(self.kind())));
+        let recorder = extras.map(|extras| extras.recorder(&self.name, &request, self.expects_thoughts));
         let calls = request.body.clone();
         let (request, names) = self.adapt(request)?;
         let names = names.with_calls_of(calls);
