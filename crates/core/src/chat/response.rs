@@ -173,7 +173,7 @@ pub fn first_choice(of: &Json) -> Option<Json> {
 
 /// Returns the finish reason of the first choice; `None` if the provider sent none.
 pub fn finish_reason_of(completion: &Json) -> Option<CompactString> {
-    completion.at_path("choices.0").text("finish_reason")
+    event::choice(completion)?.text("finish_reason")
 }
 
 /// Returns the finish reason for a message: `tool_calls` if it has any, otherwise `stop`.

@@ -10,7 +10,7 @@ use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, call_output, invocation, outgoing, round};
 use crate::chat::history::is_role;
-use crate::chat::{Ending, ModelCall, call, content_blocks, delta, message, request, response};
+use crate::chat::{Ending, ModelCall, call, content_blocks, delta, event, message, request, response};
 use crate::context::{FinishedChat, NoticeKinds, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -134,7 +134,7 @@ fn record_end(
         Ok(_) => {
             conversation.set_body(&progress.body);
             let response = &progress.response;
-            let choice = response.at_path("choices.0");
+            let choice = Json::from(event::choice(response));
             let message = choice.field("message");
             let shown = answer::shown_to_outlet(&choice, &message, response);
             let messages = [progress.messages().items(), vec![shown]].concat();
