@@ -224,7 +224,7 @@ pub struct CapabilityGrant {
     pub meaning: &'static str,
     /// The kind of the names of a grant, such as `hosts`; null if it has none.
     pub names: Option<&'static str>,
-    /// The meaning of a grant without names; null if there is no such grant, or the capability has no names.
+    /// The meaning of a grant without names; null where that is nothing special.
     pub whole: Option<&'static str>,
     /// `missing` if the text asks for it and nothing grants it, `declared` if its declaration grants it, `granted` by an
     /// operator, or `unused` if the text does not ask for what is granted.

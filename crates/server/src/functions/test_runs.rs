@@ -5,7 +5,6 @@ use super::function::{FunctionAnswer, FunctionPath, answer, content};
 use crate::api::{Body, JsonOf, Path};
 use crate::auth::Operator;
 use crate::problem::{self, ProblemReport};
-
 use axum::Extension;
 use axum::extract::State;
 use parking_lot::Mutex;

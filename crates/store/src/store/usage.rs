@@ -106,6 +106,7 @@ impl Store {
                     *count = row.try_get(name)?;
                 }
             }
+            // Each refusal is that of a request.
             counts[UsageCount::Requests] = counts[UsageCount::Requests].max(counts[UsageCount::Refusals]);
             let by = by.iter().map(|column| row.try_get(column)).collect::<Result<_, _>>()?;
             Ok(UsageRow { at: row.try_get("period")?, by, counts })
