@@ -52,7 +52,7 @@ impl Endpoint for Compactions {
             let ask = Json::from([("role", "user".into()), ("content", request::COMPACT.into())]);
             messages.push(ask).map_err(|error| Error::Host(error.to_string()))?;
         }
-        let kept = request.conversation.into_iter().filter(is_of_user).collect();
+        let kept = request.items().into_iter().filter(is_of_user).collect();
         Ok((ChatRequest::new(request.chat)?, Compaction { kept }))
     }
 }

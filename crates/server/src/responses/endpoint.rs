@@ -76,6 +76,7 @@ impl Endpoint for Responses {
         call.count(&before)?;
         storage::resolve(app, headers, &sent, &before).await?;
         let request = request::read(sent, before)?;
+        let local = local.map(|local| (local.clone(), request.items()));
         let (keeper, writer) = match &self.begun {
             Some((resource, sequence)) => {
                 let mut writer = ResponsesWriter::new(resource.clone(), request.spaces);
@@ -87,7 +88,6 @@ impl Endpoint for Responses {
                 (keeper, ResponsesWriter::new(Resource::new(&request), request.spaces))
             }
         };
-        let local = local.map(|local| (local.clone(), request.conversation));
         Ok((
             ChatRequest::new(request.chat)?,
             Answer { writer, keeper, local, rendered: RenderedText::default() },

@@ -43,7 +43,7 @@ impl Keeper {
         (stores || conversation.is_some()).then(|| Self {
             app: app.clone(),
             asker: auth::asker(app, headers),
-            input: request.conversation.clone(),
+            input: request.items(),
             earlier: request.earlier,
             stores,
             conversation,

@@ -24,7 +24,7 @@ pub(super) fn beginning(phase: Option<&'static str>) -> Json {
 }
 
 enum Part {
-    Text(String, Option<&'static str>),
+    Text(Json, Option<&'static str>),
     Thought(String),
     Call(CompactString),
     Item(Json),
@@ -42,10 +42,10 @@ pub(super) struct ItemOrder {
 
 impl ItemOrder {
     /// Adds the text of a message.
-    pub(super) fn text(&mut self, text: &str, phase: Option<&'static str>) {
+    pub(super) fn text(&mut self, text: Json, phase: Option<&'static str>) {
         self.is_unusual |= self.has_text || self.calls > 0 || phase.is_some();
         self.has_text = true;
-        self.parts.push(Part::Text(text.to_owned(), phase));
+        self.parts.push(Part::Text(text, phase));
     }
 
     /// Adds thoughts that others can read.
@@ -90,7 +90,7 @@ impl ItemOrder {
                 }
                 Part::Text(text, phase) if is_whole => {
                     blocks.push(items::block(beginning(phase), calls));
-                    blocks.push(sealed("text", &text, index));
+                    blocks.push(sealed("text", text.str_or_empty(), index));
                 }
                 Part::Thought(text) if is_whole => blocks.push(sealed("thinking", &text, index)),
                 Part::Text(..) | Part::Thought(_) => {}

@@ -45,7 +45,7 @@ fn completion(response: &Json) -> Result<Json, AnswerError> {
                     sources.extend(part.list("annotations").iter().map(annotation));
                     logprobs.extend(part.list("logprobs"));
                 }
-                order.text(&text[begin..], phase_of(&item));
+                order.text(text[begin..].into(), phase_of(&item));
             }
             "function_call" | "custom_tool_call" => {
                 check_name(&item)?;

@@ -23,20 +23,25 @@ pub const COMPACT: &str = "The conversation above will be replaced by a summary 
 /// The text before the summary of a compacted conversation.
 const COMPACTED: &str = "The conversation so far was compacted. Its summary:\n\n";
 
-/// Returns the items of an `input`. A text becomes a user message.
+/// Returns the items of an `input`, as they are stored. A text becomes a user message.
 ///
 /// # Errors
 /// Returns a request error if the input is neither a text nor a list of objects.
 pub fn items(input: &Json) -> Result<Vec<Json>, Error> {
+    Ok(sent_items(input)?.iter().map(whole).collect())
+}
+
+/// Returns the items of an `input` as they were sent.
+pub(super) fn sent_items(input: &Json) -> Result<Vec<Json>, Error> {
     match input {
-        Json::Text(text) => Ok(vec![whole(&message("user", text.clone().into()))]),
+        Json::Text(text) => Ok(vec![message("user", text.clone().into())]),
         Json::Array(items) => {
             let items = items.items();
             match items.iter().position(|item| item.as_object().is_none()) {
                 Some(at) => {
                     Err(Error::invalid(format!("invalid input[{at}]: expected an object"), Some("input")))
                 }
-                None => Ok(items.iter().map(whole).collect()),
+                None => Ok(items),
             }
         }
         Json::Null => Ok(Vec::new()),
@@ -45,7 +50,7 @@ pub fn items(input: &Json) -> Result<Vec<Json>, Error> {
 }
 
 /// Completes an item as it is listed later: with an id and a type, and with a text as a part of its message.
-fn whole(item: &Json) -> Json {
+pub(super) fn whole(item: &Json) -> Json {
     let kind = item.text("type").unwrap_or_else(|| "message".into());
     let mut fields = vec![("type".into(), kind.clone().into())];
     if item.get("id").is_none_or(|id| id.is_null()) {
@@ -160,7 +165,7 @@ fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Resu
 /// The text, thoughts and calls of a model between two messages of others.
 #[derive(Default)]
 struct Turn {
-    text: Vec<String>,
+    text: Vec<Json>,
     refusal: Option<Json>,
     thoughts: String,
     blocks: Option<Json>,
@@ -178,16 +183,19 @@ impl Turn {
 
     fn add_message(&mut self, item: &Json) {
         let parts = item.field("content");
-        let mut texts: Vec<String> = parts.as_str().map(str::to_owned).into_iter().collect();
+        let mut texts = Vec::new();
+        if matches!(parts, Json::Text(_)) {
+            texts.push(parts.clone());
+        }
         for part in parts.items() {
-            match part.text("text") {
-                Some(text) => texts.push(text.into()),
-                None => self.refusal = part.get("refusal").or(self.refusal.take()),
+            match part.get("text") {
+                Some(text @ Json::Text(_)) => texts.push(text),
+                _ => self.refusal = part.get("refusal").or(self.refusal.take()),
             }
         }
-        let text = texts.concat();
+        let text = concat(&texts);
         if !text.is_empty() {
-            self.order.text(&text, phase_of(item));
+            self.order.text(text, phase_of(item));
         }
         self.text.extend(texts);
     }
@@ -252,8 +260,8 @@ impl Turn {
         if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() && !turn.has_hosted {
             return;
         }
-        let text = turn.text.concat();
-        let content = if text.is_empty() && !turn.calls.is_empty() { Json::Null } else { text.into() };
+        let text = concat(&turn.text);
+        let content = if text.is_empty() && !turn.calls.is_empty() { Json::Null } else { text };
         let mut fields = vec![("role", "assistant".into()), ("content", content)];
         if !turn.thoughts.is_empty() {
             fields.push(("reasoning_content", turn.thoughts.into()));
@@ -268,6 +276,14 @@ impl Turn {
             fields.push(("tool_calls", turn.calls.into()));
         }
         out.push(Json::from_fields(fields));
+    }
+}
+
+/// Returns texts as one; a single one keeps its spelling.
+fn concat(texts: &[Json]) -> Json {
+    match texts {
+        [text] => text.clone(),
+        texts => texts.iter().map(Json::str_or_empty).collect::<String>().into(),
     }
 }
 

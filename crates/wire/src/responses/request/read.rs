@@ -58,8 +58,8 @@ pub struct ResponsesRequest {
     pub chat: Json,
     /// The original request.
     pub sent: Json,
-    /// The items of the conversation, ending with those of this request. A text is a message.
-    pub conversation: Vec<Json>,
+    /// The items of the conversation, ending with those of this request as they were sent. A text is a message.
+    conversation: Vec<Json>,
     /// The id of the stored conversation that the request continues.
     pub conversation_id: Option<String>,
     /// The number of items before those of this request.
@@ -68,6 +68,14 @@ pub struct ResponsesRequest {
     pub spaces: Spaces,
     /// Set if the answer is a summary that replaces the conversation.
     pub compacts: bool,
+}
+
+impl ResponsesRequest {
+    /// Returns the items of the conversation, those of this request completed as they are stored.
+    pub fn items(&self) -> Vec<Json> {
+        let (before, sent) = self.conversation.split_at(self.earlier);
+        before.iter().cloned().chain(sent.iter().map(input::whole)).collect()
+    }
 }
 
 /// Returns the fields without an equivalent in chats, for a provider that is called over this API.
@@ -83,7 +91,7 @@ fn wishes(sent: &Json) -> Json {
 /// # Errors
 /// Returns a request error that names the field if an item or a tool is invalid.
 pub fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Error> {
-    let items = input::items(&sent.field("input"))?;
+    let items = input::sent_items(&sent.field("input"))?;
     let earlier = before.len();
     let mut conversation = before;
     conversation.extend(items);
