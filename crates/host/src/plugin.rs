@@ -166,7 +166,13 @@ impl Plugin {
                 if script.hooks().next().is_none() && !script.has_done() {
                     return None;
                 }
-                Some(script.clone().into_filter(self.users.clone()).audited(self.audited))
+                Some(
+                    script
+                        .clone()
+                        .into_filter(self.users.clone())
+                        .audited(self.audited)
+                        .guarding(self.security),
+                )
             }
             _ => self.refusal().map(|message| refuser(&self.id, message)),
         }

@@ -30,5 +30,5 @@ pub(crate) fn absence(id: &str, model: &str) -> String {
 pub(crate) fn refuser(id: &Arc<str>, message: String) -> FilterEntry {
     let hooks = Hooks::default().with(Hook::Inlet).with(Hook::PreChat).with(Hook::PreInvocation);
     // It runs before all other filters, so that a rejected request has no effects.
-    FilterEntry::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY)
+    FilterEntry::new(id.clone(), hooks, Arc::new(Refuser(message))).priority(f64::NEG_INFINITY).guarding(true)
 }

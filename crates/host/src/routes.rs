@@ -3,9 +3,10 @@
 use crate::plan::{self, Plan};
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use valvehouse_config::PIPES;
 use valvehouse_core::error::Error;
+use valvehouse_core::filter::Chain;
 use valvehouse_core::kernel::{ModelDefaults, Route, Routes};
 use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
@@ -22,12 +23,39 @@ pub(super) struct ProviderRoutes {
     passed: RwLock<HashMap<String, Json>>,
     pipes: Arc<Pipes>,
     pipes_as_provider: Arc<dyn Provider>,
+    /// The filters of models, set once they are selected.
+    chains: OnceLock<Chains>,
+}
+
+/// The filters of models, and whether they hold streams.
+pub(super) struct Chains {
+    /// Those of configured models, by name.
+    pub(super) models: HashMap<String, (Chain, bool)>,
+    /// Those of other names.
+    pub(super) passing: (Chain, bool),
 }
 
 impl ProviderRoutes {
     pub(super) fn new(plan: Arc<Plan>, pipes: Pipes) -> Self {
         let pipes = Arc::new(pipes);
-        Self { plan, passed: RwLock::default(), pipes_as_provider: pipes.clone(), pipes }
+        let (passed, chains) = (RwLock::default(), OnceLock::new());
+        Self { plan, passed, pipes_as_provider: pipes.clone(), pipes, chains }
+    }
+
+    /// Sets the filters of models, whose guards join a turn that is routed to them.
+    pub(super) fn lead_to(&self, chains: Chains) {
+        // Each snapshot sets them once.
+        let _ = self.chains.set(chains);
+    }
+
+    /// Returns the filters of a name that is not configured, with those of the configured models that it may mean.
+    fn chain_of_passed(&self, provider: &str, upstream: &str) -> (Chain, bool) {
+        let Some(chains) = self.chains.get() else { return Default::default() };
+        let meant = self.plan.meant_by(provider, upstream);
+        let meant = meant.into_iter().filter_map(|model| chains.models.get(&model.name));
+        meant.fold(chains.passing.clone(), |(chain, holds), (own, own_holds)| {
+            (chain.joined(own), holds || *own_holds)
+        })
     }
 
     /// Returns the models that scripts provide.
@@ -88,11 +116,18 @@ impl Routes for ProviderRoutes {
     fn route(&self, name: &str) -> Option<Route> {
         if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
             let provider = self.serves(model).ok()?.clone();
-            return Some(Route { provider, settings: model.settings.clone() });
+            let chains = self.chains.get().and_then(|chains| chains.models.get(name));
+            let (chain, hold) = chains.cloned().unwrap_or_default();
+            return Some(Route {
+                provider,
+                settings: ModelDefaults { hold, ..model.settings.clone() },
+                chain,
+            });
         }
         let (provider, upstream) = self.passes(name)?;
+        let (chain, hold) = self.chain_of_passed(provider.name(), upstream);
         let model = (upstream != name).then(|| upstream.to_owned());
-        let settings = ModelDefaults { model, ..ModelDefaults::default() };
-        Some(Route { provider: provider.clone(), settings })
+        let settings = ModelDefaults { model, hold, ..ModelDefaults::default() };
+        Some(Route { provider: provider.clone(), settings, chain })
     }
 }

@@ -5,7 +5,7 @@ use crate::decision::FilterDecision;
 use crate::plan::{ModelPlan, Offers, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
 use crate::rejection::absent;
-use crate::routes::ProviderRoutes;
+use crate::routes::{Chains, ProviderRoutes};
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
@@ -129,6 +129,11 @@ impl Snapshot {
         let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
+        let chain = |selected: &ModelSelection| (selected.chain.clone(), selected.settings.hold);
+        snapshot.served.lead_to(Chains {
+            models: snapshot.models.iter().map(|(name, selected)| (name.clone(), chain(selected))).collect(),
+            passing: chain(&snapshot.passing),
+        });
         let may_forward = |selected: &ModelSelection| selected.chain.filters().is_empty();
         snapshot.may_forward = may_forward(&snapshot.passing) || snapshot.models.values().any(may_forward);
         snapshot

@@ -263,3 +263,94 @@ async fn names_with_invisible_characters_are_refused_where_models_have_guards() 
         host.chat(&chat_body(name, "bad")).await.refused(403, "guarded");
     }
 }
+
+/// A filter that sends each chat to the model in `user`.
+const ROUTER: &str = "fn inlet(body) { if body.user != () { body.model = body.user; } }";
+
+#[tokio::test]
+async fn a_model_that_a_filter_chooses_brings_its_guards() {
+    let guards = [
+        ("inlet", "fn inlet(body) { if body.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } }"),
+        ("pre_chat", "fn pre_chat(ctx) { if ctx.messages[-1].text == \"bad\" { deny(\"guarded\", 403); } }"),
+        ("stream", "fn stream(event) { if event.text.contains(\"wrong\") { deny(\"guarded\", 403); } }"),
+        (
+            "post_chat",
+            "fn post_chat(ctx) { if ctx.result.text.contains(\"wrong\") { deny(\"guarded\", 403); } }",
+        ),
+        (
+            "outlet",
+            "fn outlet(body) { if body.messages[-1].text.contains(\"wrong\") { deny(\"guarded\", 403); } }",
+        ),
+    ];
+    for (hook, script) in guards {
+        let guard = format!("/*\nsecurity: true\nglobal: false\n*/\n{script}");
+        let host =
+            TestHost::new().filter("guard", &guard).filter("router", ROUTER).config(MODELS).start().await;
+        host.upstream.script(|request| {
+            Reply::fitting(request, if request.last_text() == "bad" { "all wrong" } else { "fine" })
+        });
+        // By its name, and by that at its provider.
+        for to in ["safe", "big-1", "mock/big-1"] {
+            let streamed = crate::host::streaming("plain", "bad");
+            // The text of a stream is sent before these hooks run.
+            let streamed = (!matches!(hook, "post_chat" | "outlet")).then_some(streamed);
+            for mut body in [chat_body("plain", "bad")].into_iter().chain(streamed) {
+                body["user"] = to.into();
+                let answer = host.chat(&body).await;
+                assert!(!answer.body().contains("wrong"), "{hook} {to}: {}", answer.body());
+                assert!(answer.body().contains("guarded"), "{hook} {to}: {}", answer.body());
+                body["messages"][0]["content"] = "good".into();
+                assert!(host.chat(&body).await.body().contains("fine"), "{hook} {to}");
+                assert!(host.upstream.last().json()["model"].as_str().is_some_and(|model| model == "big-1"));
+            }
+        }
+        assert!(host.chat(&chat_body("plain", "bad")).await.body().contains("wrong"), "{hook}");
+    }
+    // A guard that cannot run refuses there as well.
+    let broken = "/*\nsecurity: true\nglobal: false\n*/\nfn inlet(body) { nothing_of_that_name(1) }";
+    let host = TestHost::new().filter("guard", broken).filter("router", ROUTER).config(MODELS).start().await;
+    let mut body = chat_body("plain", "good");
+    body["user"] = "safe".into();
+    assert_eq!(host.chat(&body).await.status, 503);
+    assert!(host.upstream.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_that_a_filter_gives_passes_the_guards() {
+    let guards = [
+        ("stream", "fn stream(event) { if event.text.contains(\"wrong\") { deny(\"guarded\", 403); } }"),
+        (
+            "post_chat",
+            "fn post_chat(ctx) { if ctx.result.text.contains(\"wrong\") { deny(\"guarded\", 403); } }",
+        ),
+        (
+            "outlet",
+            "fn outlet(body) { if body.messages[-1].text.contains(\"wrong\") { deny(\"guarded\", 403); } }",
+        ),
+    ];
+    let gives = |hook: &str| {
+        let value = if hook == "inlet" { "body" } else { "ctx" };
+        format!("fn {hook}({value}) {{ return skip(\"all \" + {value}.messages[-1].text); }}")
+    };
+    for (hook, script) in guards {
+        for giver in ["inlet", "pre_chat"] {
+            let guard = format!("/*\nsecurity: true\n*/\n{script}");
+            let host = TestHost::new().filter("guard", &guard).filter("gives", gives(giver)).start().await;
+            for body in [chat_body("mock-1", "wrong"), crate::host::streaming("mock-1", "wrong")] {
+                let answer = host.chat(&body).await;
+                assert!(answer.body().contains("guarded"), "{hook} {giver}: {}", answer.body());
+            }
+            let fine = host.chat(&chat_body("mock-1", "fine")).await;
+            assert!(fine.body().contains("all fine"), "{hook} {giver}: {}", fine.body());
+        }
+    }
+    // A guard does not judge its own words, and other filters do not see the answer of a filter in `inlet`.
+    let own = "/*\nsecurity: true\n*/\nfn inlet(body) { return skip(\"wrong, I think\"); }\n\
+        fn outlet(body) { if body.messages[-1].text.contains(\"wrong\") { deny(\"guarded\", 403); } }";
+    let host = TestHost::new()
+        .filter("guard", own)
+        .filter("other", "fn outlet(body) { deny(\"seen\") }")
+        .start()
+        .await;
+    assert!(host.chat(&chat_body("mock-1", "hi")).await.body().contains("wrong, I think"));
+}

@@ -9,6 +9,7 @@ use crate::error::{Error, PluginError, Rejection};
 use crate::trace::{End, PromptCacheWatch, What};
 use compact_str::CompactString;
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use valvehouse_executor::{self as executor, ExecutorError, STUCK, Workload};
@@ -18,6 +19,10 @@ use valvehouse_json::Json;
 const MAX_EVENTS: usize = 1_000;
 /// The maximum memory of these events, in bytes.
 const MAX_BYTES: usize = 16 << 20;
+
+/// The filter that ended a chain last.
+#[derive(Default)]
+struct AnsweredBy(Mutex<Arc<str>>);
 
 /// Filters in running order, indexed by hook. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +73,28 @@ impl Chain {
     /// Returns the filters in running order.
     pub fn filters(&self) -> &[FilterEntry] {
         &self.0.filters
+    }
+
+    /// Returns the guards that are missing in another chain.
+    pub(crate) fn guards_beside(&self, other: &Self) -> Self {
+        let is_missing = |filter: &&FilterEntry| !other.filters().iter().any(|own| own.name == filter.name);
+        let missing = self.filters().iter().filter(|filter| filter.is_guard).filter(is_missing);
+        Self::new(missing.cloned().collect())
+    }
+
+    /// Returns the guards that check an answer which a filter of this turn has given: all but that filter.
+    pub(crate) fn guards_of_given(&self, turn: &Turn) -> Self {
+        let by = turn.local::<AnsweredBy>().0.lock().clone();
+        let guards = self.filters().iter().filter(|filter| filter.is_guard && filter.name != by);
+        Self::new(guards.cloned().collect())
+    }
+
+    /// Returns this chain with the filters of another one that it does not have.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Self {
+        let is_new = |filter: &&FilterEntry| !self.filters().iter().any(|own| own.name == filter.name);
+        let new = other.filters().iter().filter(is_new);
+        Self::new(self.filters().iter().chain(new).cloned().collect())
     }
 
     /// Returns `true` if any filter has this hook.
@@ -154,7 +181,10 @@ impl Chain {
                         watch.after(&filter.prompt_cache, &value);
                     }
                 }
-                skipped @ ChainOutcome::Skipped(_) => return Ok(skipped),
+                skipped @ ChainOutcome::Skipped(_) => {
+                    *turn.local::<AnsweredBy>().0.lock() = filter.name.clone();
+                    return Ok(skipped);
+                }
             }
         }
         if let Some(watch) = watch {

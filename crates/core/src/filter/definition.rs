@@ -142,6 +142,8 @@ pub struct FilterEntry {
     pub(super) prompt_cache: Arc<PromptCacheCounter>,
     /// Set for a filter in audit mode, which runs on copies.
     pub(super) is_audited: bool,
+    /// Set for a guard, which also runs if another filter routes to a model with it.
+    pub(super) is_guard: bool,
     pub(super) run: Run,
 }
 
@@ -170,6 +172,7 @@ impl FilterEntry {
             breaker: None,
             prompt_cache: Arc::default(),
             is_audited: false,
+            is_guard: false,
             run,
         }
     }
@@ -250,6 +253,13 @@ impl FilterEntry {
     #[must_use]
     pub fn audited(mut self, is_audited: bool) -> Self {
         self.is_audited = is_audited;
+        self
+    }
+
+    /// Sets whether the filter is a guard: it also runs in a turn that another filter routes to a model with it.
+    #[must_use]
+    pub fn guarding(mut self, is_guard: bool) -> Self {
+        self.is_guard = is_guard;
         self
     }
 

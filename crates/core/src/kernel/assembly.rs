@@ -1,9 +1,11 @@
 //! The parts of a kernel, its builder, and variants of an existing kernel.
 
 use crate::callback::Listener;
+use crate::context::Turn;
 use crate::filter::{Chain, FilterEntry, Hook, Hooks};
 use crate::provider::{IntoProvider, Provider};
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, is_entry_tool, tools_of};
+use compact_str::CompactString;
 use std::any::Any;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -65,6 +67,13 @@ pub struct Route {
     pub provider: Arc<dyn Provider>,
     /// The settings of the model.
     pub settings: ModelDefaults,
+    /// The filters of the model. Its guards join a turn that is routed to it.
+    pub chain: Chain,
+}
+
+/// Returns the model of a body if it is not the one before.
+fn changed_model(before: &Json, body: &Json) -> Option<CompactString> {
+    body.text("model").filter(|name| before.as_str() != Some(name.as_str()))
 }
 
 /// A builder for kernels.
@@ -261,22 +270,39 @@ impl Kernel {
         Self::assembled(chain, tools, Some(provider), settings, routes)
     }
 
-    /// Returns the kernel for a body whose model was changed, with the filters and tools of this turn. A body
-    /// with an unknown model is sent to the current provider unchanged.
+    /// Returns a kernel with the guards alone that check an answer which a filter has given.
+    pub(super) fn guarding_given(&self, turn: &Turn) -> Self {
+        Self(Arc::new(Parts { chain: self.0.chain.guards_of_given(turn), ..self.parts() }))
+    }
+
+    /// Returns the guards of the model that a filter has set in a body, without those of a chain; `None` if there are
+    /// none.
+    pub(super) fn guards_of_route(&self, before: &Json, body: &Json, chain: &Chain) -> Option<Chain> {
+        let name = changed_model(before, body)?;
+        let route = self.0.routes.as_ref()?.route(&name)?;
+        Some(route.chain.guards_beside(chain)).filter(|guards| !guards.filters().is_empty())
+    }
+
+    /// Returns the kernel for a body whose model was changed, with the filters and tools of this turn, and with the
+    /// guards of that model. A body with an unknown model is sent to the current provider unchanged.
     pub(super) fn rerouted(&self, before: &Json, body: &Json) -> Option<Self> {
-        let name = body.text("model").filter(|name| before.as_str() != Some(name.as_str()))?;
-        let parts = &*self.0;
-        let (provider, settings) = match parts.routes.as_ref().and_then(|routes| routes.route(&name)) {
-            Some(Route { provider, settings }) => (Some(provider), settings),
-            None => (parts.provider.clone(), ModelDefaults { model: None, ..parts.settings.clone() }),
-        };
+        let name = changed_model(before, body)?;
+        let parts = self.parts();
         let ModelDefaults { files_handled, hold, tool_search, .. } = parts.settings;
-        Some(Self(Arc::new(Parts {
-            chain: parts.chain.clone(),
-            toolbox: parts.toolbox.clone(),
-            provider,
-            settings: ModelDefaults { files_handled, hold, tool_search, ..settings },
-            routes: parts.routes.clone(),
+        let route = parts.routes.as_ref().and_then(|routes| routes.route(&name));
+        Some(Self(Arc::new(match route {
+            None => Parts { settings: ModelDefaults { model: None, ..parts.settings }, ..parts },
+            Some(Route { provider, settings, chain }) => {
+                let guards = chain.guards_beside(&parts.chain);
+                let is_guarded = !guards.filters().is_empty();
+                let hold = hold || (is_guarded && settings.hold);
+                Parts {
+                    chain: if is_guarded { parts.chain.joined(&guards) } else { parts.chain },
+                    provider: Some(provider),
+                    settings: ModelDefaults { files_handled, hold, tool_search, ..settings },
+                    ..parts
+                }
+            }
         })))
     }
 

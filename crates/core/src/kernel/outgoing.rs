@@ -119,6 +119,11 @@ impl AnswerStream {
         self.hold = hold;
     }
 
+    /// Sets when calls are sent, for a turn that was routed to other filters.
+    pub(super) fn send_calls(&mut self, calls: Calls) {
+        self.calls = calls;
+    }
+
     /// Leaves out the event of the usage, for which the client did not ask.
     pub(super) fn hide_usage(&mut self) {
         self.hides_usage = true;

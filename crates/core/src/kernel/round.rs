@@ -45,8 +45,9 @@ pub(super) async fn model(
     let request_body = match prepare(kernel, progress, turn).await? {
         PreChatOutcome::Ask(request_body) => request_body,
         PreChatOutcome::Answered(value) => {
-            // The post_chat filters do not see an answer from a filter.
-            (progress.response, progress.request_messages) = (answer::from_value(&value, turn), Json::Null);
+            // Other filters do not see an answer from a filter.
+            progress.request_messages = Json::Null;
+            progress.response = guarded(kernel, progress, answer::from_value(&value, turn), turn).await?;
             return Ok(None);
         }
     };
@@ -63,6 +64,21 @@ pub(super) async fn model(
     let answered = ask(kernel, &request_body, turn, outgoing).await;
     progress.response = notify_error(answered, turn)?;
     Ok(None)
+}
+
+/// Runs an answer that a filter has given in the model's place through the guards.
+pub(super) async fn guarded(
+    kernel: &Kernel,
+    progress: &Progress,
+    given: Json,
+    turn: &Turn,
+) -> Result<Json, Error> {
+    let guards = kernel.guarding_given(turn);
+    let answer = stream::whole(&guards, given, turn).await?;
+    if guards.chain().has(Hook::PostChat) {
+        judge(&guards, &progress.messages(), &answer, turn).await?;
+    }
+    Ok(answer)
 }
 
 /// Runs a model call whose answer is passed through byte for byte.

@@ -13,7 +13,7 @@ use crate::chat::history::is_role;
 use crate::chat::{Ending, ModelCall, call, content_blocks, delta, event, message, request, response};
 use crate::context::{FinishedChat, NoticeKinds, Turn};
 use crate::error::Error;
-use crate::filter::{ChainOutcome, Hook};
+use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
 use crate::trace::spans;
@@ -168,10 +168,26 @@ impl Machine<'_> {
     async fn inlet(&mut self) -> Result<(), Error> {
         let Self { kernel, progress, options, .. } = self;
         begin_step(&options.turn, Json::Null);
-        match inlet(kernel, progress.body.clone(), &options.turn).await? {
-            ChainOutcome::Done(body) => (progress.body, progress.next) = (body, Next::Model),
-            ChainOutcome::Skipped(value) => {
-                (progress.response, progress.next) = (answer::from_value(&value, &options.turn), Next::End);
+        if let Some(trace) = options.turn.trace() {
+            trace.begins_with(&progress.body);
+        }
+        progress.next = Next::Model;
+        let (mut chain, mut run) = (kernel.chain().clone(), kernel.chain().clone());
+        loop {
+            match inlet(kernel, &run, progress.body.clone(), &options.turn).await? {
+                ChainOutcome::Done(body) => progress.body = body,
+                ChainOutcome::Skipped(value) => {
+                    let given = answer::from_value(&value, &options.turn);
+                    progress.response = round::guarded(kernel, progress, given, &options.turn).await?;
+                    outlet(&kernel.guarding_given(&options.turn), progress, &options.turn).await?;
+                    progress.next = Next::End;
+                    break;
+                }
+            }
+            // A model that a filter has chosen brings its guards.
+            match kernel.guards_of_route(&progress.model, &progress.body, &chain) {
+                Some(guards) => (chain, run) = (chain.joined(&guards), guards),
+                None => break,
             }
         }
         if self.kernel.chain().has(Hook::Inlet) {
@@ -184,12 +200,15 @@ impl Machine<'_> {
     fn choose_kernel(&mut self) {
         if let Some(other) = self.kernel.rerouted(&self.progress.model, &self.progress.body) {
             self.kernel = other;
+            self.kernel.runs(&self.options.turn);
+            self.options.takes_bytes &= !self.kernel.looks_at_answers();
+            self.outgoing.send_calls(Calls::of(&self.kernel, self.options.calls_last));
         }
         if let Some(fewer) = self.kernel.narrowed(&self.progress.body) {
             self.kernel = fewer;
             self.kernel.runs(&self.options.turn);
         }
-        if outgoing::is_held(&self.options.turn) {
+        if self.kernel.settings().hold || outgoing::is_held(&self.options.turn) {
             self.outgoing.hold(true);
         }
     }
@@ -328,13 +347,10 @@ fn remember(turn: &Turn, messages: &Json) {
     }
 }
 
-/// Runs the inlet chain and removes the fields that must not remain in the body.
-async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
-    if let Some(trace) = turn.trace() {
-        trace.begins_with(&body);
-    }
+/// Runs an inlet chain and removes the fields that must not remain in the body.
+async fn inlet(kernel: &Kernel, chain: &Chain, body: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
     let messages = body.field("messages");
-    let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
+    let outcome = chain.run(Hook::Inlet, body, turn).await?;
     if let ChainOutcome::Done(body) = &outcome {
         request::check_again(body, &messages)?;
         if kernel.settings().files_handled {

@@ -156,7 +156,7 @@ impl Routes for Leads {
     fn route(&self, name: &str) -> Option<Route> {
         let kernel = self.snapshot.ready(name, &[]).ok()?.kernel;
         let provider = self.recorded.as_ref().or(kernel.provider())?.clone();
-        Some(Route { provider, settings: kernel.settings().clone() })
+        Some(Route { provider, settings: kernel.settings().clone(), chain: kernel.chain().clone() })
     }
 }
 
