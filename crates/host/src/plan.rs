@@ -13,6 +13,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
+use valvehouse_core::trace::CalledModel;
 use valvehouse_dialect::crash::QuarantineEntry;
 use valvehouse_json::Json;
 use valvehouse_script::{Diagnostic, Kind, Settings};
@@ -341,6 +342,18 @@ impl Plan {
         all(&|own| {
             is_any || contains(&name, own) || own.strip_suffix(&name).is_some_and(|rest| rest.ends_with('/'))
         })
+    }
+
+    /// Returns the configured model with the prices of a called one: the requested model, or another one with prices that is
+    /// called so. Other calls cost what the requested model costs.
+    pub(super) fn priced(&self, requested: &str, called: CalledModel<'_>) -> Option<&ModelPlan> {
+        let own = self.models.iter().find(|model| model.name == requested);
+        let leads =
+            |(provider, model): &(String, String)| provider == called.provider && model == called.model;
+        let mut all =
+            own.into_iter().chain(&self.models).filter(|model| !model.facts.field("price").is_empty());
+        let first = all.clone().find(|model| model.leads_to.first().is_some_and(leads));
+        first.or_else(|| all.find(|model| model.leads_to.iter().any(leads))).or(own)
     }
 
     /// Returns the configured models that a provider may answer for.

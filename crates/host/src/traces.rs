@@ -176,10 +176,8 @@ described! {
 
 fn with_sums(host: &Host, trace: &Trace, facts: Json) -> Json {
     let totals = trace.totals();
-    let prices = usage::prices(&host.snapshot(), &trace.request.model);
-    let cost = prices
-        .filter(|prices| !prices.is_empty())
-        .map(|prices| usage::cost(totals.tokens, trace.token_kinds()[0], &prices) as f64 / COST_UNITS);
+    let has_prices = trace.cost() > 0 || usage::has_prices(&host.snapshot(), &trace.request.model);
+    let cost = has_prices.then(|| trace.cost() as f64 / COST_UNITS);
     for (name, value) in sums(host, trace, &totals, cost).entries() {
         // A new object accepts any key.
         facts.put(&name, value);

@@ -1,5 +1,6 @@
 //! The usage of clients: sums of each minute by key, user, model, provider and endpoint, which all hosts of a store add to it.
 
+use crate::host::Host;
 use crate::snapshot::Snapshot;
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -11,10 +12,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use valvehouse_core::text::did_you_mean;
-use valvehouse_core::trace::Trace;
+use valvehouse_core::trace::{CalledModel, Pricing, Trace};
 use valvehouse_json::Json;
 use valvehouse_store::{
     Counts, Dimension, Store, StoreError, UsageCount, UsageQuery, UsageRow, now, stored_name,
@@ -52,16 +53,14 @@ impl Usage {
         self.models.lock().clone()
     }
 
-    /// Counts a request of a key at its end. A configured model has its prices, those of a million tokens by their kind.
-    pub fn count(&self, trace: &Trace, key: &str, configured: Option<&Json>) {
+    /// Counts a request of a key at its end, with `is_configured` for a configured model.
+    pub fn count(&self, trace: &Trace, key: &str, is_configured: bool) {
         let Some(ended) = trace.ended() else { return };
         let [prompt, completion] = trace.tokens().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let mut counts = Counts::default();
         let totals = trace.totals();
         (counts[UsageCount::PromptTokens], counts[UsageCount::CompletionTokens]) = (prompt, completion);
-        counts[UsageCount::Cost] =
-            i64::try_from(cost(trace.tokens(), trace.token_kinds()[0], configured.unwrap_or(&Json::Null)))
-                .unwrap_or(i64::MAX);
+        counts[UsageCount::Cost] = i64::try_from(trace.cost()).unwrap_or(i64::MAX);
         let kinds = trace.token_kinds().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         [counts[UsageCount::CachedTokens], counts[UsageCount::ReasoningTokens]] = kinds;
         let request = &trace.request;
@@ -82,7 +81,7 @@ impl Usage {
         }
         let provider = totals.provider().unwrap_or("");
         let by = [key, &request.user, &request.model, provider, request.endpoint];
-        self.add_now(by, &counts, configured.is_some());
+        self.add_now(by, &counts, is_configured);
         if let (1, Some((plugin, _))) = (counts[UsageCount::Refusals], &totals.ended_by) {
             self.add(this_minute(), &[&stored_name(plugin)], &counts);
         }
@@ -356,15 +355,28 @@ pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry
     Ok(rows.iter().map(|row| UsageEntry::of(row, &asked.by)).collect())
 }
 
-/// Returns the prices of a configured model, an empty value if it has none; `None` for other models.
-pub fn prices(snapshot: &Snapshot, model: &str) -> Option<Json> {
+/// Returns `true` for a configured model with prices.
+pub(crate) fn has_prices(snapshot: &Snapshot, model: &str) -> bool {
     let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
-    model.map(|model| model.facts.field("price"))
+    model.is_some_and(|model| !model.facts.field("price").is_empty())
+}
+
+/// The prices of the configured models of a host.
+#[derive(Debug)]
+pub(crate) struct Prices(pub(crate) Weak<Host>);
+
+impl Pricing for Prices {
+    fn cost(&self, requested: &str, called: CalledModel<'_>, tokens: [u64; 2], cached: u64) -> u64 {
+        let Some(host) = self.0.upgrade() else { return 0 };
+        let snapshot = host.snapshot();
+        let priced = snapshot.plan().priced(requested, called);
+        priced.map_or(0, |model| cost(tokens, cached, &model.facts.field("price")))
+    }
 }
 
 /// Returns the cost of prompt and completion tokens in millionths, rounded up; so many of the former are from a cache. The
 /// prices are those of a million tokens by their kind.
-pub fn cost([prompt, completion]: [u64; 2], cached: u64, prices: &Json) -> u64 {
+fn cost([prompt, completion]: [u64; 2], cached: u64, prices: &Json) -> u64 {
     let price = |kind: &str| prices.get(kind).and_then(|price| price.as_f64());
     let (input, cached) = (price("input").unwrap_or(0.0), cached.min(prompt));
     let read = (prompt - cached) as f64 * input + cached as f64 * price("cached").unwrap_or(input);

@@ -20,8 +20,6 @@ use valvehouse_core::error::Error;
 use valvehouse_core::trace::{Counting, RequestFacts, RequestScope, Trace, TraceGuard};
 use valvehouse_host::access::IssuedKey;
 use valvehouse_host::app::App;
-use valvehouse_host::usage;
-use valvehouse_json::Json;
 
 /// The maximum time for which an answer waits for the count of its use.
 const MAX_WRITE: Duration = Duration::from_secs(2);
@@ -99,11 +97,12 @@ fn counted_at_end(app: &Arc<App>, key: Option<Arc<IssuedKey>>, recording: &mut T
     }
     let app = app.clone();
     recording.at_end(move |trace| {
-        let prices = usage::prices(&app.host.snapshot(), &trace.request.model);
-        app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), prices.as_ref());
+        let snapshot = app.host.snapshot();
+        let is_configured = snapshot.plan().models.iter().any(|model| model.name == trace.request.model);
+        app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), is_configured);
         // Nobody waits for the sums of a key that has no limits.
         if let Some(key) = key.filter(|key| !key.is_metered()) {
-            key.charge(trace.tokens(), trace.token_kinds()[0], &prices.unwrap_or(Json::Null), app.host.kv());
+            key.charge(trace.tokens(), trace.cost(), app.host.kv());
         }
     });
 }
@@ -117,20 +116,16 @@ fn charge(
     counted: &Mutex<[u64; 3]>,
 ) -> Option<BoxFuture<'static, ()>> {
     let used = {
-        let ([prompt, completion], [cached, _]) = (trace.tokens(), trace.token_kinds());
-        let all = [prompt, completion, cached];
+        let [prompt, completion] = trace.tokens();
+        let all = [prompt, completion, trace.cost()];
         let before = std::mem::replace(&mut *counted.lock(), all);
         [0, 1, 2].map(|kind| all[kind].saturating_sub(before[kind]))
     };
-    let [prompt, completion, cached] = used;
+    let [prompt, completion, cost] = used;
     if [prompt, completion] == [0, 0] {
         return None;
     }
-    let prices = usage::prices(&app.host.snapshot(), &trace.request.model);
-    let (app, write) = (
-        app.clone(),
-        key.charge([prompt, completion], cached, &prices.unwrap_or(Json::Null), app.host.kv())?,
-    );
+    let (app, write) = (app.clone(), key.charge([prompt, completion], cost, app.host.kv())?);
     Some(Box::pin(async move {
         let written = tokio::time::timeout(MAX_WRITE, app.host.kv().flush_up_to(write)).await;
         if let Ok(Err(error)) = written {

@@ -491,6 +491,41 @@ async fn tokens_and_costs_of_every_form_of_answer_count() {
 }
 
 #[tokio::test]
+async fn a_call_costs_the_price_of_the_model_that_answers() {
+    let dear = "[[models]]\nname = \"dear\"\nprovider = \"mock\"\nmodel = \"mock-3\"\nprice = { input = 100_000_000 }\n\
+        [[models]]\nname = \"falls\"\nprovider = \"mock\"\nmodel = \"mock-4\"\nprice = { input = 1 }\n\
+        fallbacks = [\"mock/mock-3\"]\n";
+    let routes = "fn inlet(body) { if body.messages[-1].text == \"route\" { body.model = \"dear\"; } }";
+    let asks = "/*\nrequirements: llm\n*/\nfn inlet(body) { if body.messages[-1].text == \"ask\" { \
+        llm::chat(#{ model: \"dear\", messages: [#{ role: \"user\", content: \"hi\" }] }); } }";
+    let host = TestHost::new()
+        .config(&format!("{CONFIG}{dear}[grants.asks]\nllm = true\n"))
+        .filter("routes", routes)
+        .filter("asks", asks)
+        .start()
+        .await;
+    let key = key(&host, "paid", json!({"cost_per_month": 1_000_000})).await;
+    host.upstream.script(|request| match request.json()["model"] == "mock-4" {
+        true => Reply::text("down").status(500),
+        false => Reply::fitting(request, "hi"),
+    });
+    let mut before = 0.0;
+    // A prompt of one token costs 1 and 100, an answer of one token 2 and 0.
+    for (model, text, cost) in [
+        ("fast", "hi", 3.0),
+        ("dear", "hi", 100.0),
+        ("fast", "route", 100.0),
+        ("fast", "ask", 103.0),
+        ("falls", "hi", 100.0),
+    ] {
+        assert_eq!(ask(&host, &key, &chat_body(model, text)).await.status, 200, "{model} {text}");
+        let now = used(&host, "paid").await.1;
+        assert_eq!(now - before, cost, "{model} {text}");
+        before = now;
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_a_stream_pays_for_what_it_had() {
     let host = host().await;
     let key = key(&host, "ci", json!({"tokens_per_day": 1000})).await;

@@ -118,6 +118,12 @@ pub fn text_size(answer: &Json) -> usize {
     size(&answer.field("choices"))
 }
 
+/// Returns the completion tokens of a usage, with those of thoughts, which some services count in the total only.
+pub fn completion_tokens(usage: &Json) -> i64 {
+    let count = |name: &str| usage.integer(name).unwrap_or(0);
+    count("completion_tokens").max(count("total_tokens").saturating_sub(count("prompt_tokens")))
+}
+
 /// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.
 pub fn usage(prompt: usize, completion: usize) -> Json {
     Json::from([

@@ -6,7 +6,8 @@ use crate::chat::response::cached_tokens;
 use crate::error::Error;
 use crate::error_code::message_of;
 use crate::text::shortened;
-use crate::trace::Trace;
+use crate::trace::{CalledModel, Trace};
+use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -126,7 +127,11 @@ impl Service {
     }
 
     /// Starts a call, whose tokens count in this trace too.
-    pub fn ask(self: &Arc<Self>, trace: Option<&Arc<Trace>>) -> ProviderCallGuard {
+    pub fn ask(
+        self: &Arc<Self>,
+        trace: Option<&Arc<Trace>>,
+        CalledModel { provider, model }: CalledModel<'_>,
+    ) -> ProviderCallGuard {
         self.running.fetch_add(1, Relaxed);
         ProviderCallGuard {
             service: self.clone(),
@@ -134,8 +139,9 @@ impl Service {
             has_begun: false,
             is_over: false,
             tokens: None,
+            is_missing: [true; 2],
             token_kinds: [0, 0],
-            trace: trace.cloned(),
+            trace: trace.map(|trace| (trace.clone(), [provider.into(), model.into()])),
             estimate: [0, 0],
         }
     }
@@ -200,27 +206,34 @@ pub struct ProviderCallGuard {
     has_begun: bool,
     is_over: bool,
     tokens: Option<[u64; 2]>,
+    /// Which of them are estimated instead.
+    is_missing: [bool; 2],
     /// Those from a cache and of reasoning.
     token_kinds: [u64; 2],
-    trace: Option<Arc<Trace>>,
+    /// With the provider and the name of the model there.
+    trace: Option<(Arc<Trace>, [CompactString; 2])>,
     /// The estimated prompt and completion tokens, for an answer without a usage.
     estimate: [u64; 2],
 }
 
 /// The estimated number of bytes of a token.
 const BYTES_PER_TOKEN: usize = 4;
+/// What a picture, a recording or another file in a request counts as, in bytes of text.
+const FILE_SIZE: usize = 1_000 * BYTES_PER_TOKEN;
 /// The maximum number of tokens of one answer; a usage with more cannot be right.
 const MAX_TOKENS: u64 = 1 << 40;
 
 impl ProviderCallGuard {
-    /// Sets the length of the request in bytes, from which its tokens are estimated if the answer has no usage.
-    pub fn sends(&mut self, bytes: usize) {
-        self.estimate[0] = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+    /// Estimates the tokens of the request from its texts, in case that the answer has no usage. Files in it are looked for
+    /// only if somebody pays for the tokens.
+    pub fn sends(&mut self, body: &[u8], is_metered: bool) {
+        let size = if is_metered { text_size(body) } else { body.len() };
+        self.estimate[0] = u64::try_from(size / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
     }
 
     /// Estimates the tokens of a complete answer without a usage from the length of its texts in bytes.
     pub fn estimate_whole(&mut self, bytes: impl FnOnce() -> usize) {
-        if self.tokens.is_none() {
+        if self.is_missing[1] {
             let tokens = u64::try_from(bytes() / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
             self.estimate[1] = self.estimate[1].max(tokens);
         }
@@ -241,21 +254,32 @@ impl ProviderCallGuard {
         let count = |name: &str| Some(u64::try_from(usage.get(name)?.as_i64()?).unwrap_or(u64::MAX));
         let read = count("prompt_tokens").or_else(|| count("input_tokens"));
         let written = count("completion_tokens").or_else(|| count("output_tokens"));
-        let tokens = [read.unwrap_or(0), written.unwrap_or(0)];
-        if read.or(written).is_some() && can_be(tokens) {
-            self.tokens = Some(tokens);
+        let total = count("total_tokens");
+        if read.or(written).is_some() && self.takes(read.unwrap_or(0), written, total) {
             // Most usages have no other counts, which are looked for only if there is another field.
-            let plain = [read.is_some(), written.is_some(), usage.get("total_tokens").is_some()];
-            let has_more = usage.len() > plain.into_iter().filter(|is_there| *is_there).count();
-            self.token_kinds = if has_more { token_kinds(usage) } else { [0, 0] };
+            let plain = [read, written, total].into_iter().flatten().count();
+            self.token_kinds = if usage.len() > plain { token_kinds(usage) } else { [0, 0] };
         }
     }
 
-    /// Records the prompt and completion tokens of a usage without further counts.
-    pub fn record_tokens(&mut self, tokens: [u64; 2]) {
-        if can_be(tokens) {
-            (self.tokens, self.token_kinds) = (Some(tokens), [0, 0]);
+    /// Records the prompt, completion and total tokens of a usage without further counts.
+    pub fn record_tokens(&mut self, [read, written, total]: [u64; 3]) {
+        if self.takes(read, Some(written), Some(total)) {
+            self.token_kinds = [0, 0];
         }
+    }
+
+    /// Takes counts that can be right. Some services count thoughts in the total only. A count of no tokens is one that is
+    /// missing, unless an answer has no count of written ones, as that of embeddings.
+    fn takes(&mut self, read: u64, written: Option<u64>, total: Option<u64>) -> bool {
+        let counts = [read, written.unwrap_or(0), total.unwrap_or(0)];
+        if counts.iter().any(|count| *count > MAX_TOKENS) {
+            return false;
+        }
+        let all = written.map_or(0, |written| written.max(counts[2].saturating_sub(read)));
+        self.tokens = Some([read, all]);
+        self.is_missing = [read == 0, all == 0 && (written.is_some() || read == 0)];
+        true
     }
 
     /// Records a failure.
@@ -287,11 +311,14 @@ impl ProviderCallGuard {
         if ending == ProviderOutcome::Whole {
             service.times.add(self.began.elapsed());
         }
-        if let Some(trace) = &self.trace {
+        if let Some((trace, [provider, model])) = &self.trace {
             // A client that leaves before the usage is sent pays for what was read and written until then.
             let was_read = self.has_begun || ending == ProviderOutcome::Canceled;
-            if let Some(tokens) = self.tokens.or(was_read.then_some(self.estimate)) {
-                trace.use_tokens(tokens, self.token_kinds);
+            if was_read || self.tokens.is_some() {
+                let counts = self.tokens.unwrap_or_default();
+                let tokens =
+                    [0, 1].map(|kind| if self.is_missing[kind] { self.estimate } else { counts }[kind]);
+                trace.use_tokens(CalledModel { provider, model }, tokens, self.token_kinds);
             }
         }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
@@ -300,9 +327,23 @@ impl ProviderCallGuard {
     }
 }
 
-/// Returns `false` for token counts that cannot be right.
-fn can_be(tokens: [u64; 2]) -> bool {
-    tokens.iter().all(|count| *count <= MAX_TOKENS)
+/// Returns the length of the texts of a request in bytes. A file in base64, or a body that is not JSON, has a fixed one.
+fn text_size(body: &[u8]) -> usize {
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(byte);
+    let size =
+        |text: &[u8]| match text.len() > FILE_SIZE && text[text.len() - FILE_SIZE..].iter().all(is_base64) {
+            true => FILE_SIZE,
+            false => text.len(),
+        };
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return body.len().min(FILE_SIZE);
+    }
+    let (mut begin, mut total) = (0, 0);
+    for quote in memchr::memchr_iter(b'"', body).chain([body.len()]) {
+        total += size(&body[begin..quote]) + usize::from(quote < body.len());
+        begin = quote + 1;
+    }
+    total
 }
 
 /// Returns the prompt tokens from a cache and the completion tokens of reasoning.
@@ -325,6 +366,9 @@ mod tests {
     use super::*;
     use crate::trace::{RequestFacts, Traces};
 
+    const BODY: &[u8] = br#"{"model":"gpt","messages":[],"user":"a"}"#;
+    const CALLED: CalledModel<'_> = CalledModel { provider: "openai", model: "gpt" };
+
     fn of(service: &Service, word: &str) -> u64 {
         service.outcomes().into_iter().find(|(known, _)| *known == word).unwrap().1
     }
@@ -332,7 +376,7 @@ mod tests {
     #[test]
     fn a_call_ends_once_and_its_last_usage_counts() {
         let service = Arc::new(Service::default());
-        let mut asking = service.ask(None);
+        let mut asking = service.ask(None, CALLED);
         assert_eq!(service.running(), 1);
         for usage in [
             r#"{"prompt_tokens":3,"completion_tokens":1}"#,
@@ -366,7 +410,7 @@ mod tests {
             (r#"{"prompt_tokens":9,"cached_tokens":-4}"#, [0, 0]),
         ] {
             let recording = Traces::new(1).begin(RequestFacts::default(), false);
-            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()), CALLED);
             asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
             asking.ends(ProviderOutcome::Whole);
             assert_eq!(recording.trace().token_kinds(), kinds, "{usage}");
@@ -377,7 +421,12 @@ mod tests {
     fn a_usage_that_cannot_be_right_is_estimated_as_a_missing_one() {
         let most = i64::MAX;
         for (usage, used) in [
-            (r#"{"prompt_tokens":3,"completion_tokens":0}"#.to_owned(), [3, 0]),
+            (r#"{"prompt_tokens":3,"completion_tokens":0}"#.to_owned(), [3, 5]),
+            (r#"{"prompt_tokens":0,"completion_tokens":7}"#.to_owned(), [10, 7]),
+            (r#"{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#.to_owned(), [10, 5]),
+            // Of embeddings, and with thoughts that only the total counts.
+            (r#"{"prompt_tokens":3,"total_tokens":3}"#.to_owned(), [3, 0]),
+            (r#"{"prompt_tokens":3,"completion_tokens":4,"total_tokens":107}"#.to_owned(), [3, 104]),
             ("null".to_owned(), [10, 5]),
             (r#"{"prompt_tokens":-10,"completion_tokens":-10}"#.to_owned(), [10, 5]),
             (r#"{"prompt_tokens":3,"completion_tokens":-1}"#.to_owned(), [10, 5]),
@@ -386,8 +435,8 @@ mod tests {
             (r#"{"prompt_tokens":"3"}"#.to_owned(), [10, 5]),
         ] {
             let recording = Traces::new(1).begin(RequestFacts::default(), false);
-            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
-            asking.sends(40);
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()), CALLED);
+            asking.sends(BODY, true);
             asking.receives();
             asking.record_usage(&Json::parse(usage.as_bytes()).unwrap());
             asking.estimate_whole(|| 20);
@@ -397,11 +446,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_in_a_request_counts_as_a_page_of_text() {
+        let body = |data: &str| format!(r#"{{"content":"Hello","image":"data:image/png;base64,{data}"}}"#);
+        let (none, photo) = (body(""), body(&"aB+/".repeat(1_000_000)));
+        assert_eq!(text_size(none.as_bytes()), none.len());
+        assert!(text_size(photo.as_bytes()) < none.len() + FILE_SIZE);
+        let words = body(&"a b ".repeat(1_000_000));
+        assert_eq!(text_size(words.as_bytes()), words.len());
+        assert_eq!((text_size(&[0xff; 3_000_000]), text_size(b"--x")), (FILE_SIZE, 3));
+    }
+
+    #[test]
     fn a_canceled_call_uses_its_request_and_a_failed_one_nothing() {
         let used = |end: fn(ProviderCallGuard)| {
             let recording = Traces::new(1).begin(RequestFacts::default(), false);
-            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()));
-            asking.sends(40);
+            let mut asking = Arc::new(Service::default()).ask(Some(recording.trace()), CALLED);
+            asking.sends(BODY, true);
             end(asking);
             recording.trace().tokens()
         };
@@ -416,11 +476,11 @@ mod tests {
     fn failures_are_counted_by_time_and_cause() {
         let service = Arc::new(Service::default());
         let broken = Error::Provider { message: "broke off".into(), timeout: false };
-        service.ask(None).fails(&broken);
-        let mut begun = service.ask(None);
+        service.ask(None, CALLED).fails(&broken);
+        let mut begun = service.ask(None, CALLED);
         begun.receives();
         begun.fails(&broken);
-        drop(service.ask(None));
+        drop(service.ask(None, CALLED));
         for word in ["failed", "interrupted", "canceled"] {
             assert_eq!(of(&service, word), 1, "{word}");
         }

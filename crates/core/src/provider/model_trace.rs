@@ -1,6 +1,7 @@
 //! The observation of a model call: its step in the trace of its turn, and its `tracing` span.
 
 use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
+use crate::chat::response::completion_tokens;
 use crate::error::Error;
 use crate::trace::{Step, Tokens, Trace, What, spans};
 use futures_util::stream::{self, StreamExt};
@@ -159,5 +160,6 @@ fn tokens(answer: &Json) -> Option<Tokens> {
         |key: &str| usage.get(key).and_then(|count| count.as_i64()).and_then(|it| u64::try_from(it).ok());
     let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
     prompt.or(completion)?;
-    Some(Tokens { prompt: prompt.unwrap_or(0), completion: completion.unwrap_or(0) })
+    let completion = u64::try_from(completion_tokens(&usage)).unwrap_or(0);
+    Some(Tokens { prompt: prompt.unwrap_or(0), completion })
 }

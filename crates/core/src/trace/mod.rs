@@ -33,5 +33,5 @@ pub use request_scope::RequestScope;
 pub use spans::SPANS;
 pub use step::{End, Step};
 pub use totals::Totals;
-pub use trace::{News, Trace};
+pub use trace::{CalledModel, News, Pricing, Trace};
 pub use traces::{Counting, TraceGuard, Traces};

@@ -8,6 +8,7 @@ use crate::shared_queue::SharedQueue;
 use crate::valve::Redactor;
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +17,22 @@ use valvehouse_json::Json;
 
 /// Requests, which keys share.
 pub(super) type TraceList = SharedQueue<Option<String>, Arc<Trace>>;
+
+/// The prices of models.
+pub trait Pricing: fmt::Debug + Send + Sync {
+    /// Returns the cost of a model call in millionths. `requested` is the model of the request, which has another name than
+    /// the one of the service, and may be another one: of a route, a fallback or a script.
+    fn cost(&self, requested: &str, called: CalledModel<'_>, tokens: [u64; 2], cached: u64) -> u64;
+}
+
+/// A model under its name at a provider.
+#[derive(Debug, Clone, Copy)]
+pub struct CalledModel<'a> {
+    /// The provider.
+    pub provider: &'a str,
+    /// The name of the model there.
+    pub model: &'a str,
+}
 
 /// The trace of one request.
 #[derive(Debug)]
@@ -41,6 +58,9 @@ pub struct Trace {
     pub(super) tokens: [AtomicU64; 2],
     /// Those of them that were read from a cache, and those with which the model reasoned.
     pub(super) token_kinds: [AtomicU64; 2],
+    /// Their cost in millionths.
+    pub(super) cost: AtomicU64,
+    pub(super) pricing: Option<Arc<dyn Pricing>>,
     pub(super) key: OnceLock<String>,
     /// Redacts the secrets of plugins in the names of models, which scripts may set.
     pub(super) redactor: Redactor,
@@ -69,8 +89,11 @@ impl Trace {
     }
 
     /// Adds the tokens of a model call, also of one by a script, with those from a cache and of reasoning.
-    pub(crate) fn use_tokens(&self, tokens: [u64; 2], kinds: [u64; 2]) {
-        for (sum, count) in self.tokens.iter().zip(tokens).chain(self.token_kinds.iter().zip(kinds)) {
+    pub(crate) fn use_tokens(&self, called: CalledModel<'_>, tokens: [u64; 2], kinds: [u64; 2]) {
+        let price = |pricing: &Arc<dyn Pricing>| pricing.cost(&self.request.model, called, tokens, kinds[0]);
+        let cost = self.pricing.as_ref().map_or(0, price);
+        let sums = self.tokens.iter().zip(tokens).chain(self.token_kinds.iter().zip(kinds));
+        for (sum, count) in sums.chain([(&self.cost, cost)]) {
             if count > 0 {
                 // The closure always returns a value, so this cannot fail.
                 let _ = sum.fetch_update(Relaxed, Relaxed, |sum| Some(sum.saturating_add(count)));
@@ -86,6 +109,11 @@ impl Trace {
     /// Returns the prompt and completion tokens of all model calls so far, as their services reported them.
     pub fn tokens(&self) -> [u64; 2] {
         self.tokens.each_ref().map(|sum| sum.load(Relaxed))
+    }
+
+    /// Returns the cost of all model calls so far, in millionths of the currency of the prices.
+    pub fn cost(&self) -> u64 {
+        self.cost.load(Relaxed)
     }
 
     /// Returns the name of a model without the secrets of plugins.

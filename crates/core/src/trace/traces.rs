@@ -5,7 +5,7 @@ use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
 use super::queue::TraceQueue;
 use super::request_scope::RequestScope;
-use super::trace::{News, Trace, TraceList, publish};
+use super::trace::{News, Pricing, Trace, TraceList, publish};
 use crate::context::Afterwards;
 use crate::valve::{Redactor, SecretGroup};
 use futures_util::future::BoxFuture;
@@ -38,6 +38,7 @@ pub struct Traces {
     coverage: GuardCoverage,
     prompt_caches: Arc<PromptCaches>,
     redactor: Redactor,
+    pricing: OnceLock<Arc<dyn Pricing>>,
 }
 
 impl Traces {
@@ -62,7 +63,14 @@ impl Traces {
             coverage: GuardCoverage::default(),
             prompt_caches: PromptCaches::new(),
             redactor: Redactor::default().among(secrets),
+            pricing: OnceLock::new(),
         })
+    }
+
+    /// Sets the prices of models; without them, the cost of requests is 0.
+    pub fn price(&self, pricing: Arc<dyn Pricing>) {
+        // An application has one list of prices.
+        let _ = self.pricing.set(pricing);
     }
 
     /// Starts a trace, which ends when the returned value is dropped. With `everything`, all values are recorded, in
@@ -99,6 +107,8 @@ impl Traces {
             prompt_caches: self.prompt_caches.clone(),
             tokens: Default::default(),
             token_kinds: Default::default(),
+            cost: AtomicU64::new(0),
+            pricing: self.pricing.get().cloned(),
             key: OnceLock::new(),
             redactor: self.redactor.clone(),
         });

@@ -7,7 +7,6 @@
 use super::digest::Digest;
 use super::rate::{Asker, Rate};
 use super::rights::{GROUP, KeyRecord, KeyRights};
-use crate::usage::cost;
 use arc_swap::ArcSwap;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -316,11 +315,9 @@ impl IssuedKey {
         })
     }
 
-    /// Adds the tokens and the cost of a request to the sums of the key and its group; so many of its prompt tokens are from
-    /// a cache. The prices are those of a million tokens by their kind; null if the model has none. Returns the number of
+    /// Adds the tokens of a request and their cost in millionths to the sums of the key and its group. Returns the number of
     /// the write ([`Kv::want_flush`]).
-    pub fn charge(&self, [prompt, completion]: [u64; 2], cached: u64, prices: &Json, kv: &Kv) -> Option<u64> {
-        let cost = cost([prompt, completion], cached, prices);
+    pub fn charge(&self, [prompt, completion]: [u64; 2], cost: u64, kv: &Kv) -> Option<u64> {
         self.holders().for_each(|holder| holder.add(prompt.saturating_add(completion), cost, kv));
         // Written at once: a host that dies must not forget what it has counted.
         kv.want_flush()
@@ -385,7 +382,6 @@ mod tests {
 
     #[test]
     fn each_budget_of_a_key_ends_its_use() {
-        let prices = Json::parse(br#"{"input":1,"output":1}"#).unwrap();
         for (right, limit) in [
             ("tokens_per_day", "3 tokens per day"),
             ("tokens_per_month", "3 tokens per month"),
@@ -394,7 +390,7 @@ mod tests {
         ] {
             let (kv, key) = (Kv::default(), key(&IssuedKeys::default(), &format!(r#"{{"{right}":3}}"#)));
             assert_eq!(key.admit(&kv), Ok(()), "{right}");
-            key.charge([1_000_000, 2_000_000], 0, &prices, &kv);
+            key.charge([1_000_000, 2_000_000], 3_000_000, &kv);
             assert_eq!(key.admit(&kv).map_err(|reached| reached.limit), Err(limit.to_owned()));
         }
     }

@@ -17,7 +17,7 @@ use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::traces::TraceStore;
-use crate::usage::Usage;
+use crate::usage::{Prices, Usage};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -184,6 +184,7 @@ impl App {
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
         let traces = Traces::redacting(config.trace.turns, host.secrets());
+        traces.price(Arc::new(Prices(Arc::downgrade(&host))));
         host.after_answers().recorded_in(traces.clone());
         host.reports_coverage_of(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));

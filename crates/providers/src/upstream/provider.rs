@@ -27,7 +27,7 @@ use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,
 };
-use valvehouse_core::trace::Trace;
+use valvehouse_core::trace::{CalledModel, Trace};
 use valvehouse_json::Json;
 use valvehouse_wire::service::{self, Adaptation, Names, ServiceKind};
 
@@ -336,10 +336,11 @@ impl Upstream {
         let exchange = turn.map_or(&none, |turn| turn.exchange());
         let model = request.body.text_or_empty("model");
         let question = Question { model: &model, exchange, turn, deadline, is_repeatable: true };
-        let mut asking = self.metrics.ask(exchange.trace());
+        let mut asking =
+            self.metrics.ask(exchange.trace(), CalledModel { provider: &self.name, model: &model });
         let body = || request.body.to_string().into_bytes();
         if exchange.is_metered() {
-            asking.sends(body().len());
+            asking.sends(&body(), true);
         }
         let attempt = self.call(question, body, |service| self.ask_corrected(service, request.clone()));
         match attempt.await {
@@ -419,8 +420,8 @@ impl Upstream {
         let deadline = self.deadline();
         let (model, exchange) = (request.model, request.exchange);
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
-        let mut asking = self.metrics.ask(exchange.trace());
-        asking.sends(request.body.len());
+        let mut asking = self.metrics.ask(exchange.trace(), CalledModel { provider: &self.name, model });
+        asking.sends(&request.body, exchange.is_metered());
         let attempt = self.call(
             question,
             || request.body.to_vec(),
@@ -461,8 +462,8 @@ impl Upstream {
             PassthroughBody::Stream(stream) => (Mutex::new(Some(stream)), None),
         };
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
-        let mut asking = self.metrics.ask(exchange.trace());
-        asking.sends(whole.as_ref().map_or(0, Bytes::len));
+        let mut asking = self.metrics.ask(exchange.trace(), CalledModel { provider: &self.name, model });
+        asking.sends(whole.as_deref().unwrap_or_default(), exchange.is_metered());
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
         let attempt = self.call(question, bytes, |service| {
             let body = match (&whole, streamed.lock().take()) {

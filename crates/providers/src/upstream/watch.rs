@@ -71,8 +71,7 @@ impl Looks<Bytes> for LastBytes {
 struct PlainUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
-    #[serde(rename = "total_tokens")]
-    _total: u64,
+    total_tokens: u64,
 }
 
 /// Records the usage at the end of an unparsed answer.
@@ -89,7 +88,7 @@ fn record_usage_in(bytes: &[u8], asking: &mut ProviderCallGuard) {
     for rest in objects {
         let mut plain = serde_json::Deserializer::from_slice(rest).into_iter::<PlainUsage>();
         if let Some(Ok(usage)) = plain.next() {
-            return asking.record_tokens([usage.prompt_tokens, usage.completion_tokens]);
+            return asking.record_tokens([usage.prompt_tokens, usage.completion_tokens, usage.total_tokens]);
         }
         if let Some(usage) = raw_value(rest).and_then(|object| Json::parse(object).ok()) {
             return asking.record_usage(&usage);
@@ -145,6 +144,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use valvehouse_core::metrics::Service;
+    use valvehouse_core::trace::CalledModel;
 
     #[test]
     fn usage_is_found_at_the_end_of_a_stream_however_it_is_cut() {
@@ -157,7 +157,7 @@ data: [DONE]
 "#;
         for size in [1, 7, 4096] {
             let (service, mut looks) = (Arc::new(Service::default()), LastBytes::default());
-            let mut asking = service.ask(None);
+            let mut asking = service.ask(None, CalledModel { provider: "openai", model: "gpt" });
             let padding = vec![b' '; 3 * TAIL];
             for chunk in padding.chunks(size).chain(body.chunks(size)) {
                 looks.looks(&Bytes::copy_from_slice(chunk), &mut asking);
@@ -171,7 +171,7 @@ data: [DONE]
             [&b"{\"usage\": \"much\"}"[..], b"{\"usage\": {}}", b"{\"usage\": {\"prompt_tokens\":1"]
         {
             let service = Arc::new(Service::default());
-            let mut asking = service.ask(None);
+            let mut asking = service.ask(None, CalledModel { provider: "openai", model: "gpt" });
             record_usage_at_the_end(nothing, &mut asking);
             asking.ends(ProviderOutcome::Whole);
             assert_eq!(service.tokens(), [0, 0]);

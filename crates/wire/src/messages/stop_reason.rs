@@ -3,7 +3,7 @@
 use super::part::{others, with_others};
 use valvehouse_core::chat::Ending;
 use valvehouse_core::chat::ending::matched_stop;
-use valvehouse_core::chat::response::cached_tokens;
+use valvehouse_core::chat::response::{cached_tokens, completion_tokens};
 use valvehouse_json::Json;
 
 /// The stop reasons of the Anthropic API. Reasons of other providers are translated.
@@ -101,7 +101,7 @@ pub(super) fn counts(usage: &Json) -> Json {
         ("input_tokens", input.into()),
         ("cache_creation_input_tokens", written.into()),
         ("cache_read_input_tokens", read.into()),
-        ("output_tokens", count("completion_tokens").unwrap_or(0).into()),
+        ("output_tokens", completion_tokens(usage).into()),
     ]);
     let known = ["cache_creation", "inference_geo", "server_tool_use", "service_tier", "speed", "iterations"];
     for key in known {

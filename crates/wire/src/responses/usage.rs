@@ -1,6 +1,6 @@
 //! Token counts.
 
-use valvehouse_core::chat::response::cached_tokens;
+use valvehouse_core::chat::response::{cached_tokens, completion_tokens};
 use valvehouse_json::Json;
 
 /// Reads the token counts of a response, in the format of chats.
@@ -29,7 +29,7 @@ pub fn write(chat: &Json) -> Json {
         return Json::Null;
     }
     let count = |path: &str| chat.at_path(path).as_i64().unwrap_or(0);
-    let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
+    let (input, output) = (count("prompt_tokens"), completion_tokens(chat));
     let cached = Json::from([
         ("cached_tokens", cached_tokens(chat).unwrap_or(0).into()),
         ("cache_write_tokens", count("prompt_tokens_details.cache_write_tokens").into()),

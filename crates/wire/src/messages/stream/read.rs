@@ -142,6 +142,9 @@ impl MessagesReader {
     }
 
     fn count(&mut self, counts: &Json) {
+        if counts.is_empty() {
+            return;
+        }
         stop_reason::update(self.counts.get_or_insert_with(Json::object), counts);
     }
 

@@ -83,8 +83,8 @@ impl OllamaReader {
             take_logprobs(line, &chunk);
             chunks.push(chunk);
         }
-        if is_last && self.wants_usage {
-            chunks.push(self.head.usage_chunk(usage(line)));
+        if let Some(usage) = usage(line).filter(|_| is_last && self.wants_usage) {
+            chunks.push(self.head.usage_chunk(usage));
         }
         self.is_over = is_last;
         chunks
@@ -124,7 +124,9 @@ impl OllamaReader {
         }
         let completion = self.head.completion(message, self.why(answer));
         take_logprobs(answer, &completion);
-        completion.put("usage", usage(answer));
+        if let Some(usage) = usage(answer) {
+            completion.put("usage", usage);
+        }
         completion
     }
 
@@ -181,10 +183,10 @@ fn take_logprobs(line: &Json, answer: &Json) {
     }
 }
 
-fn usage(last: &Json) -> Json {
-    let count = |key: &str| {
-        let count = last.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
-        usize::try_from(count).unwrap_or(0)
-    };
-    response::usage(count("prompt_eval_count"), count("eval_count"))
+/// Returns the token counts of the last line; a service leaves out those of a prompt that it has cached.
+fn usage(last: &Json) -> Option<Json> {
+    let count = |key: &str| last.get(key).and_then(|count| usize::try_from(count.as_i64()?).ok());
+    let (prompt, completion) = (count("prompt_eval_count"), count("eval_count"));
+    prompt.or(completion)?;
+    Some(response::usage(prompt.unwrap_or(0), completion.unwrap_or(0)))
 }

@@ -139,7 +139,7 @@ impl OllamaWriter {
             ("load_duration".into(), 0_i64.into()),
             ("prompt_eval_count".into(), count("prompt_tokens").into()),
             ("prompt_eval_duration".into(), 0_i64.into()),
-            ("eval_count".into(), count("completion_tokens").into()),
+            ("eval_count".into(), response::completion_tokens(&usage).into()),
             ("eval_duration".into(), took.into()),
         ]
     }
