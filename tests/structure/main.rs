@@ -36,6 +36,7 @@ const LAYERS: &[&str] = &[
     "valvehouse-json-schema",
     "valvehouse-documents",
     "valvehouse-jwt",
+    "valvehouse-grants",
     "valvehouse-config",
     "valvehouse-net",
     "valvehouse-os",

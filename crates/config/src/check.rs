@@ -2,22 +2,20 @@
 //! defaults where nothing is set. What is invalid is dropped, so that the rest can be checked further.
 
 use crate::error::ConfigProblem;
-use crate::grants;
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::ProviderKind;
 use crate::schema::{accepts, branch, form, properties, tables, words};
-use crate::secret::SecretSource;
 use crate::settings::{Listen, is_loopback};
-use crate::store::{StoreAddress, is_postgres};
 use crate::tree::{Node, Setting, Table, joined};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::Path;
 use url::Url;
 use valvehouse_core::text::{did_you_mean, is_id, nearest};
+use valvehouse_grants::SecretSource;
+use valvehouse_grants::{StoreAddress, is_postgres, misnamed};
 use valvehouse_json::Json;
 
 /// The problems that were found, and the keys that have one.
@@ -303,8 +301,7 @@ fn invalid_format(format: &str, text: &str, usual: &dyn Fn() -> String) -> Optio
         "secret" | "key" => SecretSource::error(text, format == "key"),
         "database" => (!is_postgres(text)).then(|| "must begin with postgres://".to_owned()),
         "store" => StoreAddress::try_from(text.to_owned()).err().map(|error| error.to_string()),
-        "grant" => grants::name(text).err(),
-        "folder" => grants::folder(text, Path::new("")).err(),
+        "grant" | "folder" => misnamed(text, format == "folder"),
         _ => None,
     }
 }

@@ -35,21 +35,3 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-/// The error of a grant that cannot be read, given or revoked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GrantError {
-    /// The capability is unknown.
-    #[error("{0}")]
-    UnknownCapability(String),
-    /// The names of the grant do not fit its capability.
-    #[error("{0}")]
-    InvalidNames(String),
-    /// The capability, or a part of it, is not granted, so that it cannot be revoked.
-    #[error("{0}")]
-    NotGranted(String),
-    /// Several parts of a stored grant are invalid.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Several(Vec<Self>),
-}

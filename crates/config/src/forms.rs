@@ -5,21 +5,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 
-/// A time that is written in milliseconds.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct Millis(#[schemars(range(min = 1, max = 86_400_000))] u64);
-
-impl Millis {
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let Self(time) = Deserialize::deserialize(from)?;
-        Ok(Duration::from_millis(time))
-    }
-
-    pub(crate) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        Self::deserialize(from).map(Some)
-    }
-}
-
 /// Reads a length in seconds: `90m`, `24h`, `7d`.
 pub fn seconds(text: &str) -> Option<i64> {
     let length = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());

@@ -15,9 +15,7 @@
 mod check;
 mod error;
 mod fallbacks;
-mod file;
 mod forms;
-mod grants;
 mod load;
 mod mcp;
 mod missing_secret;
@@ -30,15 +28,11 @@ mod proxy_sign_in;
 mod reference;
 mod rules;
 mod schema;
-mod secret;
 mod settings;
-mod store;
 mod tree;
 
-pub use error::{ConfigError, ConfigProblem, GrantError};
-pub use file::{FileError, MAX_SETTINGS, read_regular};
+pub use error::{ConfigError, ConfigProblem};
 pub use forms::seconds;
-pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{
     Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,
@@ -50,15 +44,17 @@ pub use network::Network;
 pub use operator_role::OperatorRole;
 pub use origin::Origin;
 pub use provider::{
-    Api, DeploymentSettings, ExposedModels, KINDS, ProviderKey, ProviderKind, ProviderSettings, ROUTES,
-    RetrySettings, Timeouts, Wire,
+    Api, DeploymentSettings, ExposedModels, KINDS, ProviderKey, ProviderKind, ProviderSettings, Wire,
 };
 pub use proxy_sign_in::ProxySignIn;
 pub use reference::{Effective, document, effective, schema};
-pub use secret::{HASHED, Secret, SecretSource, SecretSourceError, SecretUnread};
 pub use settings::{
     AdminSettings, Config, EmbeddingSettings, FolderSettings, InferenceKey, Listen, OtlpSettings,
     ScriptLimits, ScriptSource, Server, TraceSettings, is_loopback,
 };
-pub use store::{SchemaMigration, StoreAddress, StoreAddressError, StoreSettings};
 pub use valvehouse_core::provider::PIPES;
+pub use valvehouse_grants::{
+    Capability, FileError, Grant, GrantError, GrantWord, Grants, HASHED, MAX_SETTINGS, ROUTES, RetrySettings,
+    SchemaMigration, Secret, SecretSource, SecretSourceError, SecretUnread, StoreAddress, StoreAddressError,
+    StoreSettings, Timeouts, read_regular,
+};

@@ -4,12 +4,9 @@
 
 use crate::check::Log;
 use crate::error::{ConfigError, ConfigProblem};
-use crate::file::{FileError, MAX_SETTINGS, read_text};
 use crate::origin::Origin;
 use crate::schema::{branch, properties, tables};
-use crate::secret::SecretSource;
 use crate::settings::{Config, root};
-use crate::store::StoreAddress;
 use crate::tree::{Node, Overlay, Setting, Table, parse};
 use crate::{fallbacks, rules};
 use serde_json::{Map, Value};
@@ -18,6 +15,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use valvehouse_core::provider::PIPES;
 use valvehouse_core::text::did_you_mean;
+use valvehouse_grants::SecretSource;
+use valvehouse_grants::StoreAddress;
+use valvehouse_grants::{FileError, MAX_SETTINGS, read_text};
 use valvehouse_json::Json;
 
 /// The settings' file, in the project folder.

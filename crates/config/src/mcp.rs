@@ -1,7 +1,6 @@
 //! Other MCP servers, whose tools the host offers.
 
-use crate::forms::{Millis, WebUrl};
-use crate::secret::SecretSource;
+use crate::forms::WebUrl;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
+use valvehouse_grants::{Millis, SecretSource};
 
 /// `[[mcp]]`: one server.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

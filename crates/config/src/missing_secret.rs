@@ -2,10 +2,10 @@
 
 use crate::provider::ProviderSettings;
 use crate::schema::{branch, visit};
-use crate::secret::{SecretSource, SecretUnread};
 use crate::settings::{Config, root};
 use crate::tree::Setting;
 use valvehouse_core::text::optional;
+use valvehouse_grants::{SecretSource, SecretUnread};
 
 /// A secret that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Models under names of their own, and the settings of single plugins.
 
-use crate::schema::usual;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use valvehouse_grants::usual;
 use valvehouse_json::Json;
 
 /// A model under a name of our own.
@@ -98,6 +98,7 @@ pub struct PluginSettings {
     #[schemars(extend("x-default" = "*as its script declares*", "examples" = ["audit"]))]
     pub mode: Option<FilterMode>,
     /// Limits other than the usual ones.
+    #[schemars(extend("default" = {}))]
     pub budget: BudgetSettings,
     /// The names of the values that are text of the environment or the command line, which has no types.
     #[serde(skip)]

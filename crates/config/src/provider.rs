@@ -1,14 +1,12 @@
 //! The services models live at, and the kinds we know.
 
-use crate::forms::Millis;
-use crate::schema::usual;
-use crate::secret::SecretSource;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::text::did_you_mean;
+use valvehouse_grants::{Millis, ROUTES, RetrySettings, SecretSource, Timeouts};
 
 /// The wire that a service speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +84,6 @@ pub const KINDS: [ProviderKind; 33] = [
     like_openai("sglang", "http://127.0.0.1:30000/v1", ""),
     like_openai("vllm", "http://127.0.0.1:8000/v1", ""),
 ];
-
-/// The first steps of the routes beside chats.
-pub const ROUTES: [&str; 9] =
-    ["embeddings", "completions", "moderations", "audio", "images", "files", "batches", "rerank", "messages"];
 
 impl ProviderKind {
     /// The kind of this name.
@@ -340,63 +334,4 @@ pub(crate) struct Breaker {
     #[serde(rename = "cool_down_ms", with = "Millis")]
     #[schemars(extend("default" = 10_000, "examples" = [60_000]))]
     cool_down: Duration,
-}
-
-/// The time limits of calls to a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub struct Timeouts {
-    /// The timeout for a connection.
-    #[serde(rename = "connect_ms", with = "Millis")]
-    #[schemars(extend("default" = 10_000, "examples" = [3000]))]
-    pub connect: Duration,
-    /// The timeout for the first byte of an answer.
-    #[serde(rename = "response_ms", with = "Millis")]
-    #[schemars(extend("default" = 300_000, "examples" = [60_000]))]
-    pub answer: Duration,
-    /// The timeout between chunks of a streamed answer.
-    #[serde(rename = "idle_ms", with = "Millis")]
-    #[schemars(extend("default" = 120_000, "examples" = [30_000]))]
-    pub idle: Duration,
-    /// The timeout for a whole answer, including retries.
-    #[serde(rename = "total_ms", default, deserialize_with = "Millis::optional")]
-    #[schemars(with = "Option<Millis>", extend("examples" = [600_000]))]
-    pub total: Option<Duration>,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        usual()
-    }
-}
-
-/// The rules for retries of a service that failed before anything of its answer was passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub struct RetrySettings {
-    /// The maximum number of attempts, including the first. A request is retried only until the first byte of its
-    /// answer.
-    #[serde(rename = "max_attempts", deserialize_with = "retries")]
-    #[schemars(range(min = 1, max = 21), extend("default" = 3, "examples" = [1]))]
-    pub max_retries: u32,
-    /// The maximum delay before the first retry; it doubles with each retry.
-    #[serde(rename = "initial_delay_ms", with = "Millis")]
-    #[schemars(range(min = 1, max = 3_600_000), extend("default" = 500, "examples" = [100]))]
-    pub initial_delay: Duration,
-    /// The maximum delay; if a service demands a longer one, the request is not retried.
-    #[serde(rename = "max_delay_ms", with = "Millis")]
-    #[schemars(range(min = 1, max = 3_600_000), extend("default" = 10_000, "examples" = [30_000]))]
-    pub max_delay: Duration,
-    /// Retry even if the connection was lost after the request was sent: the work may be done, and charged, twice.
-    #[schemars(extend("default" = false, "examples" = [true]))]
-    pub after_send: bool,
-}
-
-/// The number of attempts without the first.
-fn retries<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    u32::deserialize(from).map(|attempts| attempts.saturating_sub(1))
-}
-
-impl Default for RetrySettings {
-    fn default() -> Self {
-        usual()
-    }
 }

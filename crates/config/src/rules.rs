@@ -3,8 +3,8 @@
 use crate::check::Log;
 use crate::origin::Origin;
 use crate::provider::{ProviderKind, Wire};
-use crate::store::is_postgres;
 use crate::tree::{Node, Setting, Table};
+use valvehouse_grants::is_postgres;
 
 /// A table of the settings, without what is invalid in it.
 struct Section<'s> {

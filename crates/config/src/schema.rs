@@ -3,7 +3,6 @@
 use crate::tree::{Node, Setting, joined};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// Returns the schema of a table of settings.
@@ -12,14 +11,6 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     tidy(&mut schema, false);
     schema
-}
-
-/// Returns a table of settings with the default of each.
-pub(crate) fn usual<T: JsonSchema + DeserializeOwned>() -> T {
-    let schema = of::<T>();
-    let defaults = properties(&schema).into_iter().flatten();
-    let defaults = defaults.filter_map(|(name, inner)| Some((name.clone(), inner.get("default")?.clone())));
-    serde_json::from_value(defaults.collect()).expect("each key has a default or can be missing")
 }
 
 /// Returns the settings in a table by their names.

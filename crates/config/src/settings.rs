@@ -7,7 +7,6 @@
 //! default and is not an `Option` is required.
 
 use crate::forms::{WebUrl, hosts, length, lower};
-use crate::grants::Grants;
 use crate::mcp::{Interceptor, McpServer, ResourceServer};
 use crate::model::{ModelSettings, PluginSettings};
 use crate::network::Network;
@@ -15,8 +14,6 @@ use crate::origin::Origin;
 use crate::provider::{Breaker, ProviderSettings};
 use crate::proxy_sign_in::ProxySignIn;
 use crate::schema;
-use crate::secret::SecretSource;
-use crate::store::StoreSettings;
 use crate::tree::Setting;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema};
@@ -30,6 +27,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_grants::Grants;
+use valvehouse_grants::SecretSource;
+use valvehouse_grants::StoreSettings;
 use valvehouse_json::Json;
 
 /// All settings of a host. Paths in it are whole: relative ones were relative to the project.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
-use valvehouse_config::Timeouts;
 use valvehouse_core::context::HeldMemory;
 use valvehouse_core::error::Error;
+use valvehouse_grants::Timeouts;
 
 /// The deadlines of a response.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use url::{Position, Url};
-use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
+use valvehouse_grants::Secret;
 
 /// The number of headers of a call that need no more memory.
 const HEADERS: usize = 12;

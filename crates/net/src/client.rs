@@ -18,8 +18,8 @@ use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use url::{Host, Url};
-use valvehouse_config::Timeouts;
 use valvehouse_core::error::{Error, Explanation};
+use valvehouse_grants::Timeouts;
 
 /// The environment variables that set a proxy.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
-    use valvehouse_config::Secret;
+    use valvehouse_grants::Secret;
 
     fn failure(result: Result<Response, Error>) -> (String, bool) {
         match result {

@@ -22,8 +22,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
-use valvehouse_config::Timeouts;
 use valvehouse_core::error::Error;
+use valvehouse_grants::Timeouts;
 
 /// The name of this client in requests.
 pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));

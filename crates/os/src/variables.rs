@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::collections::HashMap;
 use std::sync::Arc;
-use valvehouse_config::Grant;
+use valvehouse_grants::Grant;
 
 /// The environment variables that a plugin may read.
 #[derive(Debug, Clone, Default)]

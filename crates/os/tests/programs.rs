@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use valvehouse_config::Grant;
+use valvehouse_grants::Grant;
 use valvehouse_os::Failure;
 use valvehouse_os::{Command, Options, Output, Programs};
 

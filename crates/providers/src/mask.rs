@@ -4,8 +4,8 @@
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
 use memchr::memmem::Finder;
-use valvehouse_config::Secret;
 use valvehouse_core::error::Error;
+use valvehouse_grants::Secret;
 
 /// The minimum length of a masked key. Shorter keys are placeholders for services without keys, and may be
 /// words of an answer.

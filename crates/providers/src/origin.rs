@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use std::sync::Arc;
-use valvehouse_config::Secret;
 use valvehouse_core::error::{Error, Explanation};
+use valvehouse_grants::Secret;
 use valvehouse_json::Json;
 use valvehouse_net::Response;
 use valvehouse_wire::{AnswerError, settled, status_in, unwrapped};

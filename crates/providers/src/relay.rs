@@ -3,9 +3,9 @@
 use super::mask::hidden;
 use super::service::Service;
 use url::Url;
-use valvehouse_config::ROUTES;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{PassthroughBody, RelayRequest, RelayResponse};
+use valvehouse_grants::ROUTES;
 use valvehouse_net::{HttpCall, Response};
 
 /// The first path segment of the routes that only Anthropic's API has.

@@ -4,12 +4,12 @@ use crate::declare::schedule::Lists;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_dialect::budget::Budget;
 use valvehouse_dialect::call::resources::{Background, Chats, HostTools, Models};
+use valvehouse_grants::Grants;
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, VectorIndex};
 

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use valvehouse_config::{SecretSource, StoreAddress, StoreSettings};
+use valvehouse_grants::{SecretSource, StoreAddress, StoreSettings};
 
 const BACKUP: &str = "back up the store";
 const RESTORE: &str = "restore the store";
@@ -268,7 +268,7 @@ mod tests {
     use crate::{Store, check, open};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-    use valvehouse_config::Secret;
+    use valvehouse_grants::Secret;
     use valvehouse_json::Json;
 
     fn settings(file: &Path) -> StoreSettings {

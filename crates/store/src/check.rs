@@ -4,7 +4,7 @@ use crate::error::{Place, StoreError, StoreErrorKind};
 use crate::open::open;
 use crate::sql::{query, query_text};
 use crate::tables::Table;
-use valvehouse_config::{StoreAddress, StoreSettings};
+use valvehouse_grants::{StoreAddress, StoreSettings};
 
 const DOING: &str = "check the store";
 

@@ -8,7 +8,7 @@ use crate::sql::{Lock, Row, Session, Value, insert_rows, query, query_text};
 use crate::store::Store;
 use crate::tables::{Column, Kind, Table};
 use std::sync::Arc;
-use valvehouse_config::{StoreAddress, StoreSettings};
+use valvehouse_grants::{StoreAddress, StoreSettings};
 
 const DOING: &str = "copy the store";
 /// The number of rows that are read and written at a time.
@@ -238,7 +238,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
     #[cfg(all(unix, feature = "postgres"))]
-    use valvehouse_config::{Secret, SecretSource};
+    use valvehouse_grants::{Secret, SecretSource};
 
     /// Two and a half batches; numbered tables have exactly two.
     const ROWS: usize = 2 * BATCH + BATCH / 2;

@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::temporary::TemporaryFolder;
 use std::path::PathBuf;
 use std::sync::Arc;
-use valvehouse_config::{StoreAddress, StoreSettings};
+use valvehouse_grants::{StoreAddress, StoreSettings};
 
 /// Opens the configured store.
 ///

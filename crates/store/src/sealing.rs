@@ -7,7 +7,7 @@ use crate::sql::{Lock, Pool, Session, query, values};
 use crate::sqlite::open::private_file;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
-use valvehouse_config::SecretSource;
+use valvehouse_grants::SecretSource;
 
 const DOING: &str = "open the store's secrets";
 /// The subject that the proof is sealed for.

@@ -8,9 +8,9 @@ use super::options::Options;
 use super::typed::{ModelFallback, ModelRetry};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::RetrySettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::text::did_you_mean;
+use valvehouse_grants::RetrySettings;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback, RetryingProvider};
 

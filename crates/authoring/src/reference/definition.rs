@@ -6,9 +6,9 @@ use super::theme::of_module;
 use crate::testing::test_functions;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use valvehouse_config::Capability;
 use valvehouse_core::text::optional;
 use valvehouse_dialect::value::Type;
+use valvehouse_grants::Capability;
 use valvehouse_script_std::reference::{
     Form, Function, FunctionOrigin, Handle, PARAMETERS, entries, functions, handles,
 };

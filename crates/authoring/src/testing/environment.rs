@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
-use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::metrics::PluginMetrics;
@@ -23,6 +22,7 @@ use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_core::valve::Layer;
 use valvehouse_dialect::call::resources::{Background, SetClock, Work};
 use valvehouse_dialect::instrument::Coverage;
+use valvehouse_grants::{Grant, Grants};
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_script::{

@@ -1,9 +1,9 @@
 //! Values as TOML without secrets: in URLs, arguments of programs, and tables whose keys users choose.
 
 use crate::schema::properties;
-use crate::store::is_postgres;
 use serde_json::Value;
 use url::Url;
+use valvehouse_grants::is_postgres;
 use valvehouse_json::Json;
 
 const MASK: &str = "***";

@@ -17,8 +17,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use url::Url;
-use valvehouse_config::{Grant, Timeouts};
 use valvehouse_core::error::Error;
+use valvehouse_grants::{Grant, Timeouts};
 
 /// The web access of a plugin; by default, it reaches nothing. Clones share the connections.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use valvehouse_config::Grant;
+use valvehouse_grants::Grant;
 use valvehouse_testkit::loopback::{Server, ok, redirect};
 
 fn texts(patterns: &[&str]) -> Vec<String> {

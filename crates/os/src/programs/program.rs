@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
-use valvehouse_config::Grant;
+use valvehouse_grants::Grant;
 
 /// The folders in which programs without a path are searched, instead of the host's own search path.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

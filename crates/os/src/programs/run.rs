@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use valvehouse_config::Grant;
+use valvehouse_grants::Grant;
 use valvehouse_json::Json;
 
 /// The default time limit of a program.

@@ -8,13 +8,13 @@ use crate::service::{LIST_TIME, Service, encoded};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::fmt;
-use valvehouse_config::Secret;
 use valvehouse_core::chat::CallStream;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, Provider, RelayRequest, RelayResponse, Request, whole_within,
 };
+use valvehouse_grants::Secret;
 use valvehouse_json::Json;
 use valvehouse_net::{Address, Client, HttpCall, Response};
 use valvehouse_wire::openai::answer;

@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, Outline, message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, StreamChunk};
+use valvehouse_grants::Timeouts;
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 

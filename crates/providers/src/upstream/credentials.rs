@@ -4,12 +4,12 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::{Secret, SecretSource};
 use valvehouse_core::chat::Outline;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::metrics::{Balancer, BalancerTarget};
 use valvehouse_core::provider::{ForwardRequest, Provider};
+use valvehouse_grants::{Secret, SecretSource};
 
 /// The time for which a key is used before its file is read again.
 const FRESH: Duration = Duration::from_secs(1);

@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
 use valvehouse_core::chat::{CONTENT_BLOCKS, response};
@@ -28,6 +27,7 @@ use valvehouse_core::provider::{
     Request,
 };
 use valvehouse_core::trace::{CalledModel, Trace};
+use valvehouse_grants::RetrySettings;
 use valvehouse_json::Json;
 use valvehouse_wire::service::{self, Adaptation, Names, ServiceKind};
 

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use valvehouse_config::RetrySettings;
 use valvehouse_core::ErrorCode;
 use valvehouse_core::context::{Exchange, Notice, NoticeKind, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
+use valvehouse_grants::RetrySettings;
 
 /// The retry policy of one request.
 pub(super) struct Retries<'a> {

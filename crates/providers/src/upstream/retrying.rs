@@ -5,12 +5,12 @@ use super::retry::Retries;
 use super::stream::{begin, begin_forwarded};
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
 use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
+use valvehouse_grants::RetrySettings;
 use valvehouse_json::Json;
 
 /// A provider around another one that adds retries.

@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Notice, Observer, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, CannedProvider, Provider, Reply, Request, StreamChunk};
+use valvehouse_grants::RetrySettings;
 use valvehouse_json::Json;
 
 const SHORT: RetrySettings = RetrySettings {

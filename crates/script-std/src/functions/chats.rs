@@ -6,13 +6,13 @@ use super::records::{self, charge_bytes, ungranted};
 use super::waiting::Options;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
-use valvehouse_config::Capability;
 use valvehouse_core::chat::message;
 use valvehouse_core::error::Error;
 use valvehouse_dialect::budget;
 use valvehouse_dialect::call::Call;
 use valvehouse_dialect::call::resources::{ChatRecord, Chats};
 use valvehouse_dialect::value::{Shape, live};
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 
 /// The maximum number of conversations in a list.

@@ -11,13 +11,13 @@ use super::waiting::Options;
 use rhai::{Array, Dynamic, Map, Module};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use valvehouse_config::Capability;
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::text::hex;
 use valvehouse_dialect::budget;
 use valvehouse_dialect::call::resources::{EmbedRequest, Embeddings, Models};
 use valvehouse_dialect::call::{self, Call};
 use valvehouse_dialect::value::{Shape, live};
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 use valvehouse_store::{NewVector, StoreError, VectorIndex, VectorOwner};
 

@@ -3,13 +3,13 @@
 use super::argument::{RhaiResultOf, fail, running, unfit};
 use rhai::Dynamic;
 use std::time::Duration;
-use valvehouse_config::Capability;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::BUILTIN_EMBEDDING;
 use valvehouse_dialect::budget;
 use valvehouse_dialect::call::Call;
 use valvehouse_dialect::call::resources::Embeddings;
 use valvehouse_dialect::value::json_of;
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 use valvehouse_store::{StoreError, StoreErrorKind, VectorOwner};
 

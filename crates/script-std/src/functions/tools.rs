@@ -4,7 +4,6 @@ use super::argument::{AnyArray, AnyMap, RhaiResultOf, effect, fail, items, runni
 use super::waiting::{Options, run_beside};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
-use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
@@ -15,6 +14,7 @@ use valvehouse_dialect::budget;
 use valvehouse_dialect::call::resources::{Resources, Tools};
 use valvehouse_dialect::value::{KernelHandle, Shape, json_of, live};
 use valvehouse_executor::Job;
+use valvehouse_grants::Grant;
 use valvehouse_json::{Json, Object};
 
 const CALL: &str = "tools::call";

@@ -5,8 +5,8 @@ use crate::engine;
 use rhai::{Engine, FuncMetadata};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
-use valvehouse_config::Capability;
 use valvehouse_dialect::value::Type;
+use valvehouse_grants::Capability;
 
 /// A function that scripts may call. Overloads by number of arguments are separate functions.
 #[derive(Debug, Clone, PartialEq, Eq)]

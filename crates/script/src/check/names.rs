@@ -7,9 +7,9 @@ use regex::RegexBuilder;
 use rhai::{AST, ASTNode, Dynamic, Expr, FnCallExpr, FnPtr, Position, Stmt};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
-use valvehouse_config::Capability;
 use valvehouse_core::filter::Hook;
 use valvehouse_dialect::syntax::call_of;
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 use valvehouse_script_std::{functions, reference};
 

@@ -8,11 +8,11 @@ use crate::diagnostic::{Cause, Code, Diagnostic, MAX_PROBLEMS};
 use crate::load::source::SourceFile;
 use std::path::Path;
 use std::time::Duration;
-use valvehouse_config::Capability;
 use valvehouse_core::error::{DeclarationError, Misdeclaration};
 use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_core::text::{nearest, optional};
 use valvehouse_core::valve::ValveSchema;
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 
 /// The constants that declare properties of a plugin; they are read without running it.

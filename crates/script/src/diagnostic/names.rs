@@ -5,8 +5,8 @@ use super::explanation::Foreign;
 use super::finding::Diagnostic;
 use crate::declare::hooks;
 use rhai::ParseErrorType;
-use valvehouse_config::Capability;
 use valvehouse_core::text::nearest;
+use valvehouse_grants::Capability;
 use valvehouse_script_std::engine;
 
 /// Functions of modules of Python and JavaScript, and what to write instead. A module may have several names.

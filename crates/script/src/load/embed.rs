@@ -8,12 +8,12 @@ use crate::settings::Settings;
 use crate::tool::ScriptedTool;
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
-use valvehouse_config::Grants;
 use valvehouse_core::error::{Error, PluginError};
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_executor::STACK;
+use valvehouse_grants::Grants;
 
 /// The error of a script that does not load, with all its problems.
 #[derive(Debug, thiserror::Error)]

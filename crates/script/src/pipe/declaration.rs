@@ -8,11 +8,11 @@ use crate::load::source::SourceFile;
 use crate::script::Script;
 use rhai::{AST, EvalAltResult};
 use std::time::Duration;
-use valvehouse_config::Capability;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::tool::timeout;
 use valvehouse_dialect::answer::summary_of_run;
 use valvehouse_dialect::value::json_of;
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 
 /// The time limit of a pipe, including calls of models.

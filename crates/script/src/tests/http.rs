@@ -4,10 +4,10 @@ use crate::run::script_call::CallEnd;
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_dialect::value::{Shape, live};
+use valvehouse_grants::{Grant, Grants};
 use valvehouse_json::Json;
 use valvehouse_testkit::loopback::{Server, ok, redirect};
 

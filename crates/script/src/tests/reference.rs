@@ -2,10 +2,10 @@
 
 use crate::declare::{hooks, manifest};
 use std::collections::BTreeSet;
-use valvehouse_config::Capability;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::filter::Hook;
 use valvehouse_dialect::value::{PROPERTIES, Type};
+use valvehouse_grants::Capability;
 use valvehouse_script_std::engine;
 use valvehouse_script_std::reference::*;
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
+use valvehouse_grants::{Grant, Grants};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
 

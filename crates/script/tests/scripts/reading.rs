@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use valvehouse_config::{Grant, Grants};
 use valvehouse_core::chat::{Head, event};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::Error;
 use valvehouse_core::provider::{Answer, Provider, Request};
 use valvehouse_dialect::call::resources::{Models, Question};
+use valvehouse_grants::{Grant, Grants};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Pipes, Script, Settings, SourceFile};
 

@@ -10,7 +10,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-use valvehouse_config::{SchemaMigration, Secret, StoreSettings};
+use valvehouse_grants::{SchemaMigration, Secret, StoreSettings};
 
 const DOING: &str = "open the store";
 

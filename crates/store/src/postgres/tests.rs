@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use valvehouse_config::{SchemaMigration, Secret, SecretSource, StoreAddress, StoreSettings};
+use valvehouse_grants::{SchemaMigration, Secret, SecretSource, StoreAddress, StoreSettings};
 use valvehouse_json::Json;
 use valvehouse_testkit::postgres::{PgBouncer, Postgres, Proxy};
 

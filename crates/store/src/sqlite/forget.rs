@@ -8,7 +8,7 @@ use crate::sealing::{self, KeyFrom};
 use crate::sql::{Lock, Pool, query, query_text};
 use crate::tables::SEALED;
 use std::path::Path;
-use valvehouse_config::SecretSource;
+use valvehouse_grants::SecretSource;
 
 const DOING: &str = "forget the stored valves";
 

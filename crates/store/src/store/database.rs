@@ -21,9 +21,9 @@ use futures::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_config::SecretSource;
+use valvehouse_grants::SecretSource;
 #[cfg(feature = "postgres")]
-use valvehouse_config::{Secret, StoreAddress, StoreSettings};
+use valvehouse_grants::{Secret, StoreAddress, StoreSettings};
 
 /// The time after which a server that does not respond counts as unavailable; the network may report that
 /// only after a quarter of an hour.

@@ -16,7 +16,7 @@ mod traces;
 mod vectors;
 
 #[cfg(all(unix, feature = "postgres"))]
-use valvehouse_config::{Secret, SecretSource};
+use valvehouse_grants::{Secret, SecretSource};
 use valvehouse_json::Json;
 use valvehouse_store::*;
 

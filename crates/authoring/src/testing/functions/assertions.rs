@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;
-use valvehouse_config::read_regular;
 use valvehouse_core::text::shortened;
 use valvehouse_dialect::answer::{ThrownError, summary_of_run};
 use valvehouse_dialect::value::{Bytes, error, json_of};
+use valvehouse_grants::read_regular;
 use valvehouse_json::Json;
 use valvehouse_script_std::functions::RhaiResultOf;
 

@@ -5,8 +5,8 @@ use super::tree::{self, View};
 use crate::declare::hooks::OF_PIPES;
 use crate::diagnostic::{Code, Diagnostic, Fix, Spot};
 use std::collections::HashSet;
-use valvehouse_config::Capability;
 use valvehouse_dialect::syntax::spans;
+use valvehouse_grants::Capability;
 
 rules! {
     /// V304 an unused capability

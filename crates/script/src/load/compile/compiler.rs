@@ -16,7 +16,6 @@ use crate::settings::Settings;
 use crate::{action, callbacks, pipe, tool};
 use rhai::{Module, Shared};
 use std::sync::{Arc, OnceLock};
-use valvehouse_config::{Capability, SecretSource};
 use valvehouse_core::breaker::Breaker;
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::valve::{Layer, Redactor, ValveSchema};
@@ -25,6 +24,7 @@ use valvehouse_dialect::call::{ScriptCaller, clock};
 use valvehouse_dialect::crash::{self, RunVersion};
 use valvehouse_dialect::instrument::Coverage;
 use valvehouse_dialect::interpreter::Interpreter;
+use valvehouse_grants::{Capability, SecretSource};
 use valvehouse_json::Json;
 
 /// Returns `true` for a filter with `security: true`.

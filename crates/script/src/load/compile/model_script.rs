@@ -12,8 +12,8 @@ use crate::settings::Settings;
 use rhai::{Module, Shared};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use valvehouse_config::{Capability, Grant};
 use valvehouse_dialect::call::resources::{OfModel, Resources, Tools};
+use valvehouse_grants::{Capability, Grant};
 use valvehouse_json::Json;
 
 /// The function that contains the statements.

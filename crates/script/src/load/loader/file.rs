@@ -10,8 +10,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use valvehouse_config::read_regular;
 use valvehouse_core::text::hex;
+use valvehouse_grants::read_regular;
 
 const SPLIT: &str = "split it, or move data into valves or the store";
 

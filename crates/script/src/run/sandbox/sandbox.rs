@@ -7,13 +7,13 @@ use crate::settings::Settings;
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream, StreamExt};
 use std::sync::Arc;
-use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_dialect::call::resources::{
     Clock, Models, NoBackground, Question, Resources, SetClock, Tools,
 };
 use valvehouse_dialect::instrument::Coverage;
+use valvehouse_grants::Capability;
 use valvehouse_json::Json;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};

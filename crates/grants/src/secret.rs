@@ -149,7 +149,7 @@ impl SecretSource {
     }
 
     /// Returns the error of a text that cannot be a secret, or the key of an endpoint.
-    pub(crate) fn error(text: &str, is_key: bool) -> Option<String> {
+    pub fn error(text: &str, is_key: bool) -> Option<String> {
         match Self::parse(text, Path::new("")) {
             Err(misspelled) => Some(misspelled.to_string()),
             Ok(source) if is_key && source.is_no_digest() => Some(NO_DIGEST.to_owned()),

@@ -104,7 +104,7 @@ impl TryFrom<String> for StoreAddress {
 }
 
 /// Returns `true` if a URL is that of a Postgres database.
-pub(crate) fn is_postgres(url: &str) -> bool {
+pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 

@@ -1,7 +1,7 @@
 //! The grants of a plugin or a native tool.
 //!
 //! ```
-//! use valvehouse_config::{GrantWord, Grants};
+//! use valvehouse_grants::{GrantWord, Grants};
 //! let project = std::path::Path::new("/srv/gateway");
 //! let word = GrantWord::parse("http=api.example.com,other.org").unwrap();
 //! let grants = word.grants(project).unwrap();
@@ -11,7 +11,6 @@
 //!
 //! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
-use crate::error::GrantError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -276,7 +275,7 @@ impl Capability {
 }
 
 /// A folder relative to the project, when it lies inside.
-pub(super) fn near(folder: &Path, project: &Path) -> String {
+fn near(folder: &Path, project: &Path) -> String {
     match folder.strip_prefix(project) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
         // Else it would read as somebody's home when it is read again.
@@ -294,7 +293,7 @@ fn list(names: impl Iterator<Item = String>) -> Option<Json> {
 }
 
 /// The elements of either, in order, each once.
-pub(super) fn union<T: Clone + PartialEq>(one: &[T], two: &[T]) -> Vec<T> {
+fn union<T: Clone + PartialEq>(one: &[T], two: &[T]) -> Vec<T> {
     let mut all: Vec<T> = Vec::with_capacity(one.len() + two.len());
     for item in one.iter().chain(two) {
         if !all.contains(item) {
@@ -458,8 +457,13 @@ impl GrantWord {
     }
 }
 
-/// The whole path of a folder as somebody names it.
-pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
+/// Returns the problem with the name of anything that is granted, as the end of a sentence about its setting.
+pub fn misnamed(text: &str, is_folder: bool) -> Option<String> {
+    if is_folder { folder(text, Path::new("")).err() } else { name(text).err() }
+}
+
+/// Returns the whole path of a folder as somebody names it.
+fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
     name(text)?;
     if text.starts_with('~') {
         let help = "write an absolute path, or one relative to the project (./~ for a folder of that name)";
@@ -470,7 +474,7 @@ pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
 }
 
 /// Checks that this can be the name of anything that is granted.
-pub(super) fn name(text: &str) -> Result<(), String> {
+fn name(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("has an empty name in its list".to_owned());
     }
@@ -483,6 +487,24 @@ pub(super) fn name(text: &str) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// The error of a grant that cannot be read, given or revoked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantError {
+    /// The capability is unknown.
+    #[error("{0}")]
+    UnknownCapability(String),
+    /// The names of the grant do not fit its capability.
+    #[error("{0}")]
+    InvalidNames(String),
+    /// The capability, or a part of it, is not granted, so that it cannot be revoked.
+    #[error("{0}")]
+    NotGranted(String),
+    /// Several parts of a stored grant are invalid.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Self>),
 }
 
 #[cfg(test)]

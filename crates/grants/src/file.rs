@@ -48,7 +48,10 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
 }
 
 /// Reads text, as [`read_regular`] does.
-pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, FileError> {
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is not UTF-8 text.
+pub fn read_text(path: &Path, most: u64) -> Result<String, FileError> {
     let invalid = |_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text; convert it to UTF-8");
     Ok(String::from_utf8(read_regular(path, most)?).map_err(invalid)?)
 }
