@@ -7,30 +7,7 @@ use crate::tree::joined;
 use serde_json::Value;
 use valvehouse_core::text::optional;
 
-const HEAD: &str = "\
-# Configuration
-
-All settings are in `valvehouse.toml` in the project's folder. The file and each key are optional; an unknown key is an
-error that suggests the most similar known one.
-
-Each key can also be set by an environment variable, `VALVEHOUSE__SECTION__KEY`, or on the command line,
-`--set section.key=value`, where lists can be written with commas. The command line overrides the environment, which
-overrides the file, which overrides the defaults. Write secrets as `env:NAME` or `file:PATH`; other spellings, such as
-`$NAME` or `ENV:NAME`, are refused.
-
-A table can be set as JSON: `VALVEHOUSE__SERVER={\"max_body_mb\": 64}` sets the keys in it and leaves the others of
-`[server]` unchanged; `{}` changes nothing. A list, `[…]`, replaces the whole list: `VALVEHOUSE__PROVIDERS` replaces all
-`[[providers]]`, whereas `VALVEHOUSE__PROVIDERS__NAME__API_KEY` sets one key of one provider.
-
-`valvehouse config` shows the effective settings and their sources, with `***` for secrets, parameters of URLs, and values
-whose names say that they are secrets, such as `--api-key X`; `valvehouse config --reference` prints this page, and
-`--schema` a JSON Schema for completion and checks in editors: name it in the first line,
-`#:schema ./valvehouse.schema.json`, as `valvehouse new project` does.
-
-A running host reloads the file when it is saved, and on SIGHUP (`systemctl reload`), completely or not at all: if the
-file is invalid, empty or missing, the previous settings stay in effect and the problem is shown (V222). Sections marked
-*at the next start* need a restart (V223).
-";
+const HEAD: &str = include_str!("head.md");
 
 /// A setting with its dotted key, in which `NAME` and `ID` stand for names.
 pub(super) struct Setting {
