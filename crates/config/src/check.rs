@@ -14,8 +14,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use url::Url;
 use valvehouse_core::text::{did_you_mean, is_id, nearest};
-use valvehouse_grants::SecretSource;
-use valvehouse_grants::{StoreAddress, is_postgres, misnamed};
+use valvehouse_grants::{SecretSource, StoreAddress, is_postgres, misnamed};
 use valvehouse_json::Json;
 
 /// The problems that were found, and the keys that have one.
@@ -72,6 +71,14 @@ impl Log {
             index += 1;
             self.check_as(inner, item, &place, about)
         });
+        for (index, item) in items.iter().enumerate().filter(|_| tables(schema).is_some()) {
+            if let Some(name) =
+                item.name().filter(|name| items[..index].iter().any(|one| one.name() == Some(name)))
+            {
+                let what = format!("{key} contains the name {name:?} twice: rename one of the two");
+                self.problem(&Setting::origin(item.get("name")), what);
+            }
+        }
         items
     }
 
@@ -195,31 +202,23 @@ fn items(schema: &Value, setting: &mut Setting) -> Result<Vec<Setting>, String> 
 fn scalar(schema: &Value, setting: &Setting, about: &Value) -> Result<Node, String> {
     let bare = setting.as_text().map(str::trim).filter(|_| setting.origin.is_untyped());
     match (schema["type"].as_str(), &setting.node) {
-        (Some("integer"), node) => {
-            let number = match node {
-                Node::Whole(number) => Some(*number),
-                _ => bare.and_then(|text| text.parse().ok()),
+        (Some(kind @ ("integer" | "number")), node) => {
+            let number = match (kind, node) {
+                (_, Node::Whole(_)) | ("number", Node::Float(_)) => Some(node.clone()),
+                ("integer", _) => bare.and_then(|text| text.parse().ok()).map(Node::Whole),
+                _ => bare.and_then(|text| text.parse().ok()).map(Node::Float),
             };
-            let (least, most) = (schema["minimum"].as_i64().unwrap_or(0), schema["maximum"].as_i64());
-            let most = most.unwrap_or(i64::MAX);
-            let number = number.filter(|number| (least..=most).contains(number));
-            number.map(Node::Whole).ok_or_else(|| format!("must be a whole number from {least} to {most}"))
-        }
-        (Some("number"), node) => {
-            let number = match node {
-                Node::Whole(number) => Some(*number as f64),
-                Node::Float(number) => Some(*number),
-                _ => bare.and_then(|text| text.parse().ok()),
+            let (least, most) = (schema["minimum"].as_f64().unwrap_or(0.0), schema["maximum"].as_f64());
+            let fits = |number: &Node| match number {
+                Node::Whole(number) => (least..=most.unwrap_or(f64::MAX)).contains(&(*number as f64)),
+                Node::Float(number) => (least..=most.unwrap_or(f64::MAX)).contains(number),
+                _ => false,
             };
-            let (least, most) = (schema["minimum"].as_f64().unwrap_or(f64::MIN), schema["maximum"].as_f64());
-            match number.filter(|number| (least..=most.unwrap_or(f64::MAX)).contains(number)) {
-                Some(number) if bare.is_some() => Ok(Node::Float(number)),
-                Some(_) => Ok(node.clone()),
-                None => Err(match most {
-                    Some(most) => format!("must be a number from {least} to {most}"),
-                    None => format!("must be a number from {least} up"),
-                }),
-            }
+            number.filter(fits).ok_or_else(|| {
+                let whole = if kind == "integer" { "whole " } else { "" };
+                let most = most.map_or("up".to_owned(), |most| format!("to {most}"));
+                format!("must be a {whole}number from {least} {most}")
+            })
         }
         (Some("string"), Node::Text(text)) => {
             invalid_text(schema, about, text).map_or(Ok(setting.node.clone()), Err)

@@ -15,9 +15,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use valvehouse_core::provider::PIPES;
 use valvehouse_core::text::did_you_mean;
-use valvehouse_grants::SecretSource;
-use valvehouse_grants::StoreAddress;
-use valvehouse_grants::{FileError, MAX_SETTINGS, read_text};
+use valvehouse_grants::{FileError, MAX_SETTINGS, SecretSource, StoreAddress, read_text};
 use valvehouse_json::Json;
 
 /// The settings' file, in the project folder.
@@ -232,20 +230,11 @@ fn check(config: &Config, log: &mut Log) {
     check_reach(config, log);
     check_keys(config, log);
     let providers: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
-    let models: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     if providers.contains(&PIPES) {
         let key = format!("providers.{PIPES}.name");
-        let origin = config.origin(&key);
-        log.problem(&origin, format!("{key} is reserved for scripts with `fn pipe`: choose another name"));
+        let what = format!("{key} is reserved for scripts with `fn pipe`: choose another name");
+        log.problem(&config.origin(&key), what);
     }
-    refuse_twins("providers", &providers, config, log);
-    for provider in &config.providers {
-        let names: Vec<&str> = provider.deployments.iter().map(|one| one.name.as_str()).collect();
-        refuse_twins(&format!("providers.{}.deployments", provider.name), &names, config, log);
-    }
-    refuse_twins("models", &models, config, log);
-    let servers: Vec<&str> = config.mcp.iter().map(|server| server.name.as_str()).collect();
-    refuse_twins("mcp", &servers, config, log);
     fallbacks::check(config, log);
     for model in &config.models {
         let key = format!("models.{}.provider", model.name);
@@ -255,9 +244,8 @@ fn check(config: &Config, log: &mut Log) {
         if !providers.contains(&model.provider.as_str()) && model.provider != PIPES && !was_dropped {
             let hint = did_you_mean(&model.provider, providers.iter().copied());
             let known = providers.join(", ");
-            let origin = config.origin(&key);
             log.problem(
-                &origin,
+                &config.origin(&key),
                 format!("{key} names the unknown provider {:?}{hint}; known names: {known}", model.provider),
             );
         }
@@ -268,9 +256,8 @@ fn check(config: &Config, log: &mut Log) {
 fn check_reach(config: &Config, log: &mut Log) {
     let listen = &config.server.listen;
     if config.server.keys.is_empty() && !config.server.require_key && !listen.is_loopback() {
-        let origin = config.origin("server.listen");
         log.problem(
-            &origin,
+            &config.origin("server.listen"),
             format!(
                 "server.listen {listen} accepts other machines, but server.keys is empty, so anyone could send requests: set server.keys = [\"…\"] or server.require_key = true, or listen on 127.0.0.1:{}",
                 listen.port
@@ -284,19 +271,7 @@ fn check_keys(config: &Config, log: &mut Log) {
     let literal: Vec<_> = config.server.keys.iter().map(|key| &key.key).collect();
     let is_twin = |(index, key): (usize, &&SecretSource)| literal[..index].contains(key);
     if literal.iter().enumerate().any(is_twin) {
-        let origin = config.origin("server.keys");
-        log.problem(&origin, "server.keys contains the same key twice: set a different key for each user");
-    }
-}
-
-fn refuse_twins(section: &str, names: &[&str], config: &Config, log: &mut Log) {
-    for (index, name) in names.iter().enumerate() {
-        if names[..index].contains(name) {
-            let origin = config.origin(&format!("{section}.{name}.name"));
-            log.problem(
-                &origin,
-                format!("{section} contains the name {name:?} twice: rename one of the two"),
-            );
-        }
+        let what = "server.keys contains the same key twice: set a different key for each user";
+        log.problem(&config.origin("server.keys"), what);
     }
 }

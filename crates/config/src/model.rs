@@ -136,12 +136,10 @@ pub enum FilterMode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct BudgetSettings {
     /// The CPU time of a call of a filter; the elapsed time of a call of a tool or an action, including waits.
-    #[schemars(range(min = 1, max = 86_400_000))]
-    #[schemars(extend("x-default" = "*filters: 4 µs per operation (4000), 200 for `stream`; others: their own timeout*", "examples" = [60_000]))]
+    #[schemars(range(min = 1, max = 86_400_000), extend("x-default" = "*filters: 4 µs per operation (4000), 200 for `stream`; others: their own timeout*", "examples" = [60_000]))]
     pub ms: Option<u64>,
     /// The interpreter operations of a call.
-    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
-    #[schemars(extend("x-default" = "*filters: 1 000 000 (50 000 for `stream`); others: 10 000 000*", "examples" = [5_000_000]))]
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64), extend("x-default" = "*filters: 1 000 000 (50 000 for `stream`); others: 10 000 000*", "examples" = [5_000_000]))]
     pub operations: Option<u64>,
     /// The memory of a call, in megabytes.
     #[schemars(range(min = 1, max = 1_048_576), extend("x-default" = "*64*", "examples" = [128]))]

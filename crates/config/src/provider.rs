@@ -1,6 +1,7 @@
 //! The services models live at, and the kinds we know.
 
-use schemars::{JsonSchema, Schema, json_schema};
+use crate::schema;
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
@@ -182,7 +183,7 @@ pub struct ProviderSettings {
 
 /// A key of a service that has several.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[schemars(transform = or_key)]
+#[schemars(transform = schema::or_key)]
 pub struct ProviderKey {
     /// The key: `env:NAME`, `file:PATH`, or the key itself.
     #[schemars(extend("examples" = ["env:SECOND_KEY"]))]
@@ -195,13 +196,6 @@ pub struct ProviderKey {
 
 fn one() -> u32 {
     1
-}
-
-/// A text stands for a table with this key alone.
-fn or_key(schema: &mut Schema) {
-    let table = std::mem::take(schema);
-    let text = json_schema!({"type": "string", "format": "secret"});
-    *schema = json_schema!({"anyOf": [text, table], "x-short": "key"});
 }
 
 /// One of several addresses of a service.

@@ -1,8 +1,8 @@
 //! The JSON Schema of settings, by which they are read, checked, described and shown.
 
 use crate::tree::{Node, Setting, joined};
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value, json};
 
 /// Returns the schema of a table of settings.
@@ -11,6 +11,13 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     tidy(&mut schema, false);
     schema
+}
+
+/// A text stands for a table with this key alone.
+pub(crate) fn or_key(schema: &mut Schema) {
+    let table = std::mem::take(schema).to_value();
+    let text = json!({"type": "string", "format": table["properties"]["key"]["format"]});
+    *schema = json_schema!({"anyOf": [text, table], "x-short": "key"});
 }
 
 /// Returns the settings in a table by their names.

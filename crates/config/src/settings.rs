@@ -16,7 +16,7 @@ use crate::proxy_sign_in::ProxySignIn;
 use crate::schema;
 use crate::tree::Setting;
 use indexmap::IndexMap;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,9 +27,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_grants::Grants;
-use valvehouse_grants::SecretSource;
-use valvehouse_grants::StoreSettings;
+use valvehouse_grants::{Grants, SecretSource, StoreSettings};
 use valvehouse_json::Json;
 
 /// All settings of a host. Paths in it are whole: relative ones were relative to the project.
@@ -262,7 +260,7 @@ impl TryFrom<String> for Listen {
 
 /// A key that opens the inference endpoints.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[schemars(transform = or_key)]
+#[schemars(transform = schema::or_key)]
 pub struct InferenceKey {
     /// The key itself, `env:NAME`, `file:PATH`, or its digest `sha256:…`.
     #[schemars(extend("format" = "key", "examples" = ["env:ANNS_KEY"]))]
@@ -275,13 +273,6 @@ pub struct InferenceKey {
     /// The tools, prompts and resources that are visible with this key at `/mcp`.
     #[schemars(extend("x-form" = "names, scripts and `tag:x`", "x-default" = "*those of `server.mcp_tools`*", "examples" = [["tag:reading"]]))]
     pub mcp_tools: Option<Vec<String>>,
-}
-
-/// A text stands for a table with this key alone.
-fn or_key(schema: &mut Schema) {
-    let table = std::mem::take(schema);
-    let text = schemars::json_schema!({"type": "string", "format": "key"});
-    *schema = schemars::json_schema!({"anyOf": [text, table], "x-short": "key"});
 }
 
 /// The access of operators.
