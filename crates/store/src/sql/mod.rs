@@ -9,7 +9,7 @@ mod server_pool;
 mod session;
 
 pub(crate) use query::{Query, Value, insert, insert_rows, query, query_text, values};
-pub(crate) use row::Row;
+pub(crate) use row::{Row, columns};
 #[cfg(feature = "postgres")]
 pub(crate) use server_pool::ServerPool;
 pub(crate) use session::{Lock, Pool, Session};

@@ -5,6 +5,14 @@ use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Error, Row as _, Sqlite, Type};
 
+/// Reads a value from a row: the fields that are columns of the same names, and others.
+macro_rules! columns {
+    ($row:ident => $type:ident { $($column:ident),+ $(; $($others:tt)+)? }) => {
+        $type { $($column: $row.try_get(stringify!($column))?,)+ $($($others)+)? }
+    };
+}
+pub(crate) use columns;
+
 /// A row of one of the databases.
 pub(crate) enum Row {
     Sqlite(SqliteRow),

@@ -5,7 +5,7 @@ use crate::conversation::{Checkpoint, Prune};
 use crate::error::StoreResult;
 use crate::export::AROUND_STATE;
 use crate::rows::json::{read, stored};
-use crate::sql::{Query, Row, Session, Value, query, query_text, values};
+use crate::sql::{Query, Row, Session, Value, columns, query, query_text, values};
 use uuid::Uuid;
 use valvehouse_json::Json;
 
@@ -67,16 +67,8 @@ fn select<'q>(state: &str, which: &str, values: impl IntoIterator<Item = Value<'
 fn from_row(row: &Row) -> sqlx::Result<Checkpoint> {
     let id: String = row.try_get("id")?;
     let state = read(|| format!("the state of the checkpoint {id:?}"), row.try_get("state")?)?;
-    Ok(Checkpoint {
-        conversation: row.try_get("conversation")?,
-        run: row.try_get("run")?,
-        step: row.count("step")?,
-        length: row.count("length")?,
-        name: row.try_get("name")?,
-        state,
-        saved_at: row.try_get("saved_at")?,
-        id,
-    })
+    let (step, length) = (row.count("step")?, row.count("length")?);
+    Ok(columns!(row => Checkpoint { conversation, run, name, saved_at; id, step, length, state }))
 }
 
 /// Returns the checkpoints of a run, in the order of their steps.

@@ -6,7 +6,7 @@ use crate::conversation::{Conversation, OWNER};
 use crate::error::StoreResult;
 use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
 use crate::rows::json::{read, refused, stored};
-use crate::sql::{self, Lock, Query, Row, Session, Value, query, query_text, values};
+use crate::sql::{self, Lock, Query, Row, Session, Value, columns, query, query_text, values};
 use valvehouse_json::Json;
 
 /// The conversations in the store. Every method is one transaction, which is durable when it returns.
@@ -109,15 +109,8 @@ fn from_row(row: &Row) -> sqlx::Result<Conversation> {
     let kept = read(|| format!("the values of the conversation {id:?}"), row.try_get("kept")?)?;
     let forked_from: Option<String> = row.try_get("forked_from")?;
     let shared: Option<i64> = row.try_get("shared")?;
-    Ok(Conversation {
-        agent: row.try_get("agent")?,
-        length: row.count("length")?,
-        kept,
-        forked_from: forked_from.zip(shared.map(i64::unsigned_abs)),
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
-        id,
-    })
+    let (forked_from, length) = (forked_from.zip(shared.map(i64::unsigned_abs)), row.count("length")?);
+    Ok(columns!(row => Conversation { agent, created_at, updated_at; id, length, kept, forked_from }))
 }
 
 pub(super) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option<Conversation>> {

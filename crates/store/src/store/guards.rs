@@ -7,7 +7,7 @@ use crate::history::Action;
 use crate::record::{GuardChange, LastGood};
 use crate::rows::generation::commit_raised;
 use crate::rows::json::{AT_ONCE, encode};
-use crate::sql::{Lock, Row, Session, insert, query, values};
+use crate::sql::{Lock, Row, Session, columns, insert, query, values};
 use valvehouse_json::Json;
 
 /// Last good versions of scripts, confirmed changes of guards, and the models that list them.
@@ -118,16 +118,9 @@ impl Store {
 
 pub(super) async fn last_good(session: &mut Session) -> sqlx::Result<Vec<LastGood>> {
     let version = |row: Row| {
-        Ok(LastGood {
-            id: row.try_get("id")?,
-            path: row.try_get("path")?,
-            hash: row.try_get("hash")?,
-            source: row.try_get("source")?,
-            // Without its imports it does not load, which is reported.
-            imports: Json::parse(row.try_get::<String>("imports")?.as_bytes()).unwrap_or_default(),
-            security: row.try_get("security")?,
-            saved_at: row.try_get("saved_at")?,
-        })
+        // Without its imports it does not load, which is reported.
+        let imports = Json::parse(row.try_get::<String>("imports")?.as_bytes()).unwrap_or_default();
+        Ok(columns!(row => LastGood { id, path, hash, source, security, saved_at; imports }))
     };
     let query =
         query("SELECT id, path, hash, source, imports, security, saved_at FROM last_good ORDER BY id");

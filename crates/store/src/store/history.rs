@@ -11,7 +11,7 @@ use crate::record::GuardChange;
 use crate::rows::generation::commit_raised;
 use crate::rows::json::AT_ONCE;
 use crate::rows::sealed_value;
-use crate::sql::{self, Lock, Row, Session, query, values};
+use crate::sql::{self, Lock, Row, Session, columns, query, values};
 use std::collections::HashMap;
 use valvehouse_json::Json;
 
@@ -234,34 +234,23 @@ impl Store {
         let number: i64 = row.try_get("version")?;
         let about = sealed_value::version_of(plugin, number);
         let valves = sealed_value::unseal(&self.key, row.try_get("valves")?, &about);
-        Ok(Version {
+        Ok(columns!(row => Version { at, kind, place, enabled, global, audit;
             number: number.unsigned_abs(),
-            at: row.try_get("at")?,
             by: row.try_get("author")?,
+            hash: row.try_get("source")?,
             // A newer host may have written a kind that is unknown here.
             action: Action::of_word(&action).unwrap_or(Action::Update),
-            kind: row.try_get("kind")?,
-            place: row.try_get("place")?,
-            hash: row.try_get("source")?,
             // Unreadable values must not hide the other versions; such a version cannot be restored.
             valves: valves.ok().into(),
-            enabled: row.try_get("enabled")?,
-            global: row.try_get("global")?,
-            audit: row.try_get("audit")?,
-        })
+        }))
     }
 }
 
 /// Reads the periods that the histories of all plugins cover.
 pub(super) async fn spans(session: &mut Session) -> sqlx::Result<Vec<Span>> {
     let span = |row: Row| {
-        Ok(Span {
-            plugin: row.try_get("plugin")?,
-            first_at: row.try_get("first_at")?,
-            last_at: row.try_get("last_at")?,
-            last: row.count("last")?,
-            is_gone: row.try_get("is_gone")?,
-        })
+        let last = row.count("last")?;
+        Ok(columns!(row => Span { plugin, first_at, last_at, is_gone; last }))
     };
     let text = "SELECT plugin, min(at) AS first_at, max(at) AS last_at, max(version) AS last,
          (SELECT source FROM versions WHERE plugin = one.plugin ORDER BY version DESC LIMIT 1) IS NULL

@@ -4,7 +4,7 @@ use super::database::Store;
 use crate::clock::now;
 use crate::error::StoreResult;
 use crate::responses::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem};
-use crate::sql::{self, Lock, Row, query, values};
+use crate::sql::{self, Lock, Row, columns, query, values};
 
 /// The maximum number of items per statement.
 const AT_ONCE: usize = 100;
@@ -33,13 +33,7 @@ impl Store {
     /// Returns the conversation with this id unless it has expired.
     pub async fn response_conversation(&self, id: &str) -> StoreResult<Option<ResponseConversation>> {
         let conversation = |row: &Row| {
-            Ok(ResponseConversation {
-                id: row.try_get("id")?,
-                owner: row.try_get("owner")?,
-                created_ms: row.try_get("created_ms")?,
-                expires_ms: row.try_get("expires_ms")?,
-                metadata: row.try_get("metadata")?,
-            })
+            Ok(columns!(row => ResponseConversation { id, owner, created_ms, expires_ms, metadata }))
         };
         let text = "SELECT id, owner, created_ms, expires_ms, metadata FROM response_conversations
              WHERE id = ? AND expires_ms > ?";

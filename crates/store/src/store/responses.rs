@@ -4,7 +4,7 @@ use super::database::Store;
 use crate::clock::now;
 use crate::error::StoreResult;
 use crate::responses::{RECENT_RESPONSES, StoredResponse};
-use crate::sql::{self, Lock, Row, query, values};
+use crate::sql::{self, Lock, Row, columns, query, values};
 
 /// The maximum number of events per statement.
 const AT_ONCE: usize = 100;
@@ -36,16 +36,9 @@ impl Store {
     /// Returns the response with this id unless it has expired.
     pub async fn response(&self, id: &str) -> StoreResult<Option<StoredResponse>> {
         let response = |row: &Row| {
-            Ok(StoredResponse {
-                id: row.try_get("id")?,
-                owner: row.try_get("owner")?,
-                expires_ms: row.try_get("expires_ms")?,
+            Ok(columns!(row => StoredResponse { id, owner, expires_ms, items, response, runner, seen_ms;
                 input_items: usize::try_from(row.try_get::<i64>("input_items")?).unwrap_or_default(),
-                items: row.try_get("items")?,
-                response: row.try_get("response")?,
-                runner: row.try_get("runner")?,
-                seen_ms: row.try_get("seen_ms")?,
-            })
+            }))
         };
         let text = "SELECT id, owner, expires_ms, input_items, items, response, runner, seen_ms
              FROM responses WHERE id = ? AND expires_ms > ?";

@@ -7,7 +7,7 @@ use crate::conversation::{Conversation, First, NewRun, Run, RunStart, RunStatus,
 use crate::error::StoreResult;
 use crate::export::AROUND_PENDING;
 use crate::rows::json::{read, refused, stored};
-use crate::sql::{Lock, Query, Row, Session, Value, query, query_text, values};
+use crate::sql::{Lock, Query, Row, Session, Value, columns, query, query_text, values};
 use valvehouse_json::Json;
 
 /// The runs of conversations.
@@ -141,19 +141,10 @@ fn from_row(row: &Row) -> sqlx::Result<Run> {
     let pending = read(|| format!("the pending calls of the run {id:?}"), row.try_get("pending")?)?;
     let status = RunStatus::from_name(&status)
         .ok_or_else(|| refused(format!("the run {id:?} has the unknown status {status:?}")))?;
-    Ok(Run {
-        conversation: row.try_get("conversation")?,
-        status,
-        step: row.count("step")?,
-        owner: row.try_get("owner")?,
-        pid: process::read(row.try_get("pid")?),
-        pending,
-        error: row.try_get("error")?,
-        seen_at: row.try_get("seen_at")?,
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
-        id,
-    })
+    let (step, pid) = (row.count("step")?, process::read(row.try_get("pid")?));
+    Ok(columns!(row => Run { conversation, owner, error, seen_at, created_at, updated_at;
+        id, status, step, pid, pending
+    }))
 }
 
 async fn fetch(session: &mut Session, query: Query<'_>) -> sqlx::Result<Option<Run>> {
