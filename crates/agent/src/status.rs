@@ -160,16 +160,10 @@ impl Runs {
             .ok_or_else(|| Error::Host(format!("the conversation of run {} does not exist", run.id)))?;
         let full = self.store().messages(&conversation.id, 0, conversation.length).await?;
         let saved = self.last_saved(run).await?;
-        let state = run_to_json(run, &conversation.agent);
         let pending = Self::pending_action(run, saved.as_ref(), setup);
-        let in_flight = saved.as_ref().map(|saved| saved.in_flight.deep_clone());
         let summary = summary_of(saved.as_ref(), &conversation.kept);
         let graph = graph(full, saved.as_ref(), &summary, setup, &meta(run, &conversation, setup));
-        // New values in a new object: they fit.
-        state.put("pending_action", pending);
-        state.put("in_flight", in_flight);
-        graph.entries().into_iter().for_each(|(name, part)| state.put(&name, part));
-        Ok(state)
+        Ok(whole(run, &conversation.agent, pending, graph, saved.as_ref()))
     }
 }
 
@@ -271,17 +265,20 @@ described! {
 #[cfg(feature = "typed")]
 type AnyObject = serde_json::Map<String, serde_json::Value>;
 
-/// The complete state of a run.
-#[cfg(feature = "typed")]
-#[derive(schemars::JsonSchema)]
-#[expect(dead_code, reason = "it is the schema of what `Runs::state` returns")]
-pub struct RunState {
-    #[serde(flatten)]
-    run: RunFacts,
-    /// The tool call in progress, or null.
-    in_flight: serde_json::Value,
-    #[serde(flatten)]
-    graph: GraphState,
+described! {
+    /// The complete state of a run.
+    #[cfg(feature = "typed")]
+    pub struct RunState;
+    fn whole(run: &Run, agent: &str, pending: Json, graph: Json, saved: Option<&RunSnapshot>) with {
+        let facts = run_to_json(run, agent);
+        // A new object accepts any value.
+        facts.put("pending_action", pending);
+    } {
+        ..run: RunFacts = facts,
+        ..graph: GraphState = graph,
+        /// The tool call in progress, or null.
+        in_flight: serde_json::Value = saved.map(|saved| saved.in_flight.deep_clone()),
+    }
 }
 
 fn content_of(answer: &Json) -> Json {

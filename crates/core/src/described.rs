@@ -1,7 +1,7 @@
 //! JSON that is put together from values: each field is declared once, with its name, its schema and its value.
 
 /// Declares the fields of an object: a function that returns it, after the statements of `with`, and a type that is its
-/// schema.
+/// schema. `..facts: Facts = facts(one),` in front adds the fields of another object.
 ///
 /// ```ignore
 /// described! {
@@ -22,7 +22,8 @@ macro_rules! described {
         $(#[$of_function:meta])* $shown:vis fn $function:ident($($from:ident: $from_type:ty),+ $(,)?)
             $(with { $($prepare:tt)* })?
         {
-            $($(#[$attribute:meta])* $name:ident $(as $key:literal)?: $field:ty = $value:expr),+ $(,)?
+            $(..$part:ident: $of_part:ty = $parts:expr,)*
+            $($(#[$attribute:meta])* $name:ident $(as $key:literal)?: $field:ty = $value:expr),* $(,)?
         }
     ) => {
         $(#[$meta])*
@@ -30,16 +31,21 @@ macro_rules! described {
         $(#[schemars(rename = $schema)])?
         #[expect(dead_code, reason = "it is the schema of the fields")]
         $visibility struct $type {
-            $($(#[$attribute])* $(#[schemars(rename = $key)])? $name: $field),+
+            $(#[serde(flatten)] $part: $of_part,)*
+            $($(#[$attribute])* $(#[schemars(rename = $key)])? $name: $field),*
         }
 
         $(#[$of_function])*
         $shown fn $function($($from: $from_type),+) -> valvehouse_json::Json {
             $($($prepare)*)?
-            valvehouse_json::Json::from([
-                $(($crate::described!(@key $name $($key)?), valvehouse_json::Json::from($value))),+
-            ])
+            $crate::described!(@joined $($parts,)*; valvehouse_json::Json::from([
+                $(($crate::described!(@key $name $($key)?), valvehouse_json::Json::from($value))),*
+            ]))
         }
+    };
+    (@joined ; $own:expr) => { $own };
+    (@joined $($parts:expr,)+; $own:expr) => {
+        [$($parts,)+ $own].iter().flat_map(|part| part.entries()).collect::<valvehouse_json::Object>().into()
     };
     (@key $name:ident) => { stringify!($name) };
     (@key $name:ident $key:literal) => { $key };

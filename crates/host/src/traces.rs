@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::TraceSettings;
 use valvehouse_core::described;
-use valvehouse_core::trace::{Totals, Trace, Traces};
+use valvehouse_core::trace::{Trace, TraceDetail, TraceSummary, Traces};
 use valvehouse_json::Json;
 use valvehouse_store::{COST_UNITS, StoreErrorKind, StoredTrace, TraceCursor, now};
 
@@ -132,14 +132,24 @@ pub fn row(host: &Host, trace: &Trace) -> StoredTrace {
     }
 }
 
-/// Returns a request in a list with its sums.
-pub fn summary(host: &Host, trace: &Trace) -> Json {
-    with_sums(host, trace, trace.summary())
+described! {
+    /// A request in a list.
+    pub struct ListedTrace as "TraceSummary";
+    /// Returns a request in a list with its sums.
+    pub fn summary(host: &Host, trace: &Trace) {
+        ..summary: TraceSummary = trace.summary(),
+        ..sums: TraceSums = sums(host, trace),
+    }
 }
 
-/// Returns a request with its steps and its sums.
-pub fn detail(host: &Host, trace: &Trace) -> Json {
-    with_sums(host, trace, trace.detail())
+described! {
+    /// A request with its steps, lines and events.
+    pub struct WholeTrace as "Trace";
+    /// Returns a request with its steps and its sums.
+    pub fn detail(host: &Host, trace: &Trace) {
+        ..detail: TraceDetail = trace.detail(),
+        ..sums: TraceSums = sums(host, trace),
+    }
 }
 
 /// Returns a stored request as [`detail`] does.
@@ -154,7 +164,11 @@ pub fn stored_detail([facts, steps]: [Json; 2]) -> Json {
 described! {
     /// The sums of a request, beside the fields of its trace.
     pub struct TraceSums;
-    fn sums(host: &Host, trace: &Trace, totals: &Totals, cost: Option<f64>) {
+    fn sums(host: &Host, trace: &Trace) with {
+        let totals = trace.totals();
+        let has_prices = trace.cost() > 0 || usage::has_prices(&host.snapshot(), &trace.request.model);
+        let cost = has_prices.then(|| trace.cost() as f64 / COST_UNITS);
+    } {
         /// The id of the host.
         host: String = host.id(),
         /// The name of the key that pays for the request; null if it is not one that operators handed out.
@@ -172,15 +186,4 @@ described! {
         /// The plugin that rejected or failed the request.
         ended_by: Option<String> = totals.ended_by.as_ref().map(|(plugin, _)| &**plugin),
     }
-}
-
-fn with_sums(host: &Host, trace: &Trace, facts: Json) -> Json {
-    let totals = trace.totals();
-    let has_prices = trace.cost() > 0 || usage::has_prices(&host.snapshot(), &trace.request.model);
-    let cost = has_prices.then(|| trace.cost() as f64 / COST_UNITS);
-    for (name, value) in sums(host, trace, &totals, cost).entries() {
-        // A new object accepts any key.
-        facts.put(&name, value);
-    }
-    facts
 }

@@ -1,6 +1,6 @@
 //! Conversion of traces to JSON.
 
-use super::facts::{Contents, EventRecord, Line, RequestEnd};
+use super::facts::{Contents, EventRecord, Line};
 use super::record::{Details, StepRecord, differ};
 use super::trace::Trace;
 use jiff::Timestamp;
@@ -12,7 +12,14 @@ described! {
     /// The fields of a trace that are also in a list.
     #[cfg(feature = "typed")]
     pub struct TraceFacts;
-    fn facts(trace: &Trace, ended: Option<&RequestEnd>, changed: u64, contents: bool) {
+    fn facts(trace: &Trace) with {
+        let ended = trace.ended();
+        let (changed, contents) = trace.with_records(|records| {
+            let mut details = records.iter().map(StepRecord::details);
+            let changed: u64 = details.clone().map(|details| details.changed).sum();
+            (changed, details.any(|details| !details.values.is_empty()))
+        });
+    } {
         /// The id, which is also in the header `x-valvehouse-trace`.
         id: String = trace.id.as_str(),
         /// The start time in RFC 3339.
@@ -45,27 +52,40 @@ described! {
     }
 }
 
+described! {
+    /// A request and its outcome.
+    #[cfg(feature = "typed")]
+    pub struct TraceSummary;
+    fn summary(trace: &Trace) {
+        ..facts: TraceFacts = facts(trace),
+        /// The number of steps.
+        steps: u64 = trace.with_records(|records| records.len()),
+    }
+}
+
+described! {
+    /// A request with its steps, lines and events.
+    #[cfg(feature = "typed")]
+    pub struct TraceDetail;
+    fn detail(trace: &Trace) with {
+        let [(_, steps), (_, lines), (_, events)] = trace.parts(&Contents::All);
+    } {
+        ..facts: TraceFacts = facts(trace),
+        steps: Vec<TraceStep> = steps,
+        lines: Vec<TraceLine> = lines,
+        events: Vec<TraceEvent> = events,
+    }
+}
+
 impl Trace {
     /// Returns the request and its outcome as one object, with the number of steps.
     pub fn summary(&self) -> Json {
-        self.facts_with([("steps", self.with_records(|records| records.len()).into())])
+        summary(self)
     }
 
     /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
-        self.facts_with(self.parts(&Contents::All))
-    }
-
-    fn facts_with(&self, parts: impl IntoIterator<Item = (&'static str, Json)>) -> Json {
-        let (changed, contents) = self.with_records(|records| {
-            let mut details = records.iter().map(StepRecord::details);
-            let changed = details.clone().map(|details| details.changed).sum();
-            (changed, details.any(|details| !details.values.is_empty()))
-        });
-        let facts = facts(self, self.ended(), changed, contents);
-        // A new object accepts any key.
-        parts.into_iter().for_each(|(name, part)| facts.put(name, part));
-        facts
+        detail(self)
     }
 
     /// Returns the steps, lines and events with their names, as they are stored: without the values that only a client

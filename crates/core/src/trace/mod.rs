@@ -25,7 +25,9 @@ pub use access_line::{ACCESS, AccessLine, AccessLog};
 pub use facts::{Contents, EventRecord, Line, RequestEnd, RequestFacts};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 #[cfg(feature = "typed")]
-pub use json::{TraceEvent, TraceFacts, TraceLine, TraceStep, TraceValue, ValueChange};
+pub use json::{
+    TraceDetail, TraceEvent, TraceFacts, TraceLine, TraceStep, TraceSummary, TraceValue, ValueChange,
+};
 pub(crate) use prompt_cache::PromptCacheWatch;
 pub use queue::{TraceBatch, TraceQueue};
 pub use record::{Cost, Details, StepRecord, Tokens, What};

@@ -1,17 +1,17 @@
 //! Routes for conversations and their checkpoints.
 
-use super::shapes::{ConversationMessages, SavedCheckpoint};
 use crate::api::{Answer, AnyObject, Body, CheckedBody, JsonOf, List, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_agent::{
-    CheckpointFacts, ConversationFacts, checkpoint_to_json, conversation_to_json, run_to_json,
+    CheckpointFacts, ConversationFacts, RunFacts, checkpoint_to_json, conversation_to_json, run_to_json,
 };
+use valvehouse_core::described;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_store::Prune;
+use valvehouse_store::{Checkpoint, Conversation, Prune, Run};
 
 /// The default number of listed conversations.
 const LISTED: u64 = 50;
@@ -67,19 +67,22 @@ pub(super) async fn show(
     let store = app.runs.store();
     let messages = store.messages(&id, from, to).await?;
     let newest = store.runs(Some(&id), None, 1).await?;
-    let shown = conversation_to_json(&conversation);
-    let newest = newest.first().map(|run| run_to_json(run, &conversation.agent));
-    let parts: [(&str, Json); 4] = [
-        ("run", newest.into()),
-        ("from", from.into()),
-        ("to", to.into()),
-        ("full_messages", messages.into()),
-    ];
-    for (name, part) in parts {
-        // A new object accepts any value.
-        shown.put(name, part);
+    Ok(Reply(with_messages(&conversation, newest.first(), from, to, messages).into()))
+}
+
+described! {
+    /// A conversation with some of its messages.
+    pub(super) struct ConversationMessages;
+    fn with_messages(of: &Conversation, newest: Option<&Run>, from: u64, to: u64, messages: Vec<Json>) {
+        ..conversation: ConversationFacts = conversation_to_json(of),
+        /// The newest run, or null.
+        run: Option<RunFacts> = newest.map(|run| run_to_json(run, &of.agent)),
+        /// The number of the first returned message.
+        from: u64 = from,
+        /// The number after the last returned message.
+        to: u64 = to,
+        full_messages: Vec<AnyObject> = messages,
     }
-    Ok(Reply(shown.into()))
 }
 
 /// A deleted conversation.
@@ -129,10 +132,16 @@ pub(super) async fn checkpoint(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
 ) -> Answer<JsonOf<SavedCheckpoint>> {
-    let checkpoint = app.runs.checkpoint(&path.id).await?;
-    let shown = checkpoint_to_json(&checkpoint);
-    shown.put("state", checkpoint.state);
-    Ok(Reply(shown.into()))
+    Ok(Reply(with_state(app.runs.checkpoint(&path.id).await?).into()))
+}
+
+described! {
+    /// A saved step with the state of its run.
+    pub(super) struct SavedCheckpoint;
+    fn with_state(checkpoint: Checkpoint) {
+        ..checkpoint: CheckpointFacts = checkpoint_to_json(&checkpoint),
+        state: serde_json::Value = checkpoint.state,
+    }
 }
 
 /// The conversation that a fork creates.

@@ -6,6 +6,5 @@ mod events;
 mod launch;
 mod routes;
 mod runs;
-mod shapes;
 
 pub(crate) use routes::routes;

@@ -7,19 +7,21 @@ use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
+use valvehouse_core::described;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
 
-/// The models in OpenAI's format, and the filters that Open WebUI calls.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "`list_of` writes it; a test compares both")]
-pub(super) struct ModelsAndFilters {
-    object: String,
-    data: Vec<AnyObject>,
-    /// Omitted if filters are hidden.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pipelines: Option<bool>,
+described! {
+    /// The models in OpenAI's format, and the filters that Open WebUI calls.
+    pub(super) struct ModelsAndFilters;
+    fn with_filters(data: Vec<Json>) {
+        data: Vec<AnyObject> = data,
+        object: String = "list",
+        /// Omitted if filters are hidden.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pipelines: Option<bool> = true,
+    }
 }
 
 /// Handles `GET /models`.
@@ -46,8 +48,7 @@ pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
     }
     let filters = snapshot.filters().filter(|plugin| is_listed(plugin));
     let filters = filters.map(|plugin| entry(&snapshot, plugin));
-    let data: Vec<Json> = models.iter().cloned().chain(filters).collect();
-    Json::from([("data", data.into()), ("object", "list".into()), ("pipelines", true.into())])
+    with_filters(models.iter().cloned().chain(filters).collect())
 }
 
 /// Returns `true` if a model's name can be used in a path unchanged. It may contain up to two slashes, as the

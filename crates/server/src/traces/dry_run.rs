@@ -1,6 +1,5 @@
 //! `POST /api/v1/try`: runs a chat or presses a button, and returns the steps of every hook or streams the answer.
 
-use super::shapes::Trace;
 use crate::actions::Press;
 use crate::api::{AnyObject, CheckedBody, JsonOf, Reply};
 use crate::openai::chat::Completion;
@@ -23,7 +22,7 @@ use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::SpelledJson;
 use valvehouse_host::app::App;
-use valvehouse_host::traces;
+use valvehouse_host::traces::{self, WholeTrace};
 use valvehouse_json::Json;
 
 /// A chat request with any fields of its protocol.
@@ -65,7 +64,7 @@ pub(super) struct DryRun {
     answer: SpelledJson,
     /// The error, or null.
     error: SpelledJson,
-    trace: JsonOf<Trace>,
+    trace: JsonOf<WholeTrace>,
 }
 
 /// Handles `POST /api/v1/try`.

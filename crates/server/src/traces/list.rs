@@ -1,6 +1,5 @@
 //! Routes for the requests in progress and the latest ended ones, and for the recording of their values.
 
-use super::shapes::{Trace as TraceShape, TraceSummary};
 use crate::api::{Answer, Body, JsonOf, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -10,7 +9,8 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::text::did_you_mean;
 use valvehouse_core::trace::Trace;
 use valvehouse_host::app::App;
-use valvehouse_host::{traces, usage};
+use valvehouse_host::traces::{self, ListedTrace, WholeTrace};
+use valvehouse_host::usage;
 use valvehouse_json::Json;
 use valvehouse_store::{TraceCursorError, TraceFilter};
 
@@ -23,9 +23,9 @@ const MAX_LISTED: u64 = 1_000;
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Traces {
     /// The requests in progress on this host.
-    live: Vec<JsonOf<TraceSummary>>,
+    live: Vec<JsonOf<ListedTrace>>,
     /// The requests that ended, the latest start first; those of all hosts if requests are stored.
-    past: Vec<JsonOf<TraceSummary>>,
+    past: Vec<JsonOf<ListedTrace>>,
     /// The `cursor` of the requests that follow; null at the end.
     next: Option<String>,
     /// Set if the list is that of the store.
@@ -142,7 +142,7 @@ pub(super) struct TracePath {
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
-) -> Answer<JsonOf<TraceShape>> {
+) -> Answer<JsonOf<WholeTrace>> {
     let unknown = match find(&app, &path.id) {
         Ok(trace) => return Ok(Reply(traces::detail(&app.host, &trace).into())),
         Err(unknown) => unknown,

@@ -6,6 +6,5 @@ mod feed;
 mod list;
 mod replay;
 mod routes;
-mod shapes;
 
 pub(crate) use routes::routes;
