@@ -13,7 +13,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::RequestScope;
@@ -154,26 +156,32 @@ fn sufficient(role: OperatorRole, needed: OperatorRole, holder: &str) -> Result<
     Err(forbidden(message, "role_not_sufficient"))
 }
 
-/// Returns the role that a request of an operator needs. The template of its route decides, in which no word is the id
-/// of a plugin.
+/// The role that operators need for a change, as its route declares it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    pub(crate) role: OperatorRole,
+    /// Set if plugins that are guards need the role `admin`.
+    pub(crate) guards_need_admin: bool,
+}
+
+/// The declared roles by method and template of the path (`PUT /api/v1/keys/{name}`), an extension of requests.
+pub(crate) type DeclaredRoles = Arc<HashMap<String, Needs>>;
+
+/// Returns the role that a request of an operator needs: for a change, the declared one, or else `admin`.
 fn needed(app: &App, parts: &Parts) -> OperatorRole {
-    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+    if !changes(&parts.method) {
         return OperatorRole::Read;
     }
-    let Some(route) = parts.extensions.get::<MatchedPath>() else { return OperatorRole::Admin };
-    let words = || route.as_str().split('/');
-    let has = |word: &str| words().any(|own| own == word);
+    let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let roles = parts.extensions.get::<DeclaredRoles>();
     let is_guard = || {
-        let id =
-            words().position(|word| word == "{id}").and_then(|place| parts.uri.path().split('/').nth(place));
+        let place = path.split('/').position(|word| word == "{id}");
+        let id = place.and_then(|place| parts.uri.path().split('/').nth(place));
         id.and_then(|id| app.host.snapshot().plugins.get(id).cloned()).is_none_or(|plugin| plugin.security)
     };
-    match () {
-        () if ["keys", "users", "confirm", "grants", "mcp"].into_iter().any(has) => OperatorRole::Admin,
-        // A rollback restores switches and confirms the change.
-        () if (has("toggle") || has("rollback") || confirms(parts)) && is_guard() => OperatorRole::Admin,
-        () if ["toggle", "valves", "try"].into_iter().any(has) => OperatorRole::Tune,
-        () => OperatorRole::Write,
+    match roles.and_then(|roles| roles.get(&format!("{} {path}", parts.method))) {
+        Some(needs) if !((needs.guards_need_admin || confirms(parts)) && is_guard()) => needs.role,
+        _ => OperatorRole::Admin,
     }
 }
 

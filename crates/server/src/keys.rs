@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_host::access::KeyRights;
+use valvehouse_host::access::OperatorRole::Admin;
 use valvehouse_host::admin::{self, AdminError, KeyEntry, NewKey};
 use valvehouse_host::app::App;
 
@@ -18,17 +19,19 @@ pub(crate) fn routes() -> Routes {
         .route("/api/v1/keys", get("Lists the keys with what they have used, revoked ones included.", list))
         .route(
             "/api/v1/keys",
-            post("Creates a key, which is shown only now, or a group of keys.", create).conflicts(),
+            post(Admin, "Creates a key, which is shown only now, or a group of keys.", create).conflicts(),
         )
         .route("/api/v1/keys/{name}", get("Returns a key with what it has used.", show).fails(404))
         .route(
             "/api/v1/keys/{name}",
-            put("Replaces the rights of a key, which keeps what it has used.", change).fails(404).conflicts(),
+            put(Admin, "Replaces the rights of a key, which keeps what it has used.", change)
+                .fails(404)
+                .conflicts(),
         )
-        .route("/api/v1/keys/{name}", delete("Revokes a key.", revoke).fails(404).conflicts())
+        .route("/api/v1/keys/{name}", delete(Admin, "Revokes a key.", revoke).fails(404).conflicts())
         .route(
             "/api/v1/keys/{name}/rotate",
-            post("Replaces a key by a new one with the same rights.", rotate).fails(404).conflicts(),
+            post(Admin, "Replaces a key by a new one with the same rights.", rotate).fails(404).conflicts(),
         )
 }
 

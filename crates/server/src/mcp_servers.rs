@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::access::OperatorRole::Admin;
 use valvehouse_host::admin;
 use valvehouse_mcp::{Approvals, Difference, McpError, PinStatus, ServerOffer, Status};
 
@@ -22,11 +23,12 @@ pub(crate) fn routes(approvals: Approvals) -> Routes {
         )
         .route(
             "/api/v1/mcp/{name}/approve",
-            post("Approves tools of a server as they were shown: all of them or none.", approve).conflicts(),
+            post(Admin, "Approves tools of a server as they were shown: all of them or none.", approve)
+                .conflicts(),
         )
         .route(
             "/api/v1/mcp/{name}/forget",
-            post("Revokes approvals of tools of a server: all of them or none.", forget).conflicts(),
+            post(Admin, "Revokes approvals of tools of a server: all of them or none.", forget).conflicts(),
         )
         .map(|router| router.layer(Extension(approvals)))
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::access::OperatorRole::Write;
 use valvehouse_host::app::App;
 use valvehouse_host::{HostQuestion, SpelledJson};
 use valvehouse_json::Json;
@@ -27,7 +28,7 @@ pub(crate) fn routes() -> Routes {
         )
         .route(
             "/api/v1/questions/{id}",
-            post("Answers the question of a plugin, at any host of the store.", answer)
+            post(Write, "Answers the question of a plugin, at any host of the store.", answer)
                 .takes::<serde_json::Value>()
                 .callers(Callers::Users),
         )

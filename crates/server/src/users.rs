@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse_core::error::Error;
+use valvehouse_host::access::OperatorRole::Admin;
 use valvehouse_host::app::App;
 use valvehouse_store::UserRecords;
 
@@ -16,7 +17,7 @@ pub(crate) fn routes() -> Routes {
         .route("/api/v1/users/{user}/records", get("Counts the stored records of a user.", count))
         .route(
             "/api/v1/users/{user}/records",
-            delete("Deletes the stored records of a user and returns their numbers.", forget),
+            delete(Admin, "Deletes the stored records of a user and returns their numbers.", forget),
         )
 }
 

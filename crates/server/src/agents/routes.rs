@@ -9,6 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_host::access::OperatorRole::Write;
 use valvehouse_host::app::App;
 
 /// The description of a turn's result.
@@ -22,7 +23,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route("/api/v1/agents/{agent}/runs", get("Lists runs of an agent, newest first.", runs::list))
         .route(
             "/api/v1/agents/{agent}/runs",
-            post("Starts a run.", launch::begin)
+            post(Write, "Starts a run.", launch::begin)
                 .takes::<launch::BeginRun>()
                 .returns::<launch::RunAnswer>()
                 .streams()
@@ -43,7 +44,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations/import",
-            post("Imports an exported conversation.", conversations::import).conflicts().unusable(),
+            post(Write, "Imports an exported conversation.", conversations::import).conflicts().unusable(),
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}",
@@ -51,7 +52,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}",
-            delete("Deletes a conversation.", conversations::forget).conflicts(),
+            delete(Write, "Deletes a conversation.", conversations::forget).conflicts(),
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}/checkpoints",
@@ -67,9 +68,12 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/checkpoints/{id}/fork",
-            post("Starts a conversation from a checkpoint.", conversations::fork).conflicts(),
+            post(Write, "Starts a conversation from a checkpoint.", conversations::fork).conflicts(),
         )
-        .route("/api/v1/agents/prune", post("Deletes old checkpoints.", conversations::prune).fails(404))
+        .route(
+            "/api/v1/agents/prune",
+            post(Write, "Deletes old checkpoints.", conversations::prune).fails(404),
+        )
         .merge(of_users(app))
 }
 
@@ -82,7 +86,7 @@ fn of_users(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/runs/{run}/resume",
-            post("Resumes a run that waits, failed or was interrupted.", launch::resume)
+            post(Write, "Resumes a run that waits, failed or was interrupted.", launch::resume)
                 .returns::<launch::RunAnswer>()
                 .streams()
                 .conflicts()

@@ -3,7 +3,7 @@
 use super::answer::EventStream;
 use super::describe::{Describe, DescribedHandler, Description};
 use super::input::Body;
-use crate::auth;
+use crate::auth::{self, Needs};
 use crate::handler::SharedHandler;
 use crate::reply::ErrorForm;
 use axum::extract::Request;
@@ -15,7 +15,10 @@ use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use valvehouse_host::access::OperatorRole as Role;
 use valvehouse_host::app::App;
+
+type Text = &'static str;
 
 /// The callers that may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub(crate) struct Operation {
     /// The description of status 200.
     pub(crate) result: Option<&'static str>,
     pub(crate) callers: Option<Callers>,
+    /// The role that operators need.
+    pub(crate) needs: Needs,
 }
 
 /// A handler whose types describe it.
@@ -77,28 +82,32 @@ impl<H, T, M> RouteHandler<T, M> for H where
 
 /// Creates a `GET` operation.
 pub(crate) fn get<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
-    Operation::new("get", MethodFilter::GET, summary, handler)
+    Operation::new(("get", MethodFilter::GET), Role::Read, summary, handler)
 }
 
-/// Creates a `POST` operation.
-pub(crate) fn post<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
-    Operation::new("post", MethodFilter::POST, summary, handler)
+/// Creates a `POST` operation. Operators need this role for it.
+pub(crate) fn post<T: 'static, M>(role: Role, summary: Text, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new(("post", MethodFilter::POST), role, summary, handler)
 }
 
-/// Creates a `PUT` operation.
-pub(crate) fn put<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
-    Operation::new("put", MethodFilter::PUT, summary, handler)
+/// Creates a `PUT` operation. Operators need this role for it.
+pub(crate) fn put<T: 'static, M>(role: Role, summary: Text, handler: impl RouteHandler<T, M>) -> Operation {
+    Operation::new(("put", MethodFilter::PUT), role, summary, handler)
 }
 
-/// Creates a `DELETE` operation.
-pub(crate) fn delete<T: 'static, M>(summary: &'static str, handler: impl RouteHandler<T, M>) -> Operation {
-    Operation::new("delete", MethodFilter::DELETE, summary, handler)
+/// Creates a `DELETE` operation. Operators need this role for it.
+pub(crate) fn delete<T: 'static, M>(
+    role: Role,
+    summary: Text,
+    handler: impl RouteHandler<T, M>,
+) -> Operation {
+    Operation::new(("delete", MethodFilter::DELETE), role, summary, handler)
 }
 
 impl Operation {
     fn new<H: RouteHandler<T, M>, T: 'static, M>(
-        method: &'static str,
-        filter: MethodFilter,
+        (method, filter): (&'static str, MethodFilter),
+        role: Role,
         summary: &'static str,
         handler: H,
     ) -> Self {
@@ -114,6 +123,7 @@ impl Operation {
             faults: Vec::new(),
             result: None,
             callers: None,
+            needs: Needs { role, guards_need_admin: false },
         }
     }
 
@@ -189,6 +199,12 @@ impl Operation {
     /// Adds a function that adds to the description.
     pub(crate) fn describes(mut self, describe: fn(&mut Description<'_>)) -> Self {
         self.describe.push(describe);
+        self
+    }
+
+    /// Requires the role `admin` for plugins that are guards.
+    pub(crate) fn guards_need_admin(mut self) -> Self {
+        self.needs.guards_need_admin = true;
         self
     }
 

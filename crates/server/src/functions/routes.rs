@@ -4,13 +4,20 @@ use super::{drafts, function, grants, history, scripts, test_runs, valves};
 use crate::api::{Callers, Routes, delete, get, post};
 use axum::Extension;
 use std::sync::Arc;
+use valvehouse_host::access::OperatorRole::{Admin, Tune, Write};
 
 /// The summary of the list, which has three paths.
 const LIST: &str = "Lists all plugins without their text.";
 
 /// Returns the routes. They require the operators' key, except those for the values of a user.
 pub(crate) fn routes() -> Routes {
-    plugins().merge(values()).merge(versions()).merge(approvals()).merge(tests()).merge(values_of_users())
+    plugins()
+        .merge(switches())
+        .merge(values())
+        .merge(versions())
+        .merge(approvals())
+        .merge(tests())
+        .merge(values_of_users())
 }
 
 /// Returns the routes of plugins and their texts.
@@ -30,6 +37,7 @@ fn plugins() -> Routes {
         .route(
             "/api/v1/functions/create",
             post(
+                Write,
                 "Creates a plugin, which is live when the response arrives; rejected if it does not load.",
                 scripts::create,
             )
@@ -38,29 +46,30 @@ fn plugins() -> Routes {
         )
         .route(
             "/api/v1/functions/check",
-            post("Returns the problems of a text with their fixes; nothing is stored.", drafts::check)
+            post(Write, "Returns the problems of a text with their fixes; nothing is stored.", drafts::check)
                 .fails(404),
         )
         .route(
             "/api/v1/functions/complete",
-            post("Returns the names that fit a position of a text; nothing runs.", drafts::complete),
+            post(Write, "Returns the names that fit a position of a text; nothing runs.", drafts::complete),
         )
         .route("/api/v1/functions/id/{id}", get("Returns a plugin with its text.", function::show))
         .route(
             "/api/v1/functions/id/{id}/update",
-            post("Replaces the text of a plugin; rejected if it does not load.", scripts::update)
+            post(Write, "Replaces the text of a plugin; rejected if it does not load.", scripts::update)
                 .conflicts()
                 .unusable(),
         )
         .route(
             "/api/v1/functions/id/{id}/confirm",
-            post("Accepts a change that weakens a guard, or its removal.", scripts::confirm)
+            post(Admin, "Accepts a change that weakens a guard, or its removal.", scripts::confirm)
                 .conflicts()
                 .unusable(),
         )
         .route(
             "/api/v1/functions/id/{id}/adopt",
             post(
+                Write,
                 "Assigns the records of a removed plugin to the plugin with the same id, or deletes them.",
                 scripts::adopt,
             )
@@ -68,24 +77,37 @@ fn plugins() -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/release",
-            post("Releases versions that were quarantined after a crash.", scripts::release).conflicts(),
-        )
-        .route(
-            "/api/v1/functions/id/{id}/delete",
-            delete("Deletes the file of a plugin.", scripts::delete).conflicts().unusable(),
-        )
-        .route(
-            "/api/v1/functions/id/{id}/toggle",
-            post("Enables or disables a plugin.", scripts::toggle).conflicts(),
-        )
-        .route(
-            "/api/v1/functions/id/{id}/toggle/global",
-            post("Runs a filter for every model, or only for those that list it.", scripts::toggle_global)
+            post(Write, "Releases versions that were quarantined after a crash.", scripts::release)
                 .conflicts(),
         )
         .route(
+            "/api/v1/functions/id/{id}/delete",
+            delete(Write, "Deletes the file of a plugin.", scripts::delete).conflicts().unusable(),
+        )
+}
+
+/// Returns the routes of switches.
+fn switches() -> Routes {
+    Routes::with_details("Functions", Callers::Operators)
+        .route(
+            "/api/v1/functions/id/{id}/toggle",
+            post(Tune, "Enables or disables a plugin.", scripts::toggle).guards_need_admin().conflicts(),
+        )
+        .route(
+            "/api/v1/functions/id/{id}/toggle/global",
+            post(
+                Tune,
+                "Runs a filter for every model, or only for those that list it.",
+                scripts::toggle_global,
+            )
+            .guards_need_admin()
+            .conflicts(),
+        )
+        .route(
             "/api/v1/functions/id/{id}/toggle/audit",
-            post("Puts a filter in audit mode, or ends it.", scripts::toggle_audit).conflicts(),
+            post(Tune, "Puts a filter in audit mode, or ends it.", scripts::toggle_audit)
+                .guards_need_admin()
+                .conflicts(),
         )
 }
 
@@ -107,6 +129,7 @@ fn values() -> Routes {
         .route(
             "/api/v1/functions/id/{id}/valves/update",
             post(
+                Tune,
                 "Replaces all stored values of the plugin's valves; the next turn uses them.",
                 valves::update,
             )
@@ -128,7 +151,8 @@ fn versions() -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/rollback",
-            post("Restores text, valves and switches of a version, byte for byte.", history::rollback)
+            post(Write, "Restores text, valves and switches of a version, byte for byte.", history::rollback)
+                .guards_need_admin()
                 .conflicts()
                 .unusable(),
         )
@@ -144,6 +168,7 @@ fn approvals() -> Routes {
         .route(
             "/api/v1/functions/id/{id}/grants/approve",
             post(
+                Admin,
                 "Grants a plugin what its text asks for, if it is the text that was shown.",
                 grants::approve,
             )
@@ -152,9 +177,13 @@ fn approvals() -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/grants/revoke",
-            post("Revokes stored grants of a plugin; for a guard, with `?confirm=true`.", grants::revoke)
-                .conflicts()
-                .unusable(),
+            post(
+                Admin,
+                "Revokes stored grants of a plugin; for a guard, with `?confirm=true`.",
+                grants::revoke,
+            )
+            .conflicts()
+            .unusable(),
         )
 }
 
@@ -163,7 +192,7 @@ fn tests() -> Routes {
     let summary =
         "Runs the tests of a plugin on its script or on another text, without access to the outside.";
     Routes::with_details("Functions", Callers::Operators)
-        .route("/api/v1/functions/id/{id}/test", post(summary, test_runs::run).conflicts())
+        .route("/api/v1/functions/id/{id}/test", post(Write, summary, test_runs::run).conflicts())
         .map(|router| router.layer(Extension(Arc::<test_runs::TestRuns>::default())))
 }
 
@@ -180,6 +209,6 @@ fn values_of_users() -> Routes {
         )
         .route(
             "/api/v1/functions/id/{id}/valves/user/update",
-            post("Replaces all values that a user set.", valves::update_user).conflicts().unusable(),
+            post(Tune, "Replaces all values that a user set.", valves::update_user).conflicts().unusable(),
         )
 }

@@ -161,6 +161,11 @@ fn described(route: &RouteDescription, schemas: &mut SchemaGenerator) -> Value {
         "security": route.callers.security(),
         "responses": answers,
     });
+    let is_for_operators = !matches!(route.callers, Callers::Everyone | Callers::Chats);
+    if is_for_operators && operation.method != "get" {
+        let of_guards = if operation.needs.guards_need_admin { ", for guards admin" } else { "" };
+        operation_json["x-role"] = format!("{}{of_guards}", operation.needs.role).into();
+    }
     if !parameters.is_empty() {
         operation_json["parameters"] = parameters.into();
     }

@@ -1,7 +1,8 @@
 //! The route of the document.
 
 use super::document::Document;
-use crate::api::{AnyObject, Callers, Routes, get};
+use crate::api::{AnyObject, Callers, RouteDescription, Routes, get};
+use crate::auth::DeclaredRoles;
 use axum::response::Response;
 use axum::{Extension, Router};
 use std::sync::Arc;
@@ -19,7 +20,11 @@ pub(crate) fn routes() -> Routes {
 /// Mounts routes and describes them in the document.
 pub(crate) fn described(routes: Routes) -> Router<Arc<App>> {
     let (router, descriptions) = routes.into_parts();
-    router.layer(Extension(Arc::new(Document::new(descriptions))))
+    let role = |route: &RouteDescription| {
+        (format!("{} {}", route.operation.method.to_uppercase(), route.path), route.operation.needs)
+    };
+    let roles: DeclaredRoles = Arc::new(descriptions.iter().map(role).collect());
+    router.layer(Extension(Arc::new(Document::new(descriptions)))).layer(Extension(roles))
 }
 
 /// Handles `GET /openapi.json`.

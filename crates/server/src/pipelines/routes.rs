@@ -5,6 +5,7 @@ use crate::api::{AnyObject, Callers, Operation, Routes, delete, get, post};
 use crate::operations;
 use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
+use valvehouse_host::access::OperatorRole::{Admin, Tune, Write};
 use valvehouse_host::app::App;
 
 /// Returns the routes. Models and hooks are for callers that may use models, all others for operators.
@@ -18,26 +19,30 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
     };
     let for_all = routes_of(Callers::Users)
         .route("/models", get("Lists models and filters.", list::models))
-        .merge(everywhere("/filter/inlet", || hook(post("Runs the inlet of a filter.", hooks::inlet))))
-        .merge(everywhere("/filter/outlet", || hook(post("Runs the outlet of a filter.", hooks::outlet))))
+        .merge(everywhere("/filter/inlet", || hook(post(Admin, "Runs the inlet of a filter.", hooks::inlet))))
+        .merge(everywhere("/filter/outlet", || {
+            hook(post(Admin, "Runs the outlet of a filter.", hooks::outlet))
+        }))
         .map(|router| router.route_layer(from_fn_with_state(app.clone(), hooks::all)));
     let for_operators = both("/pipelines", || get("Lists all filters.", list::pipelines))
         .merge(both("/pipelines/add", || {
-            post("Adds the script at a URL.", files::add).conflicts().unusable()
+            post(Write, "Adds the script at a URL.", files::add).conflicts().unusable()
         }))
         .merge(both("/pipelines/upload", || {
-            post("Adds an uploaded script.", files::upload).takes_file("file").conflicts().unusable()
+            post(Write, "Adds an uploaded script.", files::upload).takes_file("file").conflicts().unusable()
         }))
         .merge(both("/pipelines/delete", || {
-            delete("Deletes the file of a filter.", files::delete).fails(404).conflicts().unusable()
+            delete(Write, "Deletes the file of a filter.", files::delete).fails(404).conflicts().unusable()
         }))
-        .merge(both("/pipelines/reload", || post("Scans the files now.", list::reload)))
+        .merge(both("/pipelines/reload", || post(Write, "Scans the files now.", list::reload)))
         .merge(both("/{id}/valves", || {
             get("Returns the effective values of a filter's valves with secrets masked.", valves::valves)
         }))
         .merge(both("/{id}/valves/spec", || get("Returns a filter's valves as JSON Schema.", valves::spec)))
         .merge(both("/{id}/valves/update", || {
-            post("Replaces all stored values of a filter's valves.", valves::update).conflicts().unusable()
+            post(Tune, "Replaces all stored values of a filter's valves.", valves::update)
+                .conflicts()
+                .unusable()
         }))
         .map(|router| router.route_layer(from_fn_with_state(app.clone(), hooks::operators)));
     routes_of(Callers::Everyone)

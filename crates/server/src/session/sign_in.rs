@@ -22,10 +22,13 @@ use valvehouse_host::app::App;
 pub(crate) fn routes() -> Routes {
     Routes::new("Session", Callers::Visitors)
         .route("/api/v1/session", get("Returns the session of the page.", look).returns::<PageSession>())
-        .route("/api/v1/session", post("Signs in with the key of [admin].", sign_in).returns::<PageSession>())
         .route(
             "/api/v1/session",
-            delete("Signs out.", sign_out)
+            post(OperatorRole::Read, "Signs in with the key of [admin].", sign_in).returns::<PageSession>(),
+        )
+        .route(
+            "/api/v1/session",
+            delete(OperatorRole::Read, "Signs out.", sign_out)
                 .returns::<PageSession>()
                 .takes_header("x-valvehouse-csrf", "The token of the session."),
         )

@@ -2,6 +2,7 @@
 
 use super::{dry_run, feed, list, replay};
 use crate::api::{Callers, Routes, get, post, put};
+use valvehouse_host::access::OperatorRole::{Tune, Write};
 
 /// Returns the routes, which require the operators' key.
 pub(crate) fn routes() -> Routes {
@@ -10,18 +11,19 @@ pub(crate) fn routes() -> Routes {
         .route("/api/v1/traces/contents", get("Lists the plugins whose values are recorded.", list::contents))
         .route(
             "/api/v1/traces/contents/{plugin}",
-            put("Starts or stops recording the values of a plugin.", list::keep_contents),
+            put(Write, "Starts or stops recording the values of a plugin.", list::keep_contents),
         )
         .route("/api/v1/traces/{id}", get("Returns a request with its steps, lines and events.", list::one))
         .route(
             "/api/v1/traces/{id}/replay",
-            post("Replays the steps of a plugin against its script or an edited one.", replay::replay)
+            post(Write, "Replays the steps of a plugin against its script or an edited one.", replay::replay)
                 .conflicts()
                 .unusable(),
         )
         .route(
             "/api/v1/try",
             post(
+                Tune,
                 "Runs a chat through the chain, or presses a button, and returns the steps of each hook.",
                 dry_run::run,
             )
