@@ -3,9 +3,11 @@
 pub mod bounded_call;
 pub mod folding;
 pub mod literal;
+mod parse_fault;
 pub mod rename;
 pub mod spans;
 pub mod tokens;
 mod tree;
 
+pub use parse_fault::{ParseFault, Within};
 pub use tree::{call_of, statements_of};

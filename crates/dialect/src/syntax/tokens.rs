@@ -7,10 +7,11 @@
 //! Also limits the number of parameters, keys and other parts of a file, because Rhai's parser or this crate needs
 //! more than linear time for them. They are counted during parsing, which ends at the limit.
 
+use super::parse_fault;
 use parking_lot::Mutex;
 use rhai::{
-    AST, Engine, FnCallExpr, LexError, Module, ParseError, ParseErrorType, Position, Scope, ScriptFuncDef,
-    Token, TokenizeState,
+    AST, Engine, FnCallExpr, LexError, Module, ParseError, Position, Scope, ScriptFuncDef, Token,
+    TokenizeState,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -197,9 +198,8 @@ thread_local! {
 /// Returns the first error of the parser.
 pub fn compile_with_scope(engine: &Engine, scope: &Scope<'_>, source: &str) -> Result<AST, ParseError> {
     PARSES.set(PARSES.get() + 1);
-    let is_literal_operand = |error: &ParseError| matches!(&*error.0, ParseErrorType::MismatchedType(wanted, _) if wanted.contains("boolean"));
     let parsed = engine.compile_with_scope(scope, source).or_else(|error| {
-        if !is_literal_operand(&error) {
+        if !parse_fault::is_literal_operand(&error) {
             return Err(error);
         }
         HAS_LITERAL_OPERANDS.set(true);

@@ -4,16 +4,16 @@ use super::cause::{Cause, Syntax};
 use super::codes::Code;
 use super::explanation::Foreign;
 use super::finding::Diagnostic;
-use super::{comprehension, interpreter, keywords, names, signature};
-use rhai::{LexError, ParseErrorType};
+use super::{comprehension, keywords, names, signature};
 use valvehouse_core::text::nearest;
+use valvehouse_dialect::syntax::{ParseFault, Within};
 
 const IMPORT: &str = "the host's modules are available without an import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, are \
                                  available without one; import a file of your own with `import \"lib/words\" as words;`";
 
 /// Returns the problem with an explanation if it is syntax of another language.
-pub(super) fn describe(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
+pub(super) fn describe(kind: ParseFault<'_>, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     if problem.code == Code::TooComplex {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn describe(kind: &ParseErrorType, problem: &Diagnostic, source: &str
         .or_else(|| names::of_name(kind, problem))
         .or_else(|| names::of_module(kind, problem));
     let found = match kind {
-        ParseErrorType::VariableUndefined(_) => found,
+        ParseFault::UnknownVariable(_) => found,
         _ => found.or_else(|| rewritten(problem)).or_else(|| of_place(kind, problem)),
     };
     found.map(|found| found.explain(problem, source))
@@ -81,12 +81,9 @@ fn rewritten(problem: &Diagnostic) -> Option<Foreign> {
 }
 
 /// Explains what the parser refused by its kind.
-fn of_kind(kind: &ParseErrorType) -> Option<Foreign> {
+fn of_kind(kind: ParseFault<'_>) -> Option<Foreign> {
     let sign = match kind {
-        ParseErrorType::BadInput(LexError::MalformedChar(_)) => "'",
-        ParseErrorType::BadInput(LexError::UnexpectedInput(sign) | LexError::ImproperSymbol(sign, _))
-        | ParseErrorType::Reserved(sign)
-        | ParseErrorType::UnknownOperator(sign) => sign.as_str(),
+        ParseFault::Unexpected(sign) | ParseFault::UnknownSign(sign) | ParseFault::Reserved(sign) => sign,
         _ => return None,
     };
     Some(match sign {
@@ -138,7 +135,7 @@ fn three_quotes(problem: &Diagnostic, source: &str) -> Option<usize> {
 }
 
 /// Explains a problem by the text around its position.
-fn of_place(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
+fn of_place(kind: ParseFault<'_>, problem: &Diagnostic) -> Option<Foreign> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let (before, line) = (before.trim_end(), problem.excerpt.trim());
@@ -147,7 +144,7 @@ fn of_place(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
         .or_else(|| of_declaration(before, &at))
         .or_else(|| keywords::at_place(before, &at))
         .or_else(|| {
-            let is_map = matches!(kind, ParseErrorType::MismatchedType(_, given) if given == "an object map");
+            let is_map = kind == ParseFault::UnexpectedMap;
             match at.starts_with("=>") {
                 true => Some(Foreign::syntax(Syntax::Arrow, "write a closure as `|x| x * 2`")),
                 false => is_map.then(|| {
@@ -161,19 +158,20 @@ fn of_place(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
 }
 
 /// Explains a problem by the words and signs at its position.
-fn of_words(kind: &ParseErrorType, before: &str, at: &str, line: &str) -> Option<Foreign> {
+fn of_words(kind: ParseFault<'_>, before: &str, at: &str, line: &str) -> Option<Foreign> {
+    let is_missing = |place| matches!(kind, ParseFault::MissingToken(_, within) if within == place);
     Some(match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => Foreign::keyword("except", "write `catch (e) { … }`"),
         "for" if before.contains('[') => {
             Foreign::syntax(Syntax::Comprehension, "write `list.map(|x| x * 2)`")
         }
-        _ if interpreter::separates_arguments(kind) && is_assigned(at) => {
+        _ if is_missing(Within::Arguments) && is_assigned(at) => {
             Foreign::said("named arguments are not supported", instead_of_named(before))
         }
         _ if ends_with_word(before, "case") || at.starts_with("case ") => {
             Foreign::keyword("case", "write `switch value { 1 => a, 2 => b, _ => c }`")
         }
-        _ if interpreter::closes_brackets(kind) && at.starts_with(',') => {
+        _ if is_missing(Within::Brackets) && at.starts_with(',') => {
             Foreign::said("tuples are not supported", "write a list: `[1, 2]`")
         }
         _ if at.starts_with(',') && is_list_without_brackets(before) => {
@@ -202,7 +200,10 @@ fn of_words(kind: &ParseErrorType, before: &str, at: &str, line: &str) -> Option
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
             Foreign::syntax(Syntax::Lambda, "write a closure as `|x| x * 2`").at("lambda")
         }
-        _ if before.contains("for ") && interpreter::expects(kind, "in") && at.starts_with(',') => {
+        _ if before.contains("for ")
+            && matches!(kind, ParseFault::MissingToken("in", _))
+            && at.starts_with(',') =>
+        {
             Foreign::syntax(
                 Syntax::TwoVariables,
                 "write `for (key, value) in map { … }`, and `for (item, index) in list { … }`",
@@ -333,8 +334,8 @@ fn is_assigned(at: &str) -> bool {
 }
 
 /// Returns `true` for a destructuring declaration: `let [a, b] = …`.
-fn is_pattern(kind: &ParseErrorType, at: &str) -> bool {
-    matches!(kind, ParseErrorType::VariableExpected) && at.starts_with(['[', '{', '('])
+fn is_pattern(kind: ParseFault<'_>, at: &str) -> bool {
+    kind == ParseFault::MissingVariable && at.starts_with(['[', '{', '('])
 }
 
 /// Returns `true` if the last word of a text is this word.

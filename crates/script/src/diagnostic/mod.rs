@@ -10,7 +10,6 @@ mod explanation;
 mod finding;
 mod foreign;
 mod functions;
-mod interpreter;
 mod keywords;
 mod names;
 mod parse;

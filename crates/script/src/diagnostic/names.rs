@@ -4,8 +4,8 @@ use super::cause::Cause;
 use super::explanation::Foreign;
 use super::finding::Diagnostic;
 use crate::declare::hooks;
-use rhai::ParseErrorType;
 use valvehouse_core::text::nearest;
+use valvehouse_dialect::syntax::ParseFault;
 use valvehouse_grants::Capability;
 use valvehouse_script_std::engine;
 
@@ -70,9 +70,8 @@ const SAME_ARGUMENTS: [&str; 6] =
     ["json::stringify", "json::parse", "time::unix", "random::int", "random::float", "base64::encode"];
 
 /// Explains a name of another language.
-pub(super) fn of_name(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
-    let ParseErrorType::VariableUndefined(name) = kind else { return None };
-    let name = name.as_str();
+pub(super) fn of_name(kind: ParseFault<'_>, problem: &Diagnostic) -> Option<Foreign> {
+    let ParseFault::UnknownVariable(name) = kind else { return None };
     if let Some(instead) = member_after(problem, name).and_then(|member| elsewhere(name, member)) {
         let module = instead.split("::").next();
         let capability = Capability::ALL.iter().find(|capability| module == Some(capability.name()));
@@ -131,9 +130,8 @@ fn member_after<'a>(problem: &'a Diagnostic, name: &str) -> Option<&'a str> {
 }
 
 /// Explains a module of the host before a dot: `http.get(…)`. A parameter of a hook is a variable.
-pub(super) fn of_module(kind: &ParseErrorType, problem: &Diagnostic) -> Option<Foreign> {
-    let ParseErrorType::VariableUndefined(module) = kind else { return None };
-    let module = module.as_str();
+pub(super) fn of_module(kind: ParseFault<'_>, problem: &Diagnostic) -> Option<Foreign> {
+    let ParseFault::UnknownVariable(module) = kind else { return None };
     let functions = engine::in_module(module)?;
     let Some(name) = member_after(problem, module) else {
         let is_parameter = hooks::param_names().any(|name| name == module);

@@ -3,21 +3,21 @@
 use super::cause::{Cause, Syntax};
 use super::codes::Code;
 use super::finding::Diagnostic;
-use super::{foreign, interpreter, unclosed};
+use super::{foreign, unclosed};
 use crate::declare::hooks;
-use rhai::{LexError, ParseError, ParseErrorType, Position};
+use rhai::{ParseError, Position};
 use std::path::Path;
 use valvehouse_core::text::nearest;
 use valvehouse_dialect::answer::lower_first;
-use valvehouse_dialect::syntax::{spans, tokens};
+use valvehouse_dialect::syntax::{ParseFault, Within, spans, tokens};
 
 /// The hint where nothing better is known.
 const ANYTHING: &str = "check the text right before this place for a missing or an extra character";
 
 /// Describes a parse error, with a hint for common mistakes.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Diagnostic {
-    let kind = error.err_type();
-    let message = lower_first(&tokens::as_written(&kind.to_string()));
+    let kind = ParseFault::from(error);
+    let message = lower_first(&tokens::as_written(&error.err_type().to_string()));
     let problem = Diagnostic::new(code_of(kind), id, path, message).at(source, error.position());
     if let Some(foreign) = foreign::describe(kind, &problem, source) {
         return foreign;
@@ -27,11 +27,11 @@ pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) 
     }
     let problem = helped(kind, problem, source);
     match kind {
-        ParseErrorType::MissingToken(token, _) if token == ";" || token == "," => {
+        ParseFault::MissingToken(token @ (";" | ","), _) => {
             let problem = missing_before(problem, source, token);
             if is_divided(&problem) { problem.divided() } else { problem }
         }
-        ParseErrorType::FnMissingBody(_) => at_signature(problem, source),
+        ParseFault::MissingBody => at_signature(problem, source),
         _ => problem,
     }
 }
@@ -98,37 +98,22 @@ fn missing_before(problem: Diagnostic, source: &str, token: &str) -> Diagnostic 
     }
 }
 
-fn code_of(kind: &ParseErrorType) -> Code {
+fn code_of(kind: ParseFault<'_>) -> Code {
     match kind {
-        ParseErrorType::VariableUndefined(_) | ParseErrorType::ModuleUndefined(_) => Code::UnknownVariable,
-        ParseErrorType::Reserved(_)
-        | ParseErrorType::ForbiddenVariable(_)
-        | ParseErrorType::FnMissingName => Code::ReservedName,
-        ParseErrorType::AssignmentToInvalidLHS(_) => Code::NotAssignable,
-        ParseErrorType::AssignmentToConstant(_) => Code::ConstantWritten,
-        ParseErrorType::FnDuplicatedDefinition(..)
-        | ParseErrorType::FnDuplicatedParam(..)
-        | ParseErrorType::DuplicatedProperty(_)
-        | ParseErrorType::DuplicatedVariable(_)
-        | ParseErrorType::VariableExists(_) => Code::Twice,
-        ParseErrorType::ExprTooDeep
-        | ParseErrorType::TooManyFunctions
-        | ParseErrorType::LiteralTooLarge(..) => Code::TooComplex,
-        ParseErrorType::BadInput(LexError::ImproperSymbol(_, description))
-            if description.starts_with("more than") =>
-        {
-            Code::TooComplex
-        }
-        ParseErrorType::UnexpectedEOF | ParseErrorType::BadInput(LexError::UnterminatedString) => {
-            Code::Unclosed
-        }
+        ParseFault::UnknownVariable(_) | ParseFault::UnknownModule(_) => Code::UnknownVariable,
+        ParseFault::Reserved(_) => Code::ReservedName,
+        ParseFault::NotAssignable => Code::NotAssignable,
+        ParseFault::AssignedConstant => Code::ConstantWritten,
+        ParseFault::Twice => Code::Twice,
+        ParseFault::TooComplex | ParseFault::TooLarge => Code::TooComplex,
+        ParseFault::EndOfFile | ParseFault::UnterminatedString => Code::Unclosed,
         _ => Code::Syntax,
     }
 }
 
 /// Adds the hint for a mistake that is not syntax of another language.
-fn helped(kind: &ParseErrorType, problem: Diagnostic, source: &str) -> Diagnostic {
-    use ParseErrorType as E;
+fn helped(kind: ParseFault<'_>, problem: Diagnostic, source: &str) -> Diagnostic {
+    use ParseFault as E;
     let is_doc_comment = problem.excerpt.trim_start().starts_with("///");
     let plain = match (problem.code, kind) {
         (Code::NotAssignable, _) => "assign it to a variable first: `let there = …; there.field = …`",
@@ -137,39 +122,37 @@ fn helped(kind: &ParseErrorType, problem: Diagnostic, source: &str) -> Diagnosti
             "copy it to a variable with `let`, or store changing values in `state` or kv"
         }
         (Code::Twice, _) => "rename or remove one of the two",
-        (Code::TooComplex, E::LiteralTooLarge(..)) => {
+        (Code::TooComplex, E::TooLarge) => {
             "move expressions with the constant into a function, or use the constant in fewer places"
         }
         (Code::TooComplex, _) => "move a part of it to a function or a variable",
-        (Code::Unclosed, E::BadInput(LexError::UnterminatedString)) => {
+        (Code::Unclosed, E::UnterminatedString) => {
             match problem.excerpt.chars().nth(problem.column.unwrap_or(1) - 1) {
                 Some('`') => "close it with another backtick",
                 _ => "close it on the same line, or use backticks for a text of several lines",
             }
         }
         (Code::Unclosed, _) => "close it, or remove its opening character",
-        (_, E::ModuleUndefined(name)) => {
+        (_, E::UnknownModule(name)) => {
             return problem.help(format!(
                 "import the module at the top of the file: `import \"lib/{name}\" as {name};`"
             ));
         }
-        (_, E::VariableUndefined(name)) => return undefined(problem, name, source),
+        (_, E::UnknownVariable(name)) => return undefined(problem, name, source),
         _ if is_doc_comment => "use `//`; `///` is only allowed before `fn`",
-        (_, E::MissingToken(token, _)) if token == ";" => {
+        (_, E::MissingToken(";", _)) => {
             "end a statement with `;`, and separate two values with an operator or a `,`"
         }
-        (_, E::PropertyExpected) => "write a name after the `.`; write any other key as `map[\"key\"]`",
-        (_, E::VariableExpected) => {
-            "write a name that starts with a letter or `_` and is not a reserved word"
-        }
-        _ if interpreter::separates_parameters(kind) => {
+        (_, E::MissingProperty) => "write a name after the `.`; write any other key as `map[\"key\"]`",
+        (_, E::MissingVariable) => "write a name that starts with a letter or `_` and is not a reserved word",
+        (_, E::MissingToken(_, Within::Parameters)) => {
             "separate parameters with `,`; remove types and defaults"
         }
-        (_, E::WrongFnDefinition) => {
+        (_, E::NestedFunction) => {
             "move the function to the top level, or write a closure: `let add = |a, b| a + b;`"
         }
-        (_, E::LoopBreak) => "leave a function with `return`",
-        (_, E::BadInput(LexError::UnexpectedInput(sign))) => match sign.as_str() {
+        (_, E::OutsideLoop) => "leave a function with `return`",
+        (_, E::Unexpected(sign)) => match sign {
             sign if !sign.is_ascii() => {
                 "write names with a-z, A-Z, 0-9 and `_`; write any other key as `body[\"größe\"]`"
             }
@@ -177,14 +160,14 @@ fn helped(kind: &ParseErrorType, problem: Diagnostic, source: &str) -> Diagnosti
             "}" => "add the missing value before it, or remove an extra `}` above",
             _ => ANYTHING,
         },
-        (_, E::BadInput(LexError::MalformedEscapeSequence(_))) => {
+        (_, E::MalformedEscape) => {
             "write a pattern or a path in backticks, where `\\` is an ordinary character: `\\d+`"
         }
-        _ if interpreter::expects(kind, "catch") => {
+        (_, E::MissingToken("catch", _)) => {
             "write `catch (e) { … }`; there is no `finally`: write its statements after the block"
         }
-        (_, E::FnMissingBody(_)) => "write the body in braces: `fn inlet(body) { … }`",
-        (_, E::MissingToken(..) | E::ExprExpected(_) | E::MismatchedType(..) | E::FnMissingParams(_)) => {
+        (_, E::MissingBody) => "write the body in braces: `fn inlet(body) { … }`",
+        (_, E::MissingToken(..) | E::MissingExpression | E::UnexpectedMap) => {
             "insert the expected text at this position"
         }
         _ => ANYTHING,

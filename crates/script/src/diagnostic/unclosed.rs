@@ -3,25 +3,23 @@
 use super::codes::Code;
 use super::finding::Diagnostic;
 use crate::load::source::SourceFile;
-use rhai::ParseErrorType;
+use valvehouse_dialect::syntax::ParseFault;
 use valvehouse_dialect::syntax::spans::{self, SpanKind};
 
 /// Returns the problem of the unclosed or surplus bracket if it is the cause of the parse error.
-pub(super) fn first(kind: &ParseErrorType, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
+pub(super) fn first(kind: ParseFault<'_>, problem: &Diagnostic, source: &str) -> Option<Diagnostic> {
     let at = byte_of(problem, source);
-    let is_missing = matches!(kind, ParseErrorType::MissingToken(..) | ParseErrorType::UnexpectedEOF);
+    let is_missing = matches!(kind, ParseFault::MissingToken(..) | ParseFault::EndOfFile);
     let rest = spans::code_only(source).split_off(at);
     if is_missing && rest.trim().is_empty() {
         return open(source).map(|bracket| unclosed(&bracket, problem, source));
     }
     // The next function begins before the previous one ends.
-    if matches!(kind, ParseErrorType::WrongFnDefinition) && problem.column == Some(1) {
+    if kind == ParseFault::NestedFunction && problem.column == Some(1) {
         return open(&source[..at]).map(|bracket| unclosed(&bracket, problem, source));
     }
     // A statement ends before a list or call in it.
-    if matches!(kind, ParseErrorType::MissingToken(token, _) if token == "," || token == ")" || token == "]")
-        && rest.starts_with([';', '}'])
-    {
+    if matches!(kind, ParseFault::MissingToken("," | ")" | "]", _)) && rest.starts_with([';', '}']) {
         let innermost = open(&source[..at]).filter(|bracket| bracket.letter != '{');
         return innermost.map(|bracket| unclosed(&bracket, problem, source));
     }
