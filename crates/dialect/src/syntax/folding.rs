@@ -5,9 +5,9 @@
 //! unfolded syntax, and a file whose constants would be too large is rejected.
 
 use super::tokens;
-use crate::syntax::statements_of;
+use crate::syntax::{call_of, statements_of};
 use rhai::{
-    AST, ASTFlags, ASTNode, Dynamic, Engine, Expr, ImmutableString, OptimizationLevel, ParseError,
+    AST, ASTFlags, ASTNode, Dynamic, Engine, Expr, ImmutableString, Module, OptimizationLevel, ParseError,
     ParseErrorType, Position, Scope, Stmt,
 };
 use std::collections::{HashMap, HashSet};
@@ -150,6 +150,50 @@ fn size(expression: &Expr, outer: &Sizes, own: &Sizes) -> Size {
         true
     });
     sum
+}
+
+/// Returns the first use of each variable and module that a file does not know, as strict parsing reports them, in order.
+/// Parsing has found the variables that are declared before they are used; within a closure, others are its parameters,
+/// so that they are looked for around it.
+pub fn unknown_names(
+    as_written: &AST,
+    is_value: impl Fn(&str) -> bool,
+    is_module: impl Fn(&str) -> bool,
+) -> Vec<ParseError> {
+    let functions: HashSet<&str> = as_written.iter_functions().map(|function| function.name).collect();
+    let mut unknown = Vec::new();
+    let mut look = |path: &[ASTNode<'_>]| {
+        let namespace = match path.last() {
+            Some(ASTNode::Expr(Expr::Variable(variable, _, position))) => {
+                let (place, name, namespace, _) = &**variable;
+                let is_local = place.is_some() || !namespace.path.is_empty();
+                if !is_local && !is_value(name) && !functions.contains(&**name) {
+                    let kind = ParseErrorType::VariableUndefined(name.to_string());
+                    unknown.push(ParseError(kind.into(), *position));
+                }
+                namespace
+            }
+            Some(node) => match call_of(node) {
+                Some((call, _)) => &call.namespace,
+                None => return true,
+            },
+            None => return true,
+        };
+        let root = namespace.path.first().filter(|root| namespace.index.is_none() && !is_module(&root.name));
+        if let Some(root) = root {
+            unknown.push(ParseError(ParseErrorType::ModuleUndefined(root.name.to_string()).into(), root.pos));
+        }
+        true
+    };
+    let mut own = Module::new();
+    for function in as_written.iter_fn_def().filter(|function| !function.name.starts_with("anon$")) {
+        own.set_script_fn(function.clone());
+    }
+    AST::new(as_written.statements().to_vec(), own).walk(&mut look);
+    unknown.sort_by_key(|error| error.1);
+    let mut seen = HashSet::new();
+    unknown.retain(|error| seen.insert(error.0.clone()));
+    unknown
 }
 
 /// Returns the scope of a file's names other than functions. Their values are folded in, except for those that

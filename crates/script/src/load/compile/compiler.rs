@@ -112,19 +112,18 @@ impl Script {
         let resources = grants::resources(&manifest, &valves, settings, file, source);
         let resources = resources.map_err(|more| problems.extend(more)).unwrap_or_default();
         let values = || linked.values_beside(&constants, Some(&valves), &plain);
-        let of_names = || further_errors::of_names(file, (source, &code), &plain, &values(), &linked);
+        let of_names = || further_errors::of_names(file, source, &as_written, &values());
         if diagnostic::has_errors(&problems) {
             let is_new = |name: &Diagnostic| !problems.iter().any(|known| known.line == name.line);
             let names: Vec<Diagnostic> = of_names().into_iter().filter(is_new).collect();
             return Err([problems, names].concat());
         }
-        let beside =
-            Beside { coverage, valves: Some(&valves), as_written: Some(&as_written), ..Beside::default() };
-        let folded =
-            folded(engine, &code, &plain, values(), &linked, beside).map_err(|error| match of_names() {
-                none if none.is_empty() => vec![diagnostic::of_parse(id, path, source, &error)],
-                problems => problems,
-            })?;
+        let beside = Beside { coverage, valves: Some(&valves), ..Beside::default() };
+        let folded = folded(engine, &code, &as_written, values(), &linked, beside);
+        let folded = folded.map_err(|error| match of_names() {
+            none if none.is_empty() => vec![diagnostic::of_parse(id, path, source, &error)],
+            problems => problems,
+        })?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.resources) = (hooks, callbacks, Arc::new(resources));
         (script.done, script.tick, script.configured) = (done, tick, configured);
@@ -192,8 +191,9 @@ impl Script {
             return Err(problems);
         }
         let values = linked.values_beside(&constants, None, &plain);
-        let beside = Beside { own, as_written: Some(&as_written), ..Beside::default() };
-        let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let beside = Beside { own, ..Beside::default() };
+        let folded = folded(engine, source, &as_written, values, &linked, beside);
+        let folded = folded.map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, Json::object(), folded, linked.sources);
         script.warnings = problems;
         Ok(script)
@@ -405,12 +405,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_parsed_as_written_and_with_the_values_of_its_names() {
+    fn a_file_is_parsed_once() {
         let text = "const Valves = #{ limit: 1 + 2 }; fn inlet(body) { body.n = Valves.limit; body }";
         let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
         let before = valvehouse_dialect::syntax::tokens::PARSES.get();
         Script::compile(&file, &Settings::default()).unwrap();
-        assert_eq!(valvehouse_dialect::syntax::tokens::PARSES.get() - before, 2);
+        assert_eq!(valvehouse_dialect::syntax::tokens::PARSES.get() - before, 1);
     }
 
     #[test]

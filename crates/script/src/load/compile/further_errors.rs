@@ -1,16 +1,14 @@
 //! Finds further errors of a file that does not parse. The parser ends at the first one, so the function around it is
 //! left out and the rest is parsed again.
 
-use super::parsed::ParsedFile;
+use super::parsed::{ParsedFile, unknown_names};
 use crate::check::final_statement;
 use crate::diagnostic::{self, Diagnostic};
-use crate::load::link::LinkedModules;
 use crate::load::source::{Kind, SourceFile};
-use rhai::{AST, Dynamic, ParseError, ParseErrorType, Scope};
+use rhai::{AST, Dynamic, ParseError};
 use std::collections::HashMap;
 use std::ops::Range;
-use valvehouse_dialect::syntax::{folding, spans, tokens};
-use valvehouse_script_std::engine;
+use valvehouse_dialect::syntax::spans;
 
 /// The maximum number of errors that are reported for a file.
 const MAX_ERRORS: usize = 10;
@@ -60,30 +58,14 @@ fn parts(source: &str) -> Vec<Range<usize>> {
     begins.iter().copied().zip(ends).map(|(from, to)| from..to).collect()
 }
 
-/// Returns the unknown variables of a file, the first use of each.
+/// Returns the unknown names of a file, the first use of each.
 pub(super) fn of_names(
     file: &SourceFile,
-    (source, code): (&str, &str),
-    plain: &AST,
+    source: &str,
+    as_written: &AST,
     values: &HashMap<String, Dynamic>,
-    linked: &LinkedModules,
 ) -> Vec<Diagnostic> {
-    // An engine whose parser stopped within an expression remembers it.
-    let compiled = |scope: &Scope<'_>| {
-        let mut engine = engine::new();
-        linked.register(&mut engine);
-        engine.set_strict_variables(true);
-        tokens::compile_with_scope(&engine, scope, code)
-    };
-    let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
-    let mut scope = folding::known_to(&parameters.collect(), values);
-    let mut problems = Vec::new();
-    while problems.len() < MAX_ERRORS
-        && let Err(error) = compiled(&scope)
-    {
-        let ParseErrorType::VariableUndefined(name) = error.err_type() else { break };
-        problems.push(diagnostic::of_parse(&file.id, &file.path, source, &error));
-        scope.push(name.clone(), ());
-    }
-    problems
+    let unknown = unknown_names(as_written, values, &[]);
+    let unknown = unknown.iter().take(MAX_ERRORS);
+    unknown.map(|error| diagnostic::of_parse(&file.id, &file.path, source, error)).collect()
 }

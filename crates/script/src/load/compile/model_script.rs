@@ -51,8 +51,9 @@ impl Script {
         own.build_index();
         let values = linked.values_beside(&constants, None, &plain);
         let own = [("", Shared::new(own))];
-        let beside = Beside { own: &own, as_written: Some(&as_written), ..Beside::default() };
-        let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let beside = Beside { own: &own, ..Beside::default() };
+        let folded = folded(engine, source, &as_written, values, &linked, beside);
+        let folded = folded.map_err(parse_problem)?;
         let mut script = Self::assembled(&file, settings, manifest, Json::object(), folded, linked.sources);
         script.resources = Arc::new(Resources {
             tools: Tools::Granted { grant: Grant::Nothing, host: None },

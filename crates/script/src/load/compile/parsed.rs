@@ -7,16 +7,16 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::load::link::LinkedModules;
 use crate::load::source::SourceFile;
 use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_dialect::instrument::{self, Coverage, InstrumentedBodies, Literals};
 use valvehouse_dialect::language;
-use valvehouse_dialect::syntax::{bounded_call, folding, literal, tokens};
+use valvehouse_dialect::syntax::{bounded_call, folding, literal};
 use valvehouse_dialect::value::{KeyOrders, lend_functions_missing_beside, property_accessors};
 use valvehouse_json::Json;
-use valvehouse_script_std::{engine, reference};
+use valvehouse_script_std::{engine, functions, reference};
 
 /// A parsed file.
 pub(crate) struct ParsedFile {
@@ -79,8 +79,6 @@ pub(super) struct Beside<'a> {
     pub(super) coverage: Option<&'a Arc<Coverage>>,
     /// The effective valves.
     pub(super) valves: Option<&'a Json>,
-    /// The syntax tree of the file without folded constants.
-    pub(super) as_written: Option<&'a AST>,
 }
 
 /// A file's functions, and the engine that runs them.
@@ -94,17 +92,35 @@ pub(super) struct FoldedFunctions {
     pub(super) cheap: Vec<Hook>,
 }
 
+/// Returns the first use of each name that a file does not know, in order.
+pub(super) fn unknown_names(
+    as_written: &AST,
+    values: &HashMap<String, Dynamic>,
+    own: &[(&str, Shared<Module>)],
+) -> Vec<ParseError> {
+    let imports = as_written.statements().iter().filter_map(|statement| match statement {
+        Stmt::Import(import, _) => Some(import.1.as_str()),
+        _ => None,
+    });
+    let known = functions::modules().iter().map(|(name, _)| *name).chain(["global"]);
+    let known: HashSet<&str> = known.chain(imports).chain(own.iter().map(|(name, _)| *name)).collect();
+    folding::unknown_names(as_written, |name| values.contains_key(name), |module| known.contains(module))
+}
+
 /// Folds constants and valves into the functions of a file, on an engine that knows every name they use: those of
 /// the host, of the file's modules and of its `own` modules. The functions of the module "" need no prefix.
 pub(super) fn folded(
     mut engine: Engine,
     source: &str,
-    plain: &AST,
+    as_written: &AST,
     mut values: HashMap<String, Dynamic>,
     linked: &LinkedModules,
     beside: Beside<'_>,
 ) -> Result<FoldedFunctions, ParseError> {
-    let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
+    if let Some(unknown) = unknown_names(as_written, &values, beside.own).into_iter().next() {
+        return Err(unknown);
+    }
+    let parameters = as_written.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let scope = folding::known_to(&parameters.collect(), &values);
     let register_own = |engine: &mut Engine| {
         if !beside.own.is_empty() {
@@ -120,17 +136,14 @@ pub(super) fn folded(
     };
     linked.register(&mut engine);
     register_own(&mut engine);
-    engine.set_strict_variables(true);
-    if beside.coverage.is_some() {
-        // A line that is folded completely would never run.
-        engine.set_optimization_level(OptimizationLevel::None);
-    }
     instrument::keep_unordered(&mut engine);
-    let mut ast = tokens::compile_with_scope(&engine, &scope, source)?.clone_functions_only();
+    // A line that is folded completely would never run.
+    let level = if beside.coverage.is_some() { OptimizationLevel::None } else { OptimizationLevel::Simple };
+    let mut ast = engine.optimize_ast(&scope, as_written.clone_functions_only(), level);
     let mut instrumented = InstrumentedBodies::new(reference::boolean_functions());
     let none = Json::object();
     let valves = beside.valves.unwrap_or(&none);
-    let literals = Literals::of(beside.as_written.into_iter().chain(&linked.as_written), &linked.orders);
+    let literals = Literals::of([as_written].into_iter().chain(&linked.as_written), &linked.orders);
     let coverage = beside.coverage.map(|coverage| &**coverage);
     let own = instrumented.add(ast.clone(), valves, &literals, coverage)?;
     let of_modules = instrumented.add(linked.functions.clone(), &none, &literals, None)?;
