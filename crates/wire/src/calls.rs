@@ -1,7 +1,6 @@
 //! Tool calls for protocols in which every input is an object.
 
 use valvehouse_core::chat::ModelCall;
-use valvehouse_core::chat::call::{calls_in, ensure_id};
 use valvehouse_core::chat::delta::is_custom;
 use valvehouse_json::Json;
 
@@ -10,11 +9,7 @@ use valvehouse_json::Json;
 /// The free-form text of a custom tool becomes `{input}`. Arguments that are cut off or are not an object become
 /// `{unreadable_arguments}`, so that the model sees them next to the error.
 pub(crate) fn with_objects(message: &Json) -> Vec<(ModelCall, Json, Json)> {
-    let is_legacy = message.field("tool_calls").is_empty();
-    let calls = calls_in(message).into_iter().filter_map(|given| {
-        if is_legacy {
-            ensure_id(&given);
-        }
+    let calls = message.list("tool_calls").into_iter().filter_map(|given| {
         let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
         let call = ModelCall::all(&alone).pop()?;
         let text = |key: &str| Json::from([(key, call.arguments.clone().into())]);
@@ -86,33 +81,5 @@ mod tests {
         }
         let [_, _, _, cut, ..] = written(&[call], "length");
         assert!(cut.at_path("output.0").is_text("arguments", ""), "{cut}");
-    }
-
-    #[test]
-    fn a_legacy_call_becomes_one_tool_call_of_every_protocol() {
-        let deltas = [
-            r#"{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}"#,
-            r#"{"function_call":{"arguments":"{\"a\""}}"#,
-            r#"{"function_call":{"arguments":":1}"}}"#,
-        ];
-        let [message, events, whole, response, answer, lines] = written(&deltas, "function_call");
-        let call = message.at_path("content.0");
-        assert!(call.is_text("type", "tool_use") && call.is_text("name", "f"), "{message}");
-        assert!(call.at_path("input.a").as_i64() == Some(1) && !call.text_or_empty("id").is_empty());
-        assert!(message.is_text("stop_reason", "tool_use"));
-        let events = events.to_string();
-        assert_eq!(events.matches(r#""type":"tool_use""#).count(), 1, "{events}");
-        assert!(events.contains(r#""stop_reason":"tool_use""#));
-        for response in [whole, response] {
-            let call = response.at_path("output.0");
-            assert!(
-                call.is_text("type", "function_call") && call.is_text("arguments", r#"{"a":1}"#),
-                "{call}"
-            );
-            assert!(!call.text_or_empty("call_id").is_empty() && response.list("output").len() == 1);
-        }
-        for message in [answer.field("message"), lines.at_path("0.message")] {
-            assert_eq!(message.at_path("tool_calls.0.function.arguments.a").as_i64(), Some(1), "{message}");
-        }
     }
 }

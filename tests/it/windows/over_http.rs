@@ -4,9 +4,10 @@ use super::final_text::Case;
 use super::texts_by_path;
 use crate::host::{Answer, TestHost};
 use crate::kernel::json;
-use crate::upstream::{Reply, UpstreamRequest};
+use crate::upstream::{MODEL, Reply, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use valvehouse::chat::Fold;
 
 /// The number of cases unless `VALVEHOUSE_CASES` sets another one.
 const CASES: usize = 40;
@@ -121,4 +122,61 @@ fn events_of(body: &str) -> Vec<Value> {
         return vec![whole];
     }
     body.lines().filter_map(|line| serde_json::from_str(line.trim_start_matches("data:")).ok()).collect()
+}
+
+#[tokio::test]
+async fn a_call_of_the_first_version_is_a_tool_call_for_windows_and_clients() {
+    let guard = "/*\nsecurity: true\n*/\nfn stream(event, state) { stream::window(event, state, 60, |t| text::replace(t, \"SECRET\", \"[x]\")); }";
+    let host = TestHost::new().filter("guard", guard).start().await;
+    let escape = r"\u0045";
+    for cut in 0..=escape.len() {
+        let parts = [format!(r#"{{"a":"S{}"#, &escape[..cut]), format!(r#"{}CRET y"}}"#, &escape[cut..])];
+        let [first, second] =
+            parts.each_ref().map(|part| chunk(&json!({"function_call": {"arguments": part}}), None));
+        let begin =
+            chunk(&json!({"role": "assistant", "function_call": {"name": "f", "arguments": ""}}), None);
+        let stream =
+            [begin, first, second, chunk(&json!({}), Some("function_call"))].concat() + "data: [DONE]\n\n";
+        let message = json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": parts.concat()}});
+        let whole = json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [
+            {"index": 0, "message": message, "finish_reason": "function_call"}]});
+        host.upstream.script(move |request| match request.json()["stream"] == true {
+            true => Reply::raw("text/event-stream", stream.as_str()),
+            false => Reply::json(&whole),
+        });
+        for is_streamed in [true, false] {
+            for (path, _) in ENDPOINTS {
+                let messages = json!([{"role": "user", "content": "hi"}]);
+                let body = match path {
+                    "/v1/responses" => json!({"model": MODEL, "stream": is_streamed, "input": "hi"}),
+                    _ => {
+                        json!({"model": MODEL, "stream": is_streamed, "max_tokens": 1000, "messages": messages})
+                    }
+                };
+                let request = host.request("POST", path).header("content-type", "application/json");
+                let answer = Answer::of(request.body(body.to_string())).await;
+                let text = answer.body();
+                assert!(text.contains("[x]") && !text.contains("CRET"), "{path} {is_streamed} {cut}: {text}");
+                if path == "/v1/chat/completions" {
+                    assert!(text.contains("tool_calls") && !text.contains("function_call"), "{text}");
+                }
+            }
+            // A client of the first version receives its own form.
+            let answer = host
+                .chat(&json!({"model": MODEL, "stream": is_streamed, "functions": [{"name": "f", "parameters": {}}],
+                    "messages": [{"role": "user", "content": "hi"}]}))
+                .await;
+            let mut fold = Fold::default();
+            events_of(answer.body()).iter().for_each(|event| fold.push(&json(&event.to_string())));
+            let choice = match is_streamed {
+                true => fold.finish(),
+                false => json(answer.body()),
+            };
+            let choice = choice.at_path("choices.0");
+            assert!(choice.is_text("finish_reason", "function_call"), "{choice}");
+            let call = choice.at_path("message.function_call");
+            assert!(call.is_text("name", "f") && call.is_text("arguments", r#"{"a":"[x] y"}"#), "{choice}");
+            assert!(choice.at_path("message.tool_calls").is_null(), "{choice}");
+        }
+    }
 }

@@ -119,16 +119,29 @@ impl ModelCall {
     }
 }
 
-/// Returns the tool calls of a message or of a delta. The `function_call` of OpenAI's first version is a call without an
-/// id.
-pub fn calls_in(message: &Json) -> Vec<Json> {
-    let calls = message.list("tool_calls");
-    let function = message.field("function_call");
-    if !calls.is_empty() || ["name", "arguments"].iter().all(|key| function.field(key).is_empty()) {
-        return calls;
+/// Writes the `function_call` of OpenAI's first version in a choice's message or delta as a tool call, the only form
+/// that filters, tools and other protocols read. A message has at most one. Returns `true` if the choice was changed.
+pub fn write_function_call(choice: &Json, key: &str) -> bool {
+    let is_end = choice.is_text("finish_reason", "function_call");
+    if is_end {
+        choice.edit("finish_reason", "tool_calls");
     }
-    let call = [("index", 0_i64.into()), ("type", "function".into()), ("function", function)];
-    vec![Json::from(call)]
+    let message = choice.field(key);
+    let function = message.field("function_call");
+    if !function.is_object() {
+        return is_end;
+    }
+    message.remove("function_call");
+    let has_call = ["name", "arguments"].iter().any(|key| !function.field(key).is_empty());
+    if has_call && message.field("tool_calls").is_empty() {
+        let begins = !function.field("name").is_empty();
+        let call = Json::from([("index", 0_i64.into()), ("type", "function".into()), ("function", function)]);
+        if begins {
+            tidy(&call);
+        }
+        message.edit("tool_calls", vec![call]);
+    }
+    true
 }
 
 /// Returns the keys of a tool call under which the tool and its input are: `custom` and `input` for a custom tool, whose

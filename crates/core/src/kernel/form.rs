@@ -38,9 +38,13 @@ struct OpenCall {
 }
 
 impl Form {
-    /// Converts an event whose choices have no delta, because filters look for text in deltas.
+    /// Converts an event whose choices have no delta, or calls of the first version, because filters look for text in
+    /// deltas and their tool calls.
     pub(super) fn as_deltas(&mut self, chunk: &mut StreamChunk) {
         for (place, choice) in chunk.event.list("choices").iter().enumerate() {
+            if call::write_function_call(choice, "delta") | call::write_function_call(choice, "message") {
+                chunk.changed();
+            }
             let index = choice.integer("index").unwrap_or(place as i64);
             let message = choice.get("message").filter(|message| message.as_object().is_some());
             let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());

@@ -6,7 +6,7 @@ use super::outgoing::{AnswerStream, choices};
 use super::progress::Progress;
 use super::recorded_answer::{self, Record};
 use super::{answer, service_error, stream};
-use crate::chat::{Outline, ending, event, message, plain, request, response};
+use crate::chat::{Outline, call, ending, event, message, plain, request, response};
 use crate::context::{Notice, NoticeKind, Turn};
 use crate::error::Error;
 use crate::filter::{ChainOutcome, Hook};
@@ -223,6 +223,9 @@ async fn answered(
 ) -> Result<Json, Error> {
     match answer? {
         Answer::Whole(whole) => {
+            for choice in whole.list("choices") {
+                call::write_function_call(&choice, "message");
+            }
             if reads_answers(kernel) {
                 stream::check_choices(&whole)?;
                 response::join_texts(&whole);

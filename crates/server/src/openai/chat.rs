@@ -20,6 +20,7 @@ use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::{AnswerEdit, App, SplitTurn};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
+use valvehouse_wire::openai::answer::{expects_function_call, write_function_calls};
 
 /// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
@@ -77,7 +78,9 @@ impl Endpoint for OpenAi {
     type Encoder = Completion;
 
     async fn decode(&self, call: &Call<'_>, bytes: &Bytes) -> Result<(ChatRequest, Completion), Error> {
-        Ok((ChatRequest::new(call.parse(bytes)?)?, Completion::default()))
+        let chat = ChatRequest::new(call.parse(bytes)?)?;
+        let is_legacy = expects_function_call(chat.body());
+        Ok((chat, Completion { is_legacy, ..Completion::default() }))
     }
 
     /// Returns the context of the turn, whose earlier parts may be requests of an Open WebUI.
@@ -143,16 +146,28 @@ fn nobody_looks<'a>(snapshot: &Snapshot, outline: &Outline<'a>) -> Option<(Ready
 pub(crate) struct Completion {
     /// The turn of an Open WebUI that calls the outlets after the answer, and the text streamed so far.
     split: Option<(SplitTurn, String)>,
+    /// Set if the client expects a call as `function_call`.
+    is_legacy: bool,
 }
 
 impl Encoder for Completion {
     const TAKES_RAW: bool = true;
 
     async fn encode(self, answer: Json) -> Result<Json, Error> {
+        if !self.is_legacy {
+            return Ok(answer);
+        }
+        let answer = answer.deep_clone();
+        write_function_calls(&answer, "message");
         Ok(answer)
     }
 
-    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+    fn encode_chunk(&mut self, mut chunk: Chunk) -> Bytes {
+        if let (true, Chunk::Model(chunk)) = (self.is_legacy, &mut chunk)
+            && write_function_calls(&chunk.event, "delta")
+        {
+            chunk.changed();
+        }
         if let (Some((_, sent)), Chunk::Model(chunk)) = (&mut self.split, &chunk) {
             sent.push_str(&event::text(&chunk.event));
         }

@@ -6,7 +6,6 @@ use super::part::{others, with_others};
 use super::stop_reason;
 use super::stream::MessagesReader;
 use crate::answer_error::{AnswerError, is_error};
-use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::{CONTENT_BLOCKS, Fold, response};
 use valvehouse_json::Json;
 
@@ -76,7 +75,7 @@ pub fn write(completion: &Json) -> Json {
     let chat_message = choice.field("message");
     let blocks = blocks::of_message(&chat_message);
     cite(&chat_message, &blocks);
-    let has_calls = !calls_in(&chat_message).is_empty();
+    let has_calls = !chat_message.field("tool_calls").is_empty();
     let refuses = chat_message.text("refusal").is_some_and(|text| !text.is_empty());
     let known = ["id", "object", "created", "model", "choices", "usage"];
     let message = with_others(

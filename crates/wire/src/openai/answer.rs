@@ -35,3 +35,27 @@ pub fn read_choices(answer: &Json) -> Result<Json, AnswerError> {
         false => Err(AnswerError::Cut("it has no choices".into())),
     }
 }
+
+/// Returns `true` if a request has functions of the first version of the API, and expects a call as `function_call`.
+pub fn expects_function_call(request: &Json) -> bool {
+    request.field("tools").is_empty() && !request.field("functions").is_empty()
+}
+
+/// Writes the first call in each choice's message or delta as its `function_call`, which has no others. Returns `true` if
+/// the answer was changed.
+pub fn write_function_calls(answer: &Json, key: &str) -> bool {
+    let mut is_changed = false;
+    for choice in answer.list("choices") {
+        let message = choice.field(key);
+        let calls = message.list("tool_calls");
+        if let Some(first) = calls.iter().find(|call| call.integer("index").is_none_or(|index| index == 0)) {
+            message.edit("function_call", first.field("function"));
+        }
+        let is_end = choice.is_text("finish_reason", "tool_calls");
+        if is_end {
+            choice.edit("finish_reason", "function_call");
+        }
+        is_changed |= message.remove("tool_calls").is_some() || is_end;
+    }
+    is_changed
+}

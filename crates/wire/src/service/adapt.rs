@@ -17,7 +17,7 @@ pub struct Adaptation {
     pub body: Json,
     /// The names of the changed fields, without duplicates.
     pub fields: Vec<CompactString>,
-    /// The names of tools, and the form of their calls, to restore in the answer.
+    /// The names of tools to restore in the answer.
     pub names: Names,
 }
 
@@ -34,11 +34,7 @@ pub fn adapt(kind: ServiceKind, request: &Json) -> Result<Option<Adaptation>, Er
             row.rule.apply(&mut draft, kind)?;
         }
     }
-    let is_legacy = draft.is_legacy;
-    Ok(draft.finish().map(|(body, fields, renamed)| {
-        let names = Names::new(renamed, is_legacy);
-        Adaptation { body, fields, names }
-    }))
+    Ok(draft.finish().map(|(body, fields, renamed)| Adaptation { body, fields, names: Names::new(renamed) }))
 }
 
 /// Returns `false` if no rule changes a request for this model, whose bytes are sent unread.

@@ -20,8 +20,6 @@ pub(super) struct Draft {
     tool_parts: Option<Vec<(usize, Part)>>,
     /// The names of the changed fields, without duplicates.
     pub(super) changed: Vec<CompactString>,
-    /// Set if the tools are functions of the first version of OpenAI's API, in whose form the client expects calls.
-    pub(super) is_legacy: bool,
     /// The client's names of tools, by those that the service receives.
     pub(super) renamed: HashMap<CompactString, CompactString>,
 }
@@ -73,7 +71,6 @@ impl Draft {
             are_messages_changed: false,
             tool_parts: (!traits.is_rich).then(Vec::new),
             changed: Vec::new(),
-            is_legacy: false,
             renamed: HashMap::new(),
         }
     }

@@ -13,14 +13,14 @@ pub(super) fn write_tools(draft: &mut Draft, kind: ServiceKind) {
     let functions = draft.list("functions");
     if !functions.is_empty() {
         let mut tools = draft.list("tools");
-        draft.is_legacy = tools.is_empty();
+        let is_legacy = tools.is_empty();
         tools.extend(functions.into_iter().map(of_function));
         draft.set("tools", tools.into(), "functions");
         if let (Some(choice), None) = (draft.given("function_call"), draft.given("tool_choice")) {
             let choice = if choice.is_object() { of_function(choice) } else { choice };
             draft.set("tool_choice", choice, "function_call");
         }
-        if draft.is_legacy && kind != ServiceKind::Ollama {
+        if is_legacy && kind != ServiceKind::Ollama {
             // A message has at most one `function_call`.
             draft.set("parallel_tool_calls", false.into(), "functions");
         }

@@ -1,4 +1,4 @@
-//! Restoration of the client's names of tools, and of its form of calls, in answers, and ids that no earlier call has.
+//! Restoration of the client's names of tools in answers, and ids that no earlier call has.
 
 use compact_str::CompactString;
 use futures_util::StreamExt;
@@ -13,8 +13,6 @@ use valvehouse_json::Json;
 #[derive(Debug, Default)]
 pub struct Names {
     own: HashMap<CompactString, CompactString>,
-    /// Set if the client expects a call as `function_call`.
-    is_legacy: bool,
     /// The request, whose calls are read for an answer that may have calls.
     request: Json,
     /// The ids of earlier calls: clients pair results by them, and some services count from 0 in each answer.
@@ -27,8 +25,8 @@ pub struct Names {
 type Starts = HashMap<(i64, i64), CompactString>;
 
 impl Names {
-    pub(super) fn new(own: HashMap<CompactString, CompactString>, is_legacy: bool) -> Self {
-        Self { own, is_legacy, ..Self::default() }
+    pub(super) fn new(own: HashMap<CompactString, CompactString>) -> Self {
+        Self { own, ..Self::default() }
     }
 
     /// Sets the request with earlier calls, whose ids calls of the answer may not use again.
@@ -56,9 +54,6 @@ impl Names {
                             set_name(&call, own);
                         }
                     }
-                    if self.is_legacy {
-                        write_legacy(&choice, "message");
-                    }
                 }
                 Answer::Whole(whole)
             }
@@ -71,7 +66,7 @@ impl Names {
         chunks: BoxStream<'static, Result<StreamChunk, Error>>,
     ) -> BoxStream<'static, Result<StreamChunk, Error>> {
         self.take_ids();
-        if self.own.is_empty() && !self.is_legacy && self.taken.is_empty() {
+        if self.own.is_empty() && self.taken.is_empty() {
             return chunks;
         }
         let mut starts = Starts::new();
@@ -114,7 +109,6 @@ impl Names {
                     is_changed = true;
                 }
             }
-            is_changed |= self.is_legacy && write_legacy(&choice, "delta");
         }
         is_changed
     }
@@ -149,21 +143,6 @@ impl Names {
 /// Returns an id as protocols with fewer characters have it.
 fn plain(id: &str) -> String {
     id.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
-}
-
-/// Writes the first call in a choice as its `function_call`, which has no others. Returns `true` if it was changed.
-fn write_legacy(choice: &Json, key: &str) -> bool {
-    let message = choice.field(key);
-    let calls = message.list("tool_calls");
-    let first = calls.iter().find(|call| call.integer("index").is_none_or(|index| index == 0));
-    if let Some(first) = first {
-        message.edit("function_call", first.field("function"));
-    }
-    let is_end = choice.is_text("finish_reason", "tool_calls");
-    if is_end {
-        choice.edit("finish_reason", "function_call");
-    }
-    message.remove("tool_calls").is_some() || is_end
 }
 
 /// Sets the name of a call or of a part of it.

@@ -219,11 +219,7 @@ pub fn correct(
     for correction in corrections {
         correction.0.apply(&mut draft, kind)?;
     }
-    Ok(draft.finish().map(|(body, fields, _)| Adaptation {
-        body,
-        fields,
-        names: Names::new(HashMap::new(), false),
-    }))
+    Ok(draft.finish().map(|(body, fields, _)| Adaptation { body, fields, names: Names::new(HashMap::new()) }))
 }
 
 impl Correction {

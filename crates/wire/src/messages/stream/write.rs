@@ -7,7 +7,6 @@ use crate::messages::part::others;
 use crate::messages::stop_reason;
 use compact_str::CompactString;
 use std::collections::VecDeque;
-use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::content_blocks::{Seal, is_for, length_on, split_at, thinking_in};
 use valvehouse_core::chat::{CONTENT_BLOCKS, event, items, message, response};
 use valvehouse_json::Json;
@@ -173,7 +172,7 @@ impl MessagesWriter {
             self.add_text(&text);
         }
         self.citations.add(delta);
-        for (place, chunk) in calls_in(delta).iter().enumerate() {
+        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, chunk);
         }
     }

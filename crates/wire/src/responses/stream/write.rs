@@ -7,7 +7,6 @@ use crate::responses::tools::Spaces;
 use crate::responses::usage;
 use std::collections::VecDeque;
 use valvehouse_core::chat::CONTENT_BLOCKS;
-use valvehouse_core::chat::call::calls_in;
 use valvehouse_core::chat::event::{self, REASONING};
 use valvehouse_core::chat::{TextChunks, items, message, response, split_texts};
 use valvehouse_json::Json;
@@ -234,7 +233,7 @@ impl ResponsesWriter {
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
             self.refuse(&refusal, &mut events);
         }
-        for (place, chunk) in calls_in(&delta).iter().enumerate() {
+        for (place, chunk) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, chunk, &mut events);
         }
         events
