@@ -287,7 +287,7 @@ impl Catalog {
             )
             .warning()
         };
-        if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
+        if builtin::is_guarded(word) {
             let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };
             let command = format!("valvehouse grant {word} {example}");
             let help = format!("to allow it, run: {command}");

@@ -3,6 +3,7 @@
 
 use super::files::File;
 use super::rejection::AdminError;
+use crate::builtin::is_guarded;
 use crate::plugin::Plugin;
 use crate::writer::{CompiledText, ReloadLock};
 use valvehouse_config::ScriptSource;
@@ -25,14 +26,18 @@ pub(super) fn file_of(
         );
         return Err(AdminError::conflict(message, "scripts_in_store"));
     }
+    let owner = match plugin {
+        _ if is_guarded(id) => Some("tool of the host"),
+        Some(plugin) if plugin.kind != kind => Some(plugin.kind.as_str()),
+        _ => None,
+    };
+    if let Some(owner) = owner {
+        let message = format!(
+            "the id `{id}` is taken by a {owner}: filters, tools and actions share one set of ids; choose another id"
+        );
+        return Err(AdminError::conflict(message, "id_taken"));
+    }
     let place = match plugin {
-        Some(plugin) if plugin.kind != kind => {
-            let message = format!(
-                "the id `{id}` is taken by a {}: filters, tools and actions share one set of ids; choose another id",
-                plugin.kind.as_str()
-            );
-            return Err(AdminError::conflict(message, "id_taken"));
-        }
         Some(plugin) => plan.place(kind, &plugin.path),
         None => was.map_or_else(|| format!("{id}.rhai"), str::to_owned),
     };

@@ -3,6 +3,7 @@
 use super::configuration::{folder_of, plan, plugin, settings_of_kind};
 use super::error::OpenError;
 use super::providers::ProviderKeys;
+use crate::builtin::is_guarded;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -99,7 +100,8 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
     let all = settings_of_kind(config, kind);
     let configured = all.get(id).cloned().unwrap_or_default();
     let settings = plugin(kind, &configured, config.limits.time_scale).settings;
-    let granted = [config.grants.get(id), stored.get(id)];
+    // The grants of a native tool are not those of a script.
+    let granted = [config.grants.get(id), stored.get(id)].map(|own| own.filter(|_| !is_guarded(id)));
     let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
     Settings { grants, ..settings }
 }

@@ -6,7 +6,7 @@ mod shell;
 mod todo;
 mod toolbox;
 
-pub use toolbox::{GUARDED, tools};
+pub use toolbox::{GUARDED, is_guarded, tools};
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]

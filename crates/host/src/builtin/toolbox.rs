@@ -18,6 +18,11 @@ pub const GUARDED: [(&str, &[Capability]); 7] = [
     ("shell_exec", &[Capability::Shell, Capability::Files]),
 ];
 
+/// Returns `true` for the name of a tool with grants of its own. No script may have this id, because it would use them.
+pub fn is_guarded(id: &str) -> bool {
+    GUARDED.iter().any(|(name, _)| *name == id)
+}
+
 /// Returns all built-in tools that are available with these grants. Tasks are stored in the maps.
 pub fn tools(grants: &dyn Fn(&str) -> Grants, kv: &Arc<Kv>) -> Vec<Tool> {
     let own = [todo::tools(kv.clone()), human::tools(), file::tools(grants), shell::tools(grants)];

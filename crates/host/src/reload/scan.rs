@@ -186,9 +186,13 @@ impl Reload {
     }
 
     /// Merges the folders. Ids are shared by all kinds, because operators refer to plugins by id. A tool
-    /// never replaces a filter with the same id, since that could remove a guard; an action replaces neither.
+    /// never replaces a filter with the same id, since that could remove a guard; an action replaces neither. No file has
+    /// the id of a native tool, whose grants it would use.
     fn one_space(&self, folders: &[Arc<FolderScan>; 3], before: &Plugins) -> FolderScan {
-        let [filters, mut tools, mut actions] = folders.each_ref().map(|found| FolderScan::clone(found));
+        let [mut filters, mut tools, mut actions] = folders.each_ref().map(|found| FolderScan::clone(found));
+        for (found, kind) in [&mut filters, &mut tools, &mut actions].into_iter().zip(Kind::ALL) {
+            give_way(found, kind, |id| builtin::is_guarded(id).then_some("tool of the host"));
+        }
         let unread = |found: &FolderScan| -> HashSet<String> {
             found.problems.iter().map(|problem| problem.id.clone()).collect()
         };
@@ -200,11 +204,11 @@ impl Reload {
                 || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
                 || self.stored.last_good.get(id).is_some_and(|version| version.security)
         };
-        give_way(&mut tools, Kind::Tool, |id| is_filters(id).then_some(Kind::Filter));
+        give_way(&mut tools, Kind::Tool, |id| is_filters(id).then_some(Kind::Filter.as_str()));
         let is_tools = |id: &str| tools.files.contains_key(id) || of_tools.contains(id);
         give_way(&mut actions, Kind::Action, |id| match is_filters(id) {
-            true => Some(Kind::Filter),
-            false => is_tools(id).then_some(Kind::Tool),
+            true => Some(Kind::Filter.as_str()),
+            false => is_tools(id).then_some(Kind::Tool.as_str()),
         });
         let mut found = filters.and(tools).and(actions);
         // A folder that cannot be listed may contain unknown guards, so its problem is treated like one.
@@ -218,8 +222,8 @@ impl Reload {
     }
 }
 
-/// Removes the files whose id belongs to a plugin of another kind.
-fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Option<Kind>) {
+/// Removes the files whose id belongs to a plugin of another kind, or to a native tool.
+fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Option<&'static str>) {
     // Errors of such a file are not problems of that plugin.
     let problems = found.problems.iter_mut();
     problems.filter(|problem| taken_by(&problem.id).is_some()).for_each(|problem| problem.id.clear());
@@ -227,10 +231,9 @@ fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Optio
     for id in ids {
         let Some(owner) = taken_by(&id) else { continue };
         if let Some(read) = found.files.remove(&id) {
-            let what =
-                format!("`{id}` is the id of a {}; this {} is not used", owner.as_str(), kind.as_str());
+            let what = format!("`{id}` is the id of a {owner}; this {} is not used", kind.as_str());
             let problem = Diagnostic::new(Code::SameId, "", &read.file.path, what);
-            found.problems.push(problem.help("rename one of the two files"));
+            found.problems.push(problem.help("rename this file"));
         }
     }
 }

@@ -151,7 +151,9 @@ impl Reload {
         };
         let quarantined = self.compiler.quarantine.of_plugin(id);
         let lists = self.scheduled.lists.get(id).map_or_else(Lists::default, Clone::clone);
-        OperatorSettings { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
+        // The grants of a native tool are not those of a script, such as a draft with its id.
+        let grants = if builtin::is_guarded(id) { Grants::default() } else { self.grants(id) };
+        OperatorSettings { valves, grants, configured: Some(configured), quarantined, lists }
     }
 
     /// Stores the list that a function of a plugin returned, or the reason why the call failed. Returns

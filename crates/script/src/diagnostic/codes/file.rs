@@ -42,7 +42,8 @@ codes! {
     /// V006 two files with one id
     ///
     /// Two files in the plugin folders have the same name, and only one of them is used. Rename one; the data stored for the id
-    /// (valves, switches, `kv`) stays with the file that keeps the name.
+    /// (valves, switches, `kv`) stays with the file that keeps the name. No file can have the name of a tool of the host that
+    /// has grants, such as `file_read`.
     SameId;
 
     /// V007 a guard with a missing file
