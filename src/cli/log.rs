@@ -14,6 +14,8 @@ use valvehouse_terminal::{Console, clean, timestamp};
 
 /// The variable that sets the log filter, in the syntax of `RUST_LOG`.
 const VARIABLE: &str = "VALVEHOUSE_LOG";
+/// The maximum length of a text in a line, in bytes: clients and services choose some texts.
+const MAX_TEXT: usize = 16 << 10;
 
 /// Starts logging.
 pub(super) fn start(line: &Line, out: &Console) {
@@ -147,6 +149,9 @@ impl Parts {
 
     /// Adds a text. One with spaces is quoted among the fields, so that it is not taken for several.
     fn add_text(&mut self, name: &str, value: &str) {
+        let cut = value.floor_char_boundary(MAX_TEXT);
+        let cut = (cut < value.len()).then(|| format!("{}… ({} bytes)", &value[..cut], value.len()));
+        let value = cut.as_deref().unwrap_or(value);
         let (part, quoted) = self.begin(name);
         match quoted {
             Quoting::WithSpaces if !value.contains(char::is_whitespace) => part.push_str(value),

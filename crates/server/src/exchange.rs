@@ -2,7 +2,7 @@
 //! provider's response that are returned to the client.
 
 use crate::credentials::{credentials, issued};
-use crate::headers::MODEL;
+use crate::headers::{MODEL, of_text};
 use crate::reply::SHOULD_RETRY;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -61,11 +61,11 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
 /// Adds the provider's headers to a response unless the host has set them, and the headers with the model
 /// that answered, with the omitted and the changed fields, and with the check of its format.
 pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
-    if let Some(model) = exchange.served_by().and_then(|model| HeaderValue::from_str(&model).ok()) {
+    if let Some(model) = exchange.served_by().and_then(|model| of_text(&model)) {
         response.headers_mut().insert(MODEL, model);
     }
     for (name, fields) in [(LEFT_OUT, exchange.left_out()), (ADAPTED, exchange.adapted())] {
-        if let (false, Ok(fields)) = (fields.is_empty(), HeaderValue::from_str(&fields.join(", "))) {
+        if let (false, Some(fields)) = (fields.is_empty(), of_text(&fields.join(", "))) {
             response.headers_mut().insert(name, fields);
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
     let headers = response.headers_mut();
     for (name, value) in received {
         let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { continue };
-        if let (false, Ok(value)) = (headers.contains_key(&name), HeaderValue::from_str(&value)) {
+        if let (false, Some(value)) = (headers.contains_key(&name), of_text(&value)) {
             headers.append(name, value);
         }
     }

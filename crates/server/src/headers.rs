@@ -19,6 +19,8 @@ pub(crate) const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model
 pub(crate) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
 /// The maximum length of the events in a header, in bytes.
 const EVENTS_LENGTH: usize = 8 * 1024;
+/// The maximum length of a text that a client or a service chose, in bytes.
+const TEXT_LENGTH: usize = 2_000;
 /// The header with the id of the trace. The value `content` in a request enables the recording of values.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-valvehouse-trace");
 /// The header with the caller's trace, as defined by W3C Trace Context.
@@ -120,11 +122,21 @@ pub(crate) fn events_header(events: &[EmittedEvent]) -> Option<HeaderValue> {
     HeaderValue::from_str(&text).ok()
 }
 
-/// Escapes non-ASCII characters in JSON, because a header must be ASCII.
-fn ascii(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for unit in json.chars() {
-        if unit.is_ascii() {
+/// Returns a text that a client or a service chose as the value of a header: escaped, and cut if it is too long.
+pub(crate) fn of_text(text: &str) -> Option<HeaderValue> {
+    let mut own = ascii(&text[..text.floor_char_boundary(TEXT_LENGTH)]);
+    if own.len() > TEXT_LENGTH || own.len() < text.len() {
+        own.truncate(TEXT_LENGTH - 3);
+        own.push_str("...");
+    }
+    HeaderValue::from_str(&own).ok()
+}
+
+/// Escapes all but visible ASCII characters as in JSON, because a header has no others.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for unit in text.chars() {
+        if unit.is_ascii() && !unit.is_ascii_control() {
             out.push(unit);
         } else {
             let mut units = [0; 2];

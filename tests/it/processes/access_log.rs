@@ -278,3 +278,19 @@ async fn the_log_says_when_all_requests_to_a_model_are_refused_and_when_no_more(
     std::fs::remove_file(project.path("filters/redact.rhai")).unwrap();
     server.wait_for_line("All requests to `smart` are refused: guard `redact` is missing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_of_a_client_is_cut_in_lines_and_headers() {
+    let host = LoggedHost::start("--format json", "").await;
+    let kind = format!("ünknown{}", "a".repeat(100_000));
+    let body = json!({"model": "plain", "input": "hi", "store": false, "tools": [{"type": kind}]});
+    let request = client().post(format!("{}/v1/responses", host.server.url())).timeout(TIMEOUT);
+    let response = request.header("content-type", "application/json").body(body.to_string()).send().await;
+    let response = response.unwrap();
+    let left_out = response.headers()["x-valvehouse-left-out"].to_str().unwrap();
+    assert!(left_out.starts_with("\\u00fcnknowna") && left_out.ends_with("a..."), "{left_out}");
+    assert_eq!(left_out.len(), 2_000);
+    let line = host.wait_for("left out of a request");
+    let message = line["message"].as_str().unwrap();
+    assert!(message.contains("ünknowna") && message.len() < 20_000, "{} bytes", message.len());
+}

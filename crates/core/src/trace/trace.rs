@@ -229,7 +229,7 @@ impl Trace {
 
     fn provider_line(&self, provider: &str, level: &'static str, text: String) {
         let (at, plugin) = (self.elapsed(), provider.to_owned());
-        let line = Line { at, plugin, level, text: Some(text), is_note: true };
+        let line = Line { at, plugin, level, text: Some(short(&text)), is_note: true };
         self.taken.lock().line(line);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Encodes server-sent events in OpenAI's format.
 
-use crate::headers::{is_displayed, sandbox};
+use crate::headers::{is_displayed, of_text, sandbox};
 use crate::reply;
 use crate::turn::events::encoded;
 use crate::turn::keep_alive::{End, KeepAlive};
@@ -52,7 +52,7 @@ pub(crate) async fn relay(
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(forwarded.status).unwrap_or(StatusCode::OK);
     let is_harmless = forwarded.content_type.as_deref().is_some_and(is_displayed);
-    if let Some(kind) = forwarded.content_type.and_then(|kind| HeaderValue::from_str(&kind).ok()) {
+    if let Some(kind) = forwarded.content_type.and_then(|kind| of_text(&kind)) {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     if !is_harmless {

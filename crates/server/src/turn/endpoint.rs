@@ -8,9 +8,9 @@ use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
 use crate::body::parsed_within;
 use crate::facts;
-use crate::headers::{CHAT, wants_events};
+use crate::headers::{CHAT, of_text, wants_events};
+use axum::http::HeaderName;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -197,9 +197,9 @@ impl RunSlot {
     pub(crate) fn name(&self, response: &mut Response) {
         let Some(run) = self.0.get() else { return };
         for (name, value) in [(RUN, &run.id), (CHAT, &run.conversation)] {
-            // An id that is invalid in a header was sent in a body, so the client knows it.
-            if let Ok(value) = HeaderValue::from_str(value) {
-                response.headers_mut().insert(name, value);
+            // An id that is unfit for a header was sent in a body, so the client knows it.
+            if let Some(header) = of_text(value).filter(|header| header == value) {
+                response.headers_mut().insert(name, header);
             }
         }
     }
