@@ -8,7 +8,7 @@ use valvehouse_core::text::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{
-    Difference, McpError, Mounts, PartKind, PinStatus, Pins, ServerOffer, ServerScan, look,
+    Difference, McpError, Mounts, PartKind, PinStatus, Pins, ServerOffer, ServerScan, address, look,
 };
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
@@ -296,14 +296,6 @@ fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, CommandErr
             "unknown MCP server `{name}`{near}; the servers are those of [[mcp]] in {FILE}"
         ))
     })
-}
-
-fn address(server: &McpServer) -> String {
-    match &server.transport {
-        // The URL is shown without user and password.
-        McpTransport::Http { url, .. } => valvehouse_net::shown(url),
-        McpTransport::Command { command, .. } => command.join(" "),
-    }
 }
 
 fn word(tool: &ServerOffer) -> &'static str {

@@ -1,6 +1,7 @@
 //! Other MCP servers, whose tools the host offers.
 
 use crate::forms::WebUrl;
+use crate::reference::command as redacted;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -66,6 +67,14 @@ pub enum McpTransport {
         /// The folder it runs in.
         cwd: PathBuf,
     },
+}
+
+impl McpTransport {
+    /// Returns the program and its arguments without secrets, as the settings show them; nothing for a URL.
+    pub fn shown_command(&self) -> Vec<String> {
+        let Self::Command { command, .. } = self else { return Vec::new() };
+        redacted(&command.iter().map(String::as_str).collect::<Vec<_>>())
+    }
 }
 
 /// The keys that say the way to a server.

@@ -15,6 +15,6 @@ mod server;
 mod template;
 
 pub use error::McpError;
-pub use mount::{Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
+pub use mount::{Approvals, Mounts, ServerOffer, ServerScan, Status, address, login, logout, look};
 pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, HeldToken, Lapse, TokenChecker, TokenRejection};

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use valvehouse_config::{McpServer, McpTransport};
+use valvehouse_config::McpServer;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::OperatorRole::Admin;
 use valvehouse_host::admin;
-use valvehouse_mcp::{Approvals, Difference, McpError, PinStatus, ServerOffer, Status};
+use valvehouse_mcp::{Approvals, Difference, McpError, PinStatus, ServerOffer, Status, address};
 
 /// Returns the routes, which are for operators.
 pub(crate) fn routes(approvals: Approvals) -> Routes {
@@ -38,7 +38,7 @@ pub(crate) fn routes(approvals: Approvals) -> Routes {
 #[schemars(rename = "McpServer")]
 struct MountedServer {
     name: String,
-    /// The URL without user, password and query, or the command line.
+    /// The URL without user, password and query, or the command line with its secrets masked.
     address: String,
     #[schemars(extend("enum" = ["pin", "always"]))]
     trust: &'static str,
@@ -159,11 +159,7 @@ fn refused(error: McpError) -> OpenAiError {
 fn of_server(server: &McpServer, status: &Status) -> MountedServer {
     MountedServer {
         name: server.name.clone(),
-        address: match &server.transport {
-            // The user and the password in a URL are omitted.
-            McpTransport::Http { url, .. } => valvehouse_net::shown(url),
-            McpTransport::Command { command, .. } => command.join(" "),
-        },
+        address: address(server),
         trust: server.trust.as_str(),
         state: match (&status.error, status.is_settled) {
             (Some(_), _) => "unavailable",

@@ -170,3 +170,26 @@ async fn concurrent_approvals_by_command_and_http_are_all_stored() {
     let lock: Value = serde_json::from_str(&lock).unwrap();
     assert_eq!(lock["servers"]["far"].as_object().unwrap().len(), tools.len(), "{lock}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_in_the_arguments_of_a_server_are_masked_wherever_they_are_shown() {
+    let script = "echo \"got $1 and $3\" >&2; exit 1";
+    let command = json!([
+        "sh",
+        "-c",
+        script,
+        "x",
+        "--token=canary1",
+        "--api-key",
+        "canary2",
+        "Authorization: Bearer canary3"
+    ]);
+    let toml = format!("[admin]\nkey = \"{KEY}\"\n[[mcp]]\nname = \"near\"\ncommand = {command}\n");
+    let host = TestHost::new().config(&toml).start().await;
+    let near = server(&host, "it is tried", |server| server["state"] == "unavailable").await;
+    let (address, error) = (near["address"].as_str().unwrap(), near["error"].as_str().unwrap());
+    assert!(address.ends_with("x --token=*** --api-key *** Authorization: Bearer ***"), "{address}");
+    assert!(error.contains("got --token=*** and ***"), "{error}");
+    let (_, text) = cli(host.folder(), &["mcp", "list"]).await;
+    assert!(text.contains("--token=*** --api-key ***") && !text.contains("canary"), "{text}");
+}

@@ -6,6 +6,7 @@ mod redaction;
 
 pub use document::{document, schema};
 pub use effective::{Effective, effective};
+pub(crate) use redaction::command;
 
 #[cfg(test)]
 mod schema_tests;

@@ -136,7 +136,7 @@ fn url(text: &str) -> String {
 }
 
 /// Returns the program and the arguments of a command without secrets.
-fn command(words: &[&str]) -> Vec<String> {
+pub(crate) fn command(words: &[&str]) -> Vec<String> {
     let mut follows = false;
     let shown = words.iter().map(|word| {
         let is_value = std::mem::replace(&mut follows, false) && !word.starts_with('-');

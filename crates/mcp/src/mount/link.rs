@@ -22,6 +22,14 @@ pub(super) fn is_stateless(remote: &Remote) -> bool {
     remote.peer_info().is_some_and(|info| info.protocol_version.as_str() >= first.as_str())
 }
 
+/// Returns the URL or the command line of a server without secrets.
+pub fn address(server: &McpServer) -> String {
+    match &server.transport {
+        McpTransport::Http { url, .. } => valvehouse_net::shown(url),
+        transport @ McpTransport::Command { .. } => transport.shown_command().join(" "),
+    }
+}
+
 /// The link to a server.
 pub(super) struct Link {
     pub(super) server: McpServer,
@@ -65,9 +73,19 @@ impl Link {
         })
     }
 
-    /// Returns a reason with secrets in the server's URL redacted.
+    /// Returns a reason with secrets in the server's URL or arguments redacted.
     pub(super) fn showable(&self, why: String) -> String {
-        let McpTransport::Http { url, .. } = &self.server.transport else { return why };
+        let url = match &self.server.transport {
+            McpTransport::Http { url, .. } => url,
+            McpTransport::Command { command, .. } => {
+                let words = command.iter().zip(self.server.transport.shown_command());
+                let secrets = words.filter_map(|(word, shown)| {
+                    let same = word.char_indices().zip(shown.chars()).find(|((_, own), shown)| own != shown);
+                    same.map(|((at, _), _)| &word[at..])
+                });
+                return secrets.fold(why, |why, secret| why.replace(secret, "***"));
+            }
+        };
         // Errors of the HTTP client contain the URL without the user, who is sent in a header.
         let mut anonymous = url.clone();
         let _ = (anonymous.set_username(""), anonymous.set_password(None));

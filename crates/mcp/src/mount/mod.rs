@@ -18,6 +18,7 @@ mod subscriptions;
 mod tool;
 
 pub use approvals::Approvals;
+pub use link::address;
 pub use login::{login, logout};
 pub use mounts::{Mounts, Status};
 pub use server_scan::{ServerOffer, ServerScan, look};
