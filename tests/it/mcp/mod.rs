@@ -5,6 +5,7 @@ mod clients;
 mod conformance;
 mod subscriptions;
 mod fixtures;
+mod guards;
 pub(crate) mod mounts;
 mod interceptors;
 mod limits;

@@ -1,4 +1,5 @@
-//! The texts of a service's error in the stream chain: a filter that removes a text from answers removes it here, too.
+//! The texts of a service's error, or of another value for clients, in the stream chain: a filter that removes a text from
+//! answers removes it here, too.
 
 use super::assembly::Kernel;
 use super::stream;
@@ -13,7 +14,15 @@ use valvehouse_json::{Json, Object};
 /// The maximum number of texts in an error that filters read.
 const MAX_TEXTS: usize = 64;
 /// The text in place of one that a filter changed. What filters add to answers does not belong to an error.
-const REMOVED: &str = "a filter of this host removed the text of this error; the host's log has its status";
+const REMOVED: &str = "a filter of this host removed this text";
+
+impl Kernel {
+    /// Returns a value for the client of a turn without the texts that filters of the stream chain change or refuse.
+    pub async fn judge_texts(&self, value: &Json, turn: &Turn) -> Json {
+        seen(self, value, turn).await
+    }
+}
+
 /// Runs each text of a service's error through the stream chain, as an answer of its own, and removes those that a
 /// filter changes or refuses. Codes that services use are not texts.
 pub(super) async fn filtered(kernel: &Kernel, error: Error, turn: &Turn) -> Error {

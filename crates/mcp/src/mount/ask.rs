@@ -1,11 +1,11 @@
 //! Questions of MCP servers to the user of a turn.
 
+use super::guarded_call::GuardedCall;
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use valvehouse_core::context::Turn;
 use valvehouse_core::text::yes_or_no;
 use valvehouse_json::Json;
 
@@ -17,7 +17,7 @@ use valvehouse_json::Json;
 /// user.
 pub(super) async fn answers(
     server: &str,
-    turn: &Turn,
+    call: &GuardedCall,
     requests: InputRequests,
     timeout: Duration,
 ) -> Result<InputResponses, String> {
@@ -28,34 +28,49 @@ pub(super) async fn answers(
                 "the server `{server}` is not allowed to use models or folders of this host (sampling, roots)"
             ));
         };
-        let result = elicit(server, turn, &request.params, timeout).await?;
+        let result = elicit(server, call, &request.params, timeout).await?;
         answers.insert(name, serde_json::to_value(result).map_err(|error| error.to_string())?);
     }
     Ok(answers)
 }
 
-/// Asks one question.
+/// Asks one question. The question and the answer pass the guards of the call.
 ///
 /// # Errors
-/// Returns the reason if no client answers, or the answer does not match the server's form.
+/// Returns the reason if a guard refuses, if no client answers, or if the answer does not match the server's form.
 pub(super) async fn elicit(
     server: &str,
-    turn: &Turn,
+    call: &GuardedCall,
     params: &ElicitRequestParams,
     timeout: Duration,
 ) -> Result<ElicitResult, String> {
     let mut data = serde_json::to_value(params).map_err(|error| error.to_string())?;
-    let Some(fields) = data.as_object_mut() else { return Err("the question has no fields".into()) };
-    fields.remove("_meta");
+    if let Some(fields) = data.as_object_mut() {
+        fields.remove("_meta");
+    }
+    let shown = call.shown(Json::from(data)).await;
+    let shown =
+        shown.map_err(|why| format!("a question of the server `{server}` is not passed on: {why}"))?;
+    let mut data = Value::from(&shown);
+    let Some(fields) = data.as_object_mut() else {
+        return Err(format!("a guard removed a question of the server `{server}`"));
+    };
     // The text comes from the server, so it is prefixed with the server's name.
     let text = fields.get("message").and_then(Value::as_str).map_or_else(String::new, str::to_owned);
     fields.insert("message".into(), format!("{server}: {text}").into());
     let schema = fields.get("requestedSchema").cloned().unwrap_or(Value::Null);
     let question = Json::from([("type", "elicitation".into()), ("data", Json::from(data))]);
-    let answer = turn.ask(server, question, timeout).await;
+    let answer = call.turn.ask(server, question, timeout).await;
     let answer =
         answer.map_err(|nobody| format!("the server `{server}` has a question: {text}; {nobody}"))?;
-    result(&Value::from(&answer), &schema).map_err(|why| format!("the answer to `{server}` {why}"))
+    let result = result(&Value::from(&answer), &schema);
+    let mut result = result.map_err(|why| format!("the answer to `{server}` {why}"))?;
+    if let Some(content) = result.content.take() {
+        let sent = call.sent(Json::from(content)).await;
+        let sent = sent.map_err(|why| format!("the answer to `{server}` is not passed on: {why}"))?;
+        result.content = Some(Value::from(&sent));
+    }
+    Ok(result)
 }
 
 /// Converts an answer to the form of MCP. The answer may be `{action, content}`, the fields of the form, its

@@ -79,13 +79,13 @@ impl ClientHandler for Client {
     ) -> Result<ElicitResult, ErrorData> {
         let server = &self.0.server;
         // A server with sessions does not say which call its question belongs to.
-        let Some(turn) = self.0.only_call() else {
+        let Some(call) = self.0.only_call() else {
             let why =
                 "cannot pass a question of the server on: it does not belong to exactly one running call";
             tracing::warn!(server = server.name, "{why}");
             return Err(ErrorData::invalid_request(why, None));
         };
-        let answer = ask::elicit(&server.name, &turn, &request, server.timeout).await;
+        let answer = ask::elicit(&server.name, &call, &request, server.timeout).await;
         answer.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
@@ -112,16 +112,21 @@ impl ClientHandler for Client {
     }
 
     async fn on_progress(&self, param: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let turn = self.0.progress.lock().get(&param.progress_token).cloned();
-        let Some(turn) = turn else { return };
+        let call = self.0.progress.lock().get(&param.progress_token).cloned();
+        let Some(call) = call else { return };
+        // A text that a guard refuses is dropped; the progress itself is a number.
+        let message = match param.message {
+            Some(message) => call.shown(message.into()).await.ok(),
+            None => None,
+        };
         let data = Json::from([
-            ("description", param.message.map_or(Json::Null, Json::from)),
+            ("description", message.filter(|message| message.as_str().is_some()).into()),
             ("progress", Json::from(serde_json::json!(param.progress))),
             ("total", Json::from(serde_json::json!(param.total))),
             ("done", false.into()),
         ]);
         // A turn that has emitted too many events continues without this one.
-        let _ = turn.emit(&self.0.server.name, Json::from([("type", "status".into()), ("data", data)]));
+        let _ = call.turn.emit(&self.0.server.name, Json::from([("type", "status".into()), ("data", data)]));
     }
 }
 

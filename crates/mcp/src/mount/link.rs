@@ -1,16 +1,18 @@
 //! The link to a server, shared by its tools: the state of the connection, and the tools that may be called.
 
+use super::guarded_call::GuardedCall;
 use super::oauth::Vault;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ProgressToken, ProtocolVersion};
 use rmcp::service::Peer;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::{Notify, Semaphore};
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::context::Turn;
-use valvehouse_host::ResourceSubscriptions;
+use valvehouse_host::{Host, ResourceSubscriptions};
+use valvehouse_json::Json;
 use valvehouse_store::Store;
 
 /// The handle for requests to a server.
@@ -40,8 +42,10 @@ pub(super) struct Link {
     /// The limit of concurrent calls.
     pub(super) calls: Semaphore,
     state: Mutex<State>,
-    /// The turns of the calls in progress, by progress token.
-    pub(super) progress: Arc<Mutex<HashMap<ProgressToken, Turn>>>,
+    /// The host whose guards judge its calls; none for a single scan.
+    host: Weak<Host>,
+    /// The calls in progress, by progress token.
+    pub(super) progress: Arc<Mutex<HashMap<ProgressToken, Arc<GuardedCall>>>>,
     /// Notified when the server's lists changed, or a call found the connection closed.
     pub(super) look_again: Arc<Notify>,
 }
@@ -58,6 +62,7 @@ impl Link {
         server: McpServer,
         store: Option<&Arc<Store>>,
         subscriptions: Option<Arc<ResourceSubscriptions>>,
+        host: Weak<Host>,
     ) -> Arc<Self> {
         Arc::new(Self {
             vault: store.and_then(|store| Vault::of(&server, store)),
@@ -68,6 +73,7 @@ impl Link {
                 remote: Err("the server is not connected yet".into()),
                 callable: HashMap::new(),
             }),
+            host,
             progress: Arc::default(),
             look_again: Arc::default(),
         })
@@ -121,12 +127,18 @@ impl Link {
         Ok(remote)
     }
 
-    /// Returns the turn of the call in progress if there is exactly one.
-    pub(super) fn only_call(&self) -> Option<Turn> {
+    /// Returns a call of a tool with this description.
+    pub(super) fn call(&self, about: &Json, args: &Json, turn: &Turn) -> Arc<GuardedCall> {
+        let (about, args, host) = (about.clone(), args.clone(), self.host.clone());
+        Arc::new(GuardedCall { turn: turn.clone(), about, args, host })
+    }
+
+    /// Returns the call in progress if there is exactly one.
+    pub(super) fn only_call(&self) -> Option<Arc<GuardedCall>> {
         let open = self.progress.lock();
-        let mut turns = open.values();
-        match (turns.next(), turns.next()) {
-            (Some(turn), None) => Some(turn.clone()),
+        let mut calls = open.values();
+        match (calls.next(), calls.next()) {
+            (Some(call), None) => Some(call.clone()),
             _ => None,
         }
     }

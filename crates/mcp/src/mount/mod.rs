@@ -4,6 +4,7 @@ mod approvals;
 mod ask;
 mod child;
 mod connection;
+mod guarded_call;
 mod link;
 mod lists;
 mod login;

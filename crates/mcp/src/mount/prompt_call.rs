@@ -35,6 +35,8 @@ struct RemotePart {
     purpose: Use,
     /// The parts of the server that it may request, each with its approved hash.
     parts: Vec<(ToolParts, String)>,
+    /// The description that filters receive.
+    about: Json,
 }
 
 /// Returns a prompt in the form that the host offers.
@@ -64,7 +66,7 @@ pub(super) fn prompt(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     }
     // The object is new and not read-only.
     spec.metadata.edit("prompt", Json::from(declared));
-    Tool::new(spec, RemotePart::of(link, Use::Prompt, &[seen]))
+    RemotePart::tool(spec, link, Use::Prompt, &[seen])
 }
 
 /// Returns the function that reads the resources and templates of a server.
@@ -92,7 +94,7 @@ pub(super) fn resources(link: &Arc<Link>, seen: &[&ToolParts]) -> Tool {
     // The object is new and not read-only.
     spec.metadata.edit("resources", list(PartKind::Resource, "uri"));
     spec.metadata.edit("templates", list(PartKind::Template, "uriTemplate"));
-    Tool::new(spec, RemotePart::of(link, Use::Resource, seen))
+    RemotePart::tool(spec, link, Use::Resource, seen)
 }
 
 /// Returns the function that completes the arguments of a prompt or a template.
@@ -103,7 +105,7 @@ pub(super) fn completion(link: &Arc<Link>, seen: &ToolParts) -> Tool {
         _ => seen.own_name().to_owned(),
     };
     spec.metadata.edit("of", of);
-    Tool::new(spec, RemotePart::of(link, Use::Completion, &[seen]))
+    RemotePart::tool(spec, link, Use::Completion, &[seen])
 }
 
 /// Returns the specification that these functions share.
@@ -124,9 +126,10 @@ impl Handler for RemotePart {
 }
 
 impl RemotePart {
-    fn of(link: &Arc<Link>, purpose: Use, seen: &[&ToolParts]) -> Self {
+    fn tool(spec: ToolSpec, link: &Arc<Link>, purpose: Use, seen: &[&ToolParts]) -> Tool {
         let parts = seen.iter().map(|part| ((*part).clone(), part.hash(&link.server))).collect();
-        Self { link: link.clone(), purpose, parts }
+        let about = spec.describe().freeze();
+        Tool::new(spec, Self { link: link.clone(), purpose, parts, about })
     }
 
     /// Returns the requested part: a resource by its URI, or the first template that the URI matches.
@@ -160,16 +163,17 @@ impl RemotePart {
                 return Ok(Json::array().into());
             }
         }
+        let call = self.link.call(&self.about, args, turn);
         let (mut responses, mut state) = (None, None);
         for _ in 0..MAX_ROUNDS {
             let request = self.request(part, args, responses.take(), state.take())?;
-            let input_required = match send(&self.link, &remote, request, turn).await? {
+            let input_required = match send(&self.link, &remote, request, &call).await? {
                 ServerResult::InputRequiredResult(input_required) => input_required,
                 result => return self.result(result),
             };
             let inputs = input_required.input_requests.unwrap_or_else(InputRequests::new);
             let server = &self.link.server;
-            responses = Some(ask::answers(&server.name, turn, inputs, server.timeout).await?);
+            responses = Some(ask::answers(&server.name, &call, inputs, server.timeout).await?);
             state = input_required.request_state;
         }
         Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())

@@ -1,6 +1,7 @@
 //! A request of a turn to a server: its progress, its cancellation with the turn, and its errors.
 
 use super::connection::plain;
+use super::guarded_call::GuardedCall;
 use super::link::{Link, Remote};
 use super::oauth;
 use rmcp::ServiceError;
@@ -9,7 +10,6 @@ use rmcp::service::PeerRequestOptions;
 use serde::Serialize;
 use std::sync::Arc;
 use valvehouse_config::McpTransport;
-use valvehouse_core::context::Turn;
 use valvehouse_core::tool::ToolError;
 
 /// The maximum number of questions of a server within one call.
@@ -25,14 +25,14 @@ pub(super) async fn send(
     link: &Arc<Link>,
     remote: &Remote,
     request: ClientRequest,
-    turn: &Turn,
+    call: &Arc<GuardedCall>,
 ) -> Result<ServerResult, ToolError> {
     let sent = remote.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let handle = match sent {
         Ok(handle) => handle,
         Err(error) => return Err(failed(link, &error).await),
     };
-    let mut following = OpenCall::begin(link, turn, handle.progress_token.clone(), handle.id.clone());
+    let mut following = OpenCall::begin(link, call, handle.progress_token.clone(), handle.id.clone());
     let answered = handle.await_response().await;
     following.is_over = true;
     match answered {
@@ -101,8 +101,8 @@ struct OpenCall<'a> {
 }
 
 impl<'a> OpenCall<'a> {
-    fn begin(link: &'a Arc<Link>, turn: &Turn, token: ProgressToken, id: RequestId) -> Self {
-        link.progress.lock().insert(token.clone(), turn.clone());
+    fn begin(link: &'a Arc<Link>, call: &Arc<GuardedCall>, token: ProgressToken, id: RequestId) -> Self {
+        link.progress.lock().insert(token.clone(), call.clone());
         Self { link, token, id, is_over: false }
     }
 }

@@ -1,6 +1,7 @@
 //! Tools of MCP servers, called like any other tool.
 
 use super::ask;
+use super::guarded_call::GuardedCall;
 use super::link::{Link, Remote};
 use super::names;
 use super::request::{MAX_ROUNDS, check_size, send};
@@ -26,6 +27,8 @@ struct RemoteTool {
     link: Arc<Link>,
     tool: String,
     hash: String,
+    /// The description that filters receive.
+    about: Json,
 }
 
 /// The outcome of one request of a call.
@@ -64,7 +67,8 @@ pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
         Json::from([("server", server.name.as_str().into()), ("tool", seen.name.as_str().into())]),
     );
     spec.metadata = metadata;
-    let handler = RemoteTool { link: link.clone(), tool: seen.name.clone(), hash: seen.hash(server) };
+    let (tool, hash, about) = (seen.name.clone(), seen.hash(server), spec.describe().freeze());
+    let handler = RemoteTool { link: link.clone(), tool, hash, about };
     Tool::new(spec, handler)
 }
 
@@ -80,18 +84,19 @@ impl RemoteTool {
             self.link.calls.acquire().await.map_err(|_| "the connection to the server is closed")?;
         // The approval is checked as late as possible, because it may be revoked while the call waits.
         let remote = self.link.remote(&self.tool, &self.hash)?;
+        let call = self.link.call(&self.about, args, turn);
         let mut params = CallToolRequestParams::new(self.tool.clone());
         if let Value::Object(args) = Value::from(args) {
             params = params.with_arguments(args);
         }
         for _ in 0..MAX_ROUNDS {
-            let input_required = match self.round(&remote, params.clone(), turn).await? {
+            let input_required = match self.round(&remote, params.clone(), &call).await? {
                 Round::Over(result) => return result,
                 Round::Asks(input_required) => input_required,
             };
             let inputs = input_required.input_requests.unwrap_or_else(InputRequests::new);
             let answers =
-                ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
+                ask::answers(&self.link.server.name, &call, inputs, self.link.server.timeout).await?;
             params.input_responses = Some(answers);
             params.request_state = input_required.request_state;
         }
@@ -103,10 +108,10 @@ impl RemoteTool {
         &self,
         remote: &Remote,
         params: CallToolRequestParams,
-        turn: &Turn,
+        call: &Arc<GuardedCall>,
     ) -> Result<Round, ToolError> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match send(&self.link, remote, request, turn).await? {
+        match send(&self.link, remote, request, call).await? {
             ServerResult::CallToolResult(result) => Ok(Round::Over(self.result(result))),
             ServerResult::InputRequiredResult(input_required) => Ok(Round::Asks(input_required)),
             ServerResult::CustomResult(custom) => match with_known_blocks(custom.0) {
