@@ -754,3 +754,56 @@ async fn no_shipped_filter_fails_at_an_odd_content() {
         failures[..failures.len().min(20)].join("\n")
     );
 }
+
+#[tokio::test]
+async fn a_number_that_is_replaced_in_a_json_text_becomes_a_string() {
+    let text = r#"{"card":4111111111111111,"list":[1, 4711],"note":"4711 x"}"#;
+    let expected = |card: &str, word: &str| {
+        let word = |number: &str| if word.is_empty() { number.to_owned() } else { format!("\"{word}\"") };
+        let note = if word("4711").starts_with('"') { "*** x" } else { "4711 x" };
+        format!(r#"{{"card":{card},"list":[1, {}],"note":"{note}"}}"#, word("4711"))
+    };
+    for (id, valves, expected) in [
+        ("redact", "{}", expected("\"[redacted]\"", "")),
+        ("word_filter", r#"{"words":["4711"]}"#, expected("4111111111111111", "***")),
+    ] {
+        let filter = shipped(id, valves);
+        let call = Json::from([("name", "f".into()), ("arguments", text.into())]);
+        let call = Json::from([("id", "c".into()), ("type", "function".into()), ("function", call)]);
+        let asked = body(&format!(
+            r#"[{{"role":"assistant","content":null,"tool_calls":[{call}]}},{{"role":"user","content":"hi"}}]"#
+        ));
+        let sent = inlet(&filter, &turn_of("{}"), &asked).await.unwrap();
+        let place = "tool_calls.0.function.arguments";
+        assert_eq!(
+            sent.at_path("messages.0").at_path(place).to_string(),
+            Json::from(&*expected).to_string(),
+            "{id}"
+        );
+        for at in valvehouse_testkit::sampled(1..text.len(), 12) {
+            let part = |key: &str, text: &str| match key {
+                "content" => Json::from([("content", text.into())]),
+                _ => {
+                    let function = Json::from([("name", "f".into()), ("arguments", text.into())]);
+                    let call =
+                        Json::from([("index", 0_i64.into()), ("id", "c".into()), ("function", function)]);
+                    Json::from([("tool_calls", vec![call].into())])
+                }
+            };
+            for key in ["content", "arguments"] {
+                let event = |text: &str| event::with_delta(&Json::Null, part(key, text));
+                let reply = Reply::chunks([event(&text[..at]), event(&text[at..])]);
+                let kernel = asking([reply]).0.filter(filter.clone()).build();
+                let streamed = stream(&kernel).await;
+                let answer = streamed.answer.as_ref().unwrap();
+                let message = answer.at_path("choices.0.message");
+                let found = if key == "content" {
+                    message.text_or_empty(key)
+                } else {
+                    message.at_path(place).as_str().unwrap_or_default().into()
+                };
+                assert_eq!(found, expected, "{id} {key} cut at {at}");
+            }
+        }
+    }
+}

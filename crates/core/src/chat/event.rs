@@ -2,7 +2,7 @@
 
 use super::encoded_text::EncodedText;
 use super::message::TEXT_BREAK;
-use super::{ending, escapes};
+use super::{ending, escapes, json_text};
 use crate::error_code;
 use compact_str::CompactString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -376,11 +376,13 @@ impl TextPlace {
         matches!(self.holder, Holder::Name(..))
     }
 
-    /// Replaces the text.
+    /// Replaces the text. If it is a JSON object, what replaces a number in it becomes a string.
     pub fn set_text(&self, text: &str) {
-        if self.text() == text {
+        let before = self.text();
+        if before == text {
             return;
         }
+        let text = &*json_text::valid(&before, text);
         let new = |old: Option<&Json>| match (self.encoding, old) {
             (Some(encoding), Some(Json::Text(file))) => Json::from(encoding.encode(file, text)),
             _ => text.into(),

@@ -15,6 +15,7 @@ mod escapes;
 pub mod event;
 pub mod history;
 pub mod items;
+mod json_text;
 pub mod keys;
 pub mod media;
 pub(crate) mod log_probabilities;

@@ -3,8 +3,10 @@
 use super::buffer::child;
 use super::visitor::WindowVisitor;
 use crate::chat::event::Step;
+use crate::chat::json_text::JsonText;
 use crate::chat::message::text_part;
 use compact_str::CompactString;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use valvehouse_json::{Array, Json};
 
@@ -38,6 +40,8 @@ pub(super) struct Lane {
     pub(super) at: u64,
     /// Set if the lane is listed as one that may have withheld text.
     pub(super) is_open: bool,
+    /// The state of the sent text, which stays valid JSON if it is a JSON object.
+    json: JsonText,
 }
 
 /// Returns `true` if a stored lane has withheld text.
@@ -77,6 +81,7 @@ impl Lane {
             seam: text("seam"),
             at: stored.count("at"),
             is_open: stored.contains_key(OPEN),
+            json: JsonText::load(stored),
         }
     }
 
@@ -113,6 +118,9 @@ impl Lane {
         }
         if self.is_open {
             stored.edit(OPEN, true);
+        }
+        if self.json != JsonText::default() {
+            stored.edit("json", self.json as usize);
         }
         stored
     }
@@ -173,10 +181,14 @@ impl Lane {
             // The text may continue.
             self.seam = whole_seam(unchanged_end(&text, &out, unfinished), look)?.into();
         }
-        match is_same {
-            true => Ok(text[seam.len()..ready].into()),
-            false => self.after_seam(&seam, &text[..ready], out, look),
-        }
+        let out = match is_same {
+            true => text[seam.len()..ready].into(),
+            false => self.after_seam(&seam, &text[..ready], out, look)?,
+        };
+        Ok(match self.json.read(&out, !is_same) {
+            Cow::Borrowed(_) => out,
+            Cow::Owned(valid) => valid.into(),
+        })
     }
 
     /// Returns the part of a changed text that follows its seam, which was sent before. If the text no longer begins
