@@ -1,4 +1,4 @@
-//! What a mounted server sends to the client while a call runs, and the client's answers, pass the guards of the turn.
+//! Progress and questions of a mounted server, and the answers to it, in a turn with guards.
 
 use super::mounts::{offered, until};
 use crate::host::{TIMEOUT, TestHost};
