@@ -124,9 +124,45 @@ impl Setup {
             std::fs::create_dir_all(folder).expect("the scripts' folder");
             std::fs::write(&path, source).expect("a script's file");
         }
+        if !self.config.contains("[store]") {
+            put_store(project);
+        }
         let config = load(project).unwrap_or_else(|error| panic!("{error}"));
         let running = Some(Running::start(&config).await);
         TestHost { folder: self.folder, running, config, upstream, client: client() }
+    }
+}
+
+/// The files of a new store. Migrating one takes longer than the rest of a start, so it is done once for all hosts.
+static NEW_STORE: LazyLock<[(&str, Vec<u8>); 2]> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("state.db");
+    let migrate = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async { Store::sqlite(&file).await.expect("a new store").close().await });
+    };
+    // A runtime of its own, beside that of the test.
+    std::thread::scope(|scope| scope.spawn(migrate).join()).expect("a new store");
+    ["state.db", "state.key"]
+        .map(|name| (name, std::fs::read(folder.path().join(name)).expect("a file of it")))
+});
+
+/// Puts a new store into the folder of a project, for this user only, as a host would make it.
+fn put_store(project: &Path) {
+    let folder = project.join(".valvehouse");
+    std::fs::create_dir(&folder).expect("the store's folder");
+    let only_ours = |path: &Path, mode: u32| {
+        #[cfg(unix)]
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+            .expect("its rights");
+        #[cfg(not(unix))]
+        let _ = (path, mode);
+    };
+    only_ours(&folder, 0o700);
+    for (name, bytes) in &*NEW_STORE {
+        let file = folder.join(name);
+        std::fs::write(&file, bytes).expect("a file of the store");
+        only_ours(&file, 0o600);
     }
 }
 
