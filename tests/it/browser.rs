@@ -356,12 +356,14 @@ async fn the_page_requires_the_key_if_one_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_knows_an_operator_by_the_headers_of_a_proxy() {
     let sign_in = "[server.proxy_sign_in]\nproxies = [\"127.0.0.1\"]\nusers = { \"ann@example.org\" = \"tune\" }\nsign_out = \"/livez\"";
     run_script("proxy.cjs", TestHost::new().filter("marks", MARKS).config(sign_in), &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn the_page_hands_out_keys_and_shows_their_use() {
     let key = "a key that opens everything";
     let setup = TestHost::new().config(&format!("[admin]\nkey = \"{key}\""));
@@ -383,7 +385,7 @@ async fn the_page_is_accessible_and_responsive() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long; short: the_page_hands_out_keys_and_shows_their_use"]
+#[ignore = "long; short: the_page_requires_the_key_if_one_is_configured"]
 async fn an_operators_day_passes_on_the_page() {
     let key = "a key that opens everything";
     let model = |name: &str| format!("[[models]]\nname = \"{name}\"\nprovider = \"demo\"");

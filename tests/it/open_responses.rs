@@ -174,6 +174,7 @@ async fn responses_over_http_pass_the_checks_of_open_responses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: responses_over_http_pass_the_checks_of_open_responses"]
 async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     let Some(python) = python() else { return };
     let host = host().await;
@@ -242,6 +243,7 @@ async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
 
 /// The suite's response-output-phase-schema, and a test that the checker reports violations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: responses_over_http_pass_the_checks_of_open_responses"]
 async fn the_open_responses_schema_accepts_a_phase_and_rejects_invalid_items() {
     let Some(python) = python() else { return };
     let host = host().await;

@@ -468,6 +468,7 @@ async fn ollama_clients_run_the_same_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; short: the_openai_sdk_chats_streams_lists_models_and_reads_errors"]
 async fn the_openai_python_sdk_uses_the_passthrough_routes() {
     let Some(python) = crate::python::python() else { return };
     let host = TestHost::new().start().await;

@@ -377,6 +377,7 @@ async fn a_conversation_belongs_to_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_openai_sdk_uses_the_responses_api"]
 async fn the_openai_sdk_uses_background_responses_and_conversations() {
     let Some(mut client) = clients::python("tests/python/background_client.py") else { return };
     let host = host(&Arc::new(Gate::closed())).await;

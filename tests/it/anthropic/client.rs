@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long; short: the_openai_python_sdk_assembles_filtered_streams"]
+#[ignore = "long; short: the_openai_python_sdk_sees_one_end_despite_any_filter"]
 async fn the_anthropic_sdk_chats_streams_calls_tools_thinks_and_reads_errors() {
     let Some(python) = python() else { return };
     let has_client = Command::new(&python).args(["-c", "import anthropic"]).output();

@@ -73,6 +73,7 @@ async fn check(client: Command) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; short: the_openai_python_sdk_sees_one_end_despite_any_filter"]
 async fn the_openai_python_sdk_assembles_filtered_streams() {
     let Some(client) = official::python("tests/python/lanes.py") else { return };
     check(client).await;

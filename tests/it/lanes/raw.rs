@@ -537,7 +537,7 @@ async fn clients(client: Command) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long; short: the_openai_python_sdk_assembles_filtered_streams"]
+#[ignore = "long; short: the_openai_python_sdk_sees_one_end_despite_any_filter"]
 async fn python_sdks_read_the_same_wherever_a_stream_is_cut() {
     let Some(client) = official::python("tests/python/raw.py") else { return };
     clients(client).await;
