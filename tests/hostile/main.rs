@@ -28,7 +28,7 @@ use std::time::Duration;
 use valvehouse_testkit::{by_length, slowness};
 
 /// One of so many scripts has a host of its own in the default run.
-const STEP: usize = 8;
+const STEP: usize = 12;
 
 /// The expected result of a script.
 #[derive(Clone, Copy, Debug)]

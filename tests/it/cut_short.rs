@@ -17,7 +17,7 @@ const REMEMBERS: &str =
 const LOOKS: &str = "fn stream(event) { event }";
 
 /// The distance between two cuts in bytes, unless VALVEHOUSE_CASES requests a cut at every byte.
-const STRIDE: usize = 149;
+const STRIDE: usize = 311;
 /// The length in bytes above which a recording gets as many cuts as one of this length.
 const MAX_LENGTH: usize = 4_000;
 /// The number of concurrent chats.

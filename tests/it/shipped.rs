@@ -729,9 +729,12 @@ fn odd_bodies(content: &str) -> Vec<Json> {
 async fn no_shipped_filter_fails_at_an_odd_content() {
     let settings = || Settings { kv: Arc::new(Kv::default()), ..Settings::default() };
     let mut failures = Vec::new();
-    for id in all() {
+    for (nth, id) in all().into_iter().enumerate() {
         let filter = with_users(&id, &settings(), &[]);
-        for content in ODD_CONTENTS {
+        // By default, each filter sees others of the contents, each in all places.
+        for content in
+            valvehouse_testkit::sampled(ODD_CONTENTS.iter().cycle().skip(nth).take(ODD_CONTENTS.len()), 4)
+        {
             for body in odd_bodies(content) {
                 for hook in [Hook::Inlet, Hook::PreChat, Hook::Outlet] {
                     let turn = turn_of(r#"{"id":"u","role":"user","name":"U","email":"u@example.org"}"#);

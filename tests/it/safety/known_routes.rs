@@ -58,7 +58,7 @@ async fn no_chat_reaches_a_service_below_another_route() {
         let chat = json!({"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}).to_string();
         let mut reached = Vec::new();
         let all = FAMILIES.iter().flat_map(|family| TAILS.map(|tail| (*family, tail)));
-        for (family, tail) in valvehouse_testkit::sampled(all, 3) {
+        for (family, tail) in valvehouse_testkit::sampled(all, 7) {
             let forms = [
                 format!("/v1/{family}/{tail}"),
                 format!("/openai/v1/{family}/{tail}"),

@@ -103,7 +103,7 @@ async fn no_function_shows_a_part_of_a_secret_in_the_wrong_argument() {
     let all: Vec<String> =
         both.flat_map(|(function, name)| calls(function, &format!("valves.{name}"))).collect();
     assert!(all.len() > 1_000, "{}", all.len());
-    let all: Vec<String> = valvehouse_testkit::sampled(all, 7).collect();
+    let all: Vec<String> = valvehouse_testkit::sampled(all, 17).collect();
     let mut toml = format!(
         "[[providers]]\nname = \"mock\"\nkind = \"openai\"\nbase_url = \"{}\"\nmodels = \"*\"\n\
          retry = {{ max_attempts = 1 }}\nbreaker = {{ failure_threshold = 0 }}\n[breaker]\nfailure_threshold = 0\n\

@@ -301,7 +301,7 @@ mod tests {
         (0..MAX_SECRETS + 7).for_each(|number| secrets.add(&value(number)));
         secrets.add(&value(MAX_SECRETS));
         assert_eq!(secrets.order.len(), MAX_SECRETS);
-        for number in 0..MAX_SECRETS + 7 {
+        for number in (0..14).chain((14..MAX_SECRETS + 7).step_by(101)) {
             let is_found = redacted(&secrets, &value(number)) == "***";
             assert_eq!(is_found, number >= 7, "{number}");
         }
