@@ -273,13 +273,13 @@ async fn an_output_pipe_held_open_by_another_process_does_not_block() {
 async fn concurrent_runs_kill_only_their_own_processes() {
     let time = own_time();
     let text = format!("sleep {time} & wait");
-    let long = tokio::spawn(async move { shell(&text, within(3_000)).await.unwrap() });
+    let long = tokio::spawn(async move { shell(&text, within(60_000)).await.unwrap() });
     there(&format!("sleep {time}")).await;
     let runs =
         (0..8).map(|number| async move { sh(&format!("setsid sleep 300 & echo {number}")).await.stdout });
     let outputs = futures::future::join_all(runs).await;
     assert_eq!(outputs.concat(), (0..8).map(|number| format!("{number}\n")).collect::<String>());
     assert!(!alive(&format!("sleep {time}")).is_empty(), "another run was ended");
-    assert!(long.await.unwrap().timed_out);
+    long.abort();
     gone(&time).await;
 }
