@@ -350,7 +350,7 @@ async fn reqwest_fails(url: &str) -> bool {
 #[tokio::test]
 async fn a_timed_out_service_is_a_504() {
     for source in [None, Some(LOOKS_AT_ALL)] {
-        let setup = TestHost::new().provider("timeouts = { response_ms = 150, idle_ms = 150 }");
+        let setup = TestHost::new().provider("timeouts = { response_ms = 1000, idle_ms = 1000 }");
         let setup = if let Some(source) = source { setup.filter("looks", source) } else { setup };
         let host = setup.start().await;
         host.upstream.script(|request| Reply::fitting(request, "late").after(Duration::from_secs(30)));

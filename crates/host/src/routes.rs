@@ -117,7 +117,7 @@ impl Routes for ProviderRoutes {
         if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
             let provider = self.serves(model).ok()?.clone();
             let chains = self.chains.get().and_then(|chains| chains.models.get(name));
-            let (chain, hold) = chains.cloned().unwrap_or_default();
+            let (chain, hold) = chains.cloned().unwrap_or_else(|| (Chain::default(), false));
             return Some(Route {
                 provider,
                 settings: ModelDefaults { hold, ..model.settings.clone() },

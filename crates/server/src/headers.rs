@@ -132,11 +132,11 @@ pub(crate) fn of_text(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&own).ok()
 }
 
-/// Escapes all but visible ASCII characters as in JSON, because a header has no others.
+/// Escapes all but visible ASCII characters, spaces and tabs as in JSON, because a header has no others.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for unit in text.chars() {
-        if unit.is_ascii() && !unit.is_ascii_control() {
+        if unit == '\t' || unit.is_ascii() && !unit.is_ascii_control() {
             out.push(unit);
         } else {
             let mut units = [0; 2];

@@ -98,6 +98,12 @@ fn texts_of(answer: &Json) -> Vec<String> {
             }
         }
         message.remove("role");
+        // A call of the first version has no id; the host makes one.
+        for call in message.list("tool_calls") {
+            if call.string("id").strip_prefix("call_").is_some_and(|rest| rest.len() == 32) {
+                call.remove("id");
+            }
+        }
         let mut fields: Vec<String> = Vec::new();
         message.as_object().unwrap().for_each(|key, value| fields.push(format!("{key}: {value}")));
         fields.sort();

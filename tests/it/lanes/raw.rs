@@ -333,7 +333,9 @@ pub(super) fn redacted(blocks: &[Value]) -> Vec<Value> {
 
 /// Returns blocks without empty fields, and without the ids that this host makes for calls without one.
 pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
-    let is_made = |id: &str| id.strip_prefix("toolu_").is_some_and(|rest| rest.len() == 32);
+    let prefixes = ["toolu_", "call_"];
+    let is_made =
+        |id: &str| prefixes.iter().any(|it| id.strip_prefix(it).is_some_and(|rest| rest.len() == 32));
     let mut blocks = blocks.to_vec();
     for block in &mut blocks {
         block.as_object_mut().unwrap().retain(|key, value| {

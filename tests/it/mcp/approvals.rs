@@ -188,7 +188,7 @@ async fn secrets_in_the_arguments_of_a_server_are_masked_wherever_they_are_shown
     let host = TestHost::new().config(&toml).start().await;
     let near = server(&host, "it is tried", |server| server["state"] == "unavailable").await;
     let (address, error) = (near["address"].as_str().unwrap(), near["error"].as_str().unwrap());
-    assert!(address.ends_with("x --token=*** --api-key *** Authorization: Bearer ***"), "{address}");
+    assert!(address.ends_with("x --token=*** --api-key *** Authorization: ***"), "{address}");
     assert!(error.contains("got --token=*** and ***"), "{error}");
     let (_, text) = cli(host.folder(), &["mcp", "list"]).await;
     assert!(text.contains("--token=*** --api-key ***") && !text.contains("canary"), "{text}");

@@ -55,7 +55,10 @@ async fn called(host: &TestHost, word: &'static str) -> (String, Result<String, 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guards_judge_the_progress_and_the_questions_of_a_server_and_the_answers_to_it() {
     let far = TestHost::new().tool("asks", ASKS).start().await;
-    let mount = format!("[[mcp]]\nname = \"far\"\nurl = \"{}\"\ntrust = \"always\"\n", far.url("/mcp"));
+    let mount = format!(
+        "[[mcp]]\nname = \"far\"\nurl = \"{}\"\ntrust = \"always\"\ntools = [\"asks\"]\n",
+        far.url("/mcp")
+    );
     for (guard, passes) in
         [(None, true), (Some(INVOCATIONS), true), (Some(STREAM), true), (Some(OUTLET), false)]
     {

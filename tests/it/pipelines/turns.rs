@@ -139,7 +139,7 @@ async fn an_outlet_without_an_inlet_runs_once_and_on_early_answers_only_for_guar
         assert_eq!(text.matches("signed").count(), 1, "{text}");
 
         let answered = through_open_webui(&host_with_guard, None, &metadata, stream).await.text();
-        assert_eq!(answered, "Forty-two");
+        assert_eq!(answered, "Forty-two seen");
         let host = &host_with_guard;
         assert_eq!(last_of(host, "/signs/filter/outlet", &outlet("c1", &message)).await, "hello");
         assert_eq!(last_of(host, "/guard/filter/outlet", &outlet("c1", &message)).await, "hello seen");

@@ -67,7 +67,7 @@ async fn a_text_filter_sees_the_errors_of_services() {
                     let keeps_code = error["error"]["code"] == "context_length_exceeded" && guard == GUARD;
                     if keeps_code && ["/v1/chat/completions", "/v1/responses"].contains(&path) {
                         assert!(
-                            text.contains("context_length_exceeded") && text.contains("removed the text"),
+                            text.contains("context_length_exceeded") && text.contains("removed this text"),
                             "{case}: {text}"
                         );
                     }

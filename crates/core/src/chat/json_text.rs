@@ -36,7 +36,7 @@ impl JsonText {
 
     pub(super) fn load(stored: &Json) -> Self {
         let place = usize::try_from(stored.count("json")).ok();
-        place.and_then(|place| Self::ALL.get(place)).copied().unwrap_or_default()
+        place.and_then(|place| Self::ALL.get(place)).copied().unwrap_or(Self::Start)
     }
 
     /// Returns the next part of a text. In a changed part, values that are not valid JSON are quoted.

@@ -206,7 +206,7 @@ pub struct ProviderCallGuard {
     has_begun: bool,
     is_over: bool,
     tokens: Option<[u64; 2]>,
-    /// Which of them are estimated instead.
+    /// Set for each of them that is estimated instead.
     is_missing: [bool; 2],
     /// Those from a cache and of reasoning.
     token_kinds: [u64; 2],
@@ -218,7 +218,7 @@ pub struct ProviderCallGuard {
 
 /// The estimated number of bytes of a token.
 const BYTES_PER_TOKEN: usize = 4;
-/// What a picture, a recording or another file in a request counts as, in bytes of text.
+/// The size of a picture, a recording or another file in a request for an estimate, in bytes of text.
 const FILE_SIZE: usize = 1_000 * BYTES_PER_TOKEN;
 /// The maximum number of tokens of one answer; a usage with more cannot be right.
 const MAX_TOKENS: u64 = 1 << 40;
@@ -315,7 +315,7 @@ impl ProviderCallGuard {
             // A client that leaves before the usage is sent pays for what was read and written until then.
             let was_read = self.has_begun || ending == ProviderOutcome::Canceled;
             if was_read || self.tokens.is_some() {
-                let counts = self.tokens.unwrap_or_default();
+                let counts = self.tokens.unwrap_or([0; 2]);
                 let tokens =
                     [0, 1].map(|kind| if self.is_missing[kind] { self.estimate } else { counts }[kind]);
                 trace.use_tokens(CalledModel { provider, model }, tokens, self.token_kinds);

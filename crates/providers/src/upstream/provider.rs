@@ -463,7 +463,7 @@ impl Upstream {
         };
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
         let mut asking = self.metrics.ask(exchange.trace(), CalledModel { provider: &self.name, model });
-        asking.sends(whole.as_deref().unwrap_or_default(), exchange.is_metered());
+        asking.sends(whole.as_deref().unwrap_or(&[]), exchange.is_metered());
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
         let attempt = self.call(question, bytes, |service| {
             let body = match (&whole, streamed.lock().take()) {

@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
-use valvehouse_host::access::OperatorRole::Write;
+use valvehouse_host::access::OperatorRole::{Admin, Write};
 use valvehouse_host::app::App;
 
 /// The description of a turn's result.
@@ -44,7 +44,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations/import",
-            post(Write, "Imports an exported conversation.", conversations::import).conflicts().unusable(),
+            post(Admin, "Imports an exported conversation.", conversations::import).conflicts().unusable(),
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}",
@@ -52,7 +52,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}",
-            delete(Write, "Deletes a conversation.", conversations::forget).conflicts(),
+            delete(Admin, "Deletes a conversation.", conversations::forget).conflicts(),
         )
         .route(
             "/api/v1/agents/conversations/{chat_id}/checkpoints",
@@ -72,7 +72,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/agents/prune",
-            post(Write, "Deletes old checkpoints.", conversations::prune).fails(404),
+            post(Admin, "Deletes old checkpoints.", conversations::prune).fails(404),
         )
         .merge(of_users(app))
 }
