@@ -1,7 +1,6 @@
 //! Other MCP servers, whose tools the host offers.
 
 use crate::forms::WebUrl;
-use crate::reference::command as redacted;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -73,7 +72,7 @@ impl McpTransport {
     /// Returns the program and its arguments without secrets, as the settings show them; nothing for a URL.
     pub fn shown_command(&self) -> Vec<String> {
         let Self::Command { command, .. } = self else { return Vec::new() };
-        redacted(&command.iter().map(String::as_str).collect::<Vec<_>>())
+        crate::reference::redaction::command(&command.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 

@@ -2,11 +2,10 @@
 
 mod document;
 mod effective;
-mod redaction;
+pub(crate) mod redaction;
 
 pub use document::{document, schema};
 pub use effective::{Effective, effective};
-pub(crate) use redaction::command;
 
 #[cfg(test)]
 mod schema_tests;
