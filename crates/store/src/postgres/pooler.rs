@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// The time limit of the detection.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of times that sessions are compared.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 5;
 
 /// Returns `true` if a pooler in transaction mode is between this client and the server, so that two
 /// connections do not have a session each.
