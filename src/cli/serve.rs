@@ -1,6 +1,5 @@
 //! `valvehouse serve`: opens the project, listens, follows its folders, and reports events.
 
-#[cfg(feature = "workbench")]
 use super::list;
 use super::listener::Port;
 use super::server::{self, Serving};
