@@ -46,11 +46,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the guards in a chain, including listed filters that do not exist.
-    pub fn guards_in<'a>(&self, chain: &'a Chain) -> Vec<&'a str> {
-        chain.filters().iter().map(|filter| filter.name()).filter(|id| self.is_guard(id, |_| true)).collect()
-    }
-
     /// Returns `true` for a guard that the predicate matches, and for a filter that a model lists and that does not
     /// exist.
     fn is_guard(&self, id: &str, is_wanted: impl FnOnce(&Plugin) -> bool) -> bool {

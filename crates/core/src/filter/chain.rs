@@ -75,11 +75,19 @@ impl Chain {
         &self.0.filters
     }
 
+    /// Returns the guards whose verdicts count, which those in audit mode do not.
+    pub fn guards(&self) -> impl Iterator<Item = &FilterEntry> {
+        self.filters().iter().filter(|filter| filter.is_guard && !filter.is_audited)
+    }
+
+    /// Returns the filters that are missing in another chain.
+    fn beside<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a FilterEntry> {
+        self.filters().iter().filter(|filter| !other.filters().iter().any(|own| own.name == filter.name))
+    }
+
     /// Returns the guards that are missing in another chain.
     pub(crate) fn guards_beside(&self, other: &Self) -> Self {
-        let is_missing = |filter: &&FilterEntry| !other.filters().iter().any(|own| own.name == filter.name);
-        let missing = self.filters().iter().filter(|filter| filter.is_guard).filter(is_missing);
-        Self::new(missing.cloned().collect())
+        Self::new(self.beside(other).filter(|filter| filter.is_guard).cloned().collect())
     }
 
     /// Returns the guards that check an answer which a filter of this turn has given: all but that filter.
@@ -92,9 +100,7 @@ impl Chain {
     /// Returns this chain with the filters of another one that it does not have.
     #[must_use]
     pub fn joined(&self, other: &Self) -> Self {
-        let is_new = |filter: &&FilterEntry| !self.filters().iter().any(|own| own.name == filter.name);
-        let new = other.filters().iter().filter(is_new);
-        Self::new(self.filters().iter().chain(new).cloned().collect())
+        Self::new(self.filters().iter().chain(other.beside(self)).cloned().collect())
     }
 
     /// Returns `true` if any filter has this hook.

@@ -1,11 +1,9 @@
 //! A call of a server: what the server sends to the client while the call runs, and the client's answers, pass the guards
 //! of the turn, as results and arguments do.
 
-use std::sync::Weak;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterEntry, Hook};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_host::Host;
 use valvehouse_json::Json;
 
 /// A call of a tool, a prompt or a resource of a server.
@@ -14,18 +12,13 @@ pub(super) struct GuardedCall {
     /// The description of the tool, and its arguments, for filters.
     pub(super) about: Json,
     pub(super) args: Json,
-    pub(super) host: Weak<Host>,
 }
 
 impl GuardedCall {
     /// Returns the kernel of the turn and its guards; `None` without guards.
     fn guards(&self) -> Option<(Kernel, Chain)> {
-        let (host, kernel) = (self.host.upgrade()?, Kernel::of_turn(&self.turn)?);
-        let snapshot = host.snapshot();
-        let names = snapshot.guards_in(kernel.chain());
-        let filters = kernel.chain().filters().iter();
-        let guards: Vec<FilterEntry> =
-            filters.filter(|filter| names.contains(&filter.name())).cloned().collect();
+        let kernel = Kernel::of_turn(&self.turn)?;
+        let guards: Vec<FilterEntry> = kernel.chain().guards().cloned().collect();
         (!guards.is_empty()).then(|| (kernel, Chain::new(guards)))
     }
 

@@ -7,11 +7,11 @@ use rmcp::RoleClient;
 use rmcp::model::{ProgressToken, ProtocolVersion};
 use rmcp::service::Peer;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::context::Turn;
-use valvehouse_host::{Host, ResourceSubscriptions};
+use valvehouse_host::ResourceSubscriptions;
 use valvehouse_json::Json;
 use valvehouse_store::Store;
 
@@ -42,8 +42,6 @@ pub(super) struct Link {
     /// The limit of concurrent calls.
     pub(super) calls: Semaphore,
     state: Mutex<State>,
-    /// The host whose guards judge its calls; none for a single scan.
-    host: Weak<Host>,
     /// The calls in progress, by progress token.
     pub(super) progress: Arc<Mutex<HashMap<ProgressToken, Arc<GuardedCall>>>>,
     /// Notified when the server's lists changed, or a call found the connection closed.
@@ -62,7 +60,6 @@ impl Link {
         server: McpServer,
         store: Option<&Arc<Store>>,
         subscriptions: Option<Arc<ResourceSubscriptions>>,
-        host: Weak<Host>,
     ) -> Arc<Self> {
         Arc::new(Self {
             vault: store.and_then(|store| Vault::of(&server, store)),
@@ -73,7 +70,6 @@ impl Link {
                 remote: Err("the server is not connected yet".into()),
                 callable: HashMap::new(),
             }),
-            host,
             progress: Arc::default(),
             look_again: Arc::default(),
         })
@@ -129,8 +125,7 @@ impl Link {
 
     /// Returns a call of a tool with this description.
     pub(super) fn call(&self, about: &Json, args: &Json, turn: &Turn) -> Arc<GuardedCall> {
-        let (about, args, host) = (about.clone(), args.clone(), self.host.clone());
-        Arc::new(GuardedCall { turn: turn.clone(), about, args, host })
+        Arc::new(GuardedCall { turn: turn.clone(), about: about.clone(), args: args.clone() })
     }
 
     /// Returns the call in progress if there is exactly one.

@@ -8,7 +8,7 @@ use crate::error::McpError;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -122,7 +122,7 @@ async fn challenge(server: &McpServer) -> Option<String> {
     if let McpTransport::Http { auth, .. } = &mut without.transport {
         *auth = McpAuth::None;
     }
-    let connection = match Connection::open(&Link::new(without, None, None, Weak::new())).await {
+    let connection = match Connection::open(&Link::new(without, None, None)).await {
         Ok(connection) => connection,
         Err(error) => return error.challenge,
     };

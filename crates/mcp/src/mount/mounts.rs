@@ -145,8 +145,7 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
         for server in declared.iter() {
             if !tasks.contains_key(&server.name) {
                 let subscriptions = Some(app.subscriptions.clone());
-                let host = Arc::downgrade(&app.host);
-                let link = Link::new(server.clone(), Some(app.host.store()), subscriptions, host);
+                let link = Link::new(server.clone(), Some(app.host.store()), subscriptions);
                 let status = Status { tools: remembered(server, &board.pins.borrow()), ..Status::default() };
                 board.state.lock().insert(server.name.clone(), (link.clone(), status));
                 let task = Task(tokio::spawn(keep(link, board.clone())));

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTrust};
 use valvehouse_store::Store;
 
@@ -56,7 +56,7 @@ pub fn look<'a>(
     store: Option<&'a Arc<Store>>,
 ) -> BoxFuture<'a, ServerScan> {
     let look = async move {
-        let link = Link::new(server.clone(), store, None, Weak::new());
+        let link = Link::new(server.clone(), store, None);
         let listed = match Connection::open(&link).await {
             Ok(connection) => {
                 let listed = lists(&connection.remote()).await;

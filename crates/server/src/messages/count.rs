@@ -40,7 +40,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         scope::check_model(&app, &parts, &snapshot, &model, &chat_request)?;
         let ready = snapshot.ready(&model, &[])?;
         // Filters do not run on this route, so the prompts of guarded models stay here.
-        if has_counter(&ready, &snapshot) && snapshot.guards_in(ready.kernel.chain()).is_empty() {
+        if has_counter(&ready, &snapshot) && ready.kernel.chain().guards().next().is_none() {
             // The decoded body no longer matches these headers.
             parts.headers.remove(header::CONTENT_ENCODING);
             parts.headers.remove(header::CONTENT_LENGTH);

@@ -132,7 +132,7 @@ async fn answer(
                 Some(model) => snapshot.covering(at.0, model, &more),
                 None => snapshot.covering_unnamed(at.0, target.provider.name()),
             };
-            if !snapshot.guards_in(&chain).is_empty() {
+            if chain.guards().next().is_some() {
                 turn.exchange().judge();
             }
             if !chain.filters().is_empty() {

@@ -27,6 +27,7 @@ use valvehouse_core::chat::items::ADDITIONAL_TOOLS;
 use valvehouse_core::chat::{ChatRequest, items, keys};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
+use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
@@ -75,7 +76,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let (chat, mut encoder) = endpoint.decode(call, bytes).await?;
     scope::check_model(app, parts, snapshot, &chat.model(), chat.body())?;
     let mut ready = endpoint.ready(call, &chat)?;
-    let guards = snapshot.guards_in(ready.kernel.chain());
+    let guards = ready.kernel.chain().guards().map(FilterEntry::name).collect::<Vec<_>>();
     // The messages of a chat are parsed only if they can have items; a key can be written with escapes.
     let has = |part: &[u8]| memmem::find(bytes, part).is_some();
     if !guards.is_empty() {
