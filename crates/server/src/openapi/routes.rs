@@ -24,7 +24,8 @@ pub(crate) fn described(routes: Routes) -> Router<Arc<App>> {
         (format!("{} {}", route.operation.method.to_uppercase(), route.path), route.operation.needs)
     };
     let roles: DeclaredRoles = Arc::new(descriptions.iter().map(role).collect());
-    router.layer(Extension(Arc::new(Document::new(descriptions)))).layer(Extension(roles))
+    // One layer: each boxes all routes once more.
+    router.layer((Extension(Arc::new(Document::new(descriptions))), Extension(roles)))
 }
 
 /// Handles `GET /openapi.json`.
