@@ -119,17 +119,21 @@ impl ModelCall {
     }
 }
 
-/// Writes the `function_call` of OpenAI's first version in a choice's message or delta as a tool call, the only form
+/// Writes the `function_call` of OpenAI's first version in a choice's message and delta as a tool call, the only form
 /// that filters, tools and other protocols read. A message has at most one. Returns `true` if the choice was changed.
-pub fn write_function_call(choice: &Json, key: &str) -> bool {
+pub fn write_function_call(choice: &Json) -> bool {
     let is_end = choice.is_text("finish_reason", "function_call");
     if is_end {
         choice.edit("finish_reason", "tool_calls");
     }
-    let message = choice.field(key);
+    ["delta", "message"].into_iter().fold(is_end, |changed, key| write_call(choice, key) || changed)
+}
+
+fn write_call(choice: &Json, key: &str) -> bool {
+    let Some(message) = choice.get(key) else { return false };
     let function = message.field("function_call");
     if !function.is_object() {
-        return is_end;
+        return false;
     }
     message.remove("function_call");
     let has_call = ["name", "arguments"].iter().any(|key| !function.field(key).is_empty());

@@ -42,7 +42,7 @@ impl Form {
     /// deltas and their tool calls.
     pub(super) fn as_deltas(&mut self, chunk: &mut StreamChunk) {
         for (place, choice) in chunk.event.list("choices").iter().enumerate() {
-            if call::write_function_call(choice, "delta") | call::write_function_call(choice, "message") {
+            if call::write_function_call(choice) {
                 chunk.changed();
             }
             let index = choice.integer("index").unwrap_or(place as i64);

@@ -224,7 +224,7 @@ async fn answered(
     match answer? {
         Answer::Whole(whole) => {
             for choice in whole.list("choices") {
-                call::write_function_call(&choice, "message");
+                call::write_function_call(&choice);
             }
             if reads_answers(kernel) {
                 stream::check_choices(&whole)?;
