@@ -34,13 +34,27 @@ impl JsonText {
         Self::Other,
     ];
 
+    /// Returns the state in a stored lane. Most texts are no JSON, and their lanes store none.
     pub(super) fn load(stored: &Json) -> Self {
-        let place = usize::try_from(stored.count("json")).ok();
-        place.and_then(|place| Self::ALL.get(place)).copied().unwrap_or(Self::Start)
+        if stored.is_null() {
+            return Self::Start;
+        }
+        let place = stored.integer("json").and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| Self::ALL.get(place)).copied().unwrap_or(Self::Other)
+    }
+
+    pub(super) fn store(self, stored: &Json) {
+        if self != Self::Other {
+            stored.edit("json", self as usize);
+        }
     }
 
     /// Returns the next part of a text. In a changed part, values that are not valid JSON are quoted.
     pub(super) fn read<'a>(&mut self, part: &'a str, is_changed: bool) -> Cow<'a, str> {
+        let is_other = |first: char| *self == Self::Start && first != '{';
+        if part.trim_start_matches([' ', '\n', '\r', '\t']).chars().next().is_some_and(is_other) {
+            *self = Self::Other;
+        }
         if *self == Self::Other {
             return part.into();
         }
@@ -49,12 +63,7 @@ impl JsonText {
         let mut letters = part.chars().peekable();
         while let Some(letter) = letters.next() {
             *self = match (*self, letter) {
-                (Self::Start, ' ' | '\n' | '\r' | '\t') => Self::Start,
                 (Self::Start, '{') => Self::Outside,
-                (Self::Start, _) => {
-                    *self = Self::Other;
-                    return part.into();
-                }
                 (Self::Text, '\\') => Self::Escape,
                 (Self::Outside, '"') => Self::Text,
                 (Self::Text, '"') => Self::Outside,

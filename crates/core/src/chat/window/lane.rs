@@ -119,9 +119,7 @@ impl Lane {
         if self.is_open {
             stored.edit(OPEN, true);
         }
-        if self.json != JsonText::default() {
-            stored.edit("json", self.json as usize);
-        }
+        self.json.store(&stored);
         stored
     }
 
