@@ -125,7 +125,7 @@ impl Snapshot {
 
     /// The actions with `global: false` that a model lists.
     fn actions_listed_by(&self, model: &str) -> &[String] {
-        let plan: Option<&ModelPlan> = self.plan().models.iter().find(|plan| plan.name == model);
+        let plan: Option<&ModelPlan> = self.plan().model(model);
         plan.map_or(&[], |plan| &plan.actions)
     }
 }

@@ -119,7 +119,7 @@ impl Snapshot {
     /// Returns the filters in the order in which they run, each with the decision on it for a model.
     pub fn explain(&self, model: &str, filter_ids: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
         let listed = self.listed_for(model);
-        let plan = self.plan().models.iter().find(|plan| plan.name == model);
+        let plan = self.plan().model(model);
         let mut all: Vec<(Arc<Plugin>, FilterDecision)> = self
             .filters()
             .map(|plugin| {
@@ -176,7 +176,7 @@ impl Snapshot {
             FilterDecision::Runs => {
                 let why = match plugin.global {
                     true => "runs for every model".to_owned(),
-                    false if !self.plan().models.iter().any(|plan| plan.name == model) => {
+                    false if self.plan().model(model).is_none() => {
                         let names = self.guarded_by(id, model).join(", ");
                         format!("guards a configured model that the name may mean: {names}")
                     }
@@ -236,7 +236,7 @@ pub struct HostPart {
 impl Snapshot {
     /// Returns the filters in the chain of a model that are not plugins, in the order in which they run.
     pub fn host_parts(&self, model: &str, filter_ids: &[String]) -> Vec<HostPart> {
-        let plan = self.plan().models.iter().find(|plan| plan.name == model);
+        let plan = self.plan().model(model);
         let listed = self.listed_for(model);
         let is_absent = |name: &str| listed.iter().any(|id| id == name);
         let is_middleware =

@@ -127,7 +127,7 @@ impl Snapshot {
             return Ok(Vec::new());
         }
         let selections = Selections::of(body);
-        let own = self.plan().models.iter().find(|model| model.name == name);
+        let own = self.plan().model(name);
         let passed = self.served.passes(name).map(|(provider, _)| provider.name());
         let leads_to = own.map_or(&[][..], |model| &model.leads_to);
         let is_asked = |plan: &&ProviderPlan| match own {

@@ -344,10 +344,15 @@ impl Plan {
         })
     }
 
+    /// Returns the configured model with this name.
+    pub fn model(&self, name: &str) -> Option<&ModelPlan> {
+        self.models.iter().find(|model| model.name == name)
+    }
+
     /// Returns the configured model with the prices of a called one: the requested model, or another one with prices that is
     /// called so. Other calls cost what the requested model costs.
     pub(super) fn priced(&self, requested: &str, called: CalledModel<'_>) -> Option<&ModelPlan> {
-        let own = self.models.iter().find(|model| model.name == requested);
+        let own = self.model(requested);
         let leads =
             |(provider, model): &(String, String)| provider == called.provider && model == called.model;
         let mut all =

@@ -50,7 +50,7 @@ impl Snapshot {
 
     /// Returns the reason why all requests to a model are refused, if they are; `None` as well for an unknown model.
     pub fn refused_model(&self, name: &str) -> Option<RefusedModels> {
-        let configured = self.plan().models.iter().find(|model| model.name == name);
+        let configured = self.plan().model(name);
         let reason = match configured {
             Some(model) => self.refusal_of_model(model),
             None => self.refusal_in(&self.select_for(name, &[]).chain),

@@ -114,7 +114,7 @@ impl ProviderRoutes {
 
 impl Routes for ProviderRoutes {
     fn route(&self, name: &str) -> Option<Route> {
-        if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
+        if let Some(model) = self.plan.model(name) {
             let provider = self.serves(model).ok()?.clone();
             let chains = self.chains.get().and_then(|chains| chains.models.get(name));
             let (chain, hold) = chains.cloned().unwrap_or_else(|| (Chain::default(), false));

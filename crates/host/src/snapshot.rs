@@ -268,7 +268,7 @@ impl Snapshot {
 
     /// Returns the filters with `global: false` that run for a model name.
     pub(crate) fn listed_for(&self, name: &str) -> Vec<String> {
-        if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
+        if let Some(model) = self.plan().model(name) {
             let held = self.held_for(name).map(|plugin| plugin.id.to_string());
             return model.filters.iter().cloned().chain(held).collect();
         }
@@ -292,7 +292,7 @@ impl Snapshot {
         filter_ids: &[String],
         more: &[String],
     ) -> ModelSelection {
-        let model = self.plan().models.iter().find(|model| model.name == name);
+        let model = self.plan().model(name);
         let listed = model.map_or_else(|| self.listed_for(name), |model| model.filters.clone());
         self.select_listed(endpoint, model, &[&listed[..], more].concat(), filter_ids)
     }
@@ -438,7 +438,7 @@ impl Snapshot {
 
     /// Returns a requested model with the selected filters and more guards.
     fn ready_with(&self, name: &str, filter_ids: &[String], more: Vec<String>) -> Result<Ready, Error> {
-        if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
+        if let Some(model) = self.plan().model(name) {
             let provider = self.served.serves(model)?;
             let facts = model.facts.clone();
             if more.is_empty() {

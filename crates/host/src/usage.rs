@@ -357,7 +357,7 @@ pub async fn entries(store: &Store, asked: &UsageQuery) -> Result<Vec<UsageEntry
 
 /// Returns `true` for a configured model with prices.
 pub(crate) fn has_prices(snapshot: &Snapshot, model: &str) -> bool {
-    let model = snapshot.plan().models.iter().find(|configured| configured.name == model);
+    let model = snapshot.plan().model(model);
     model.is_some_and(|model| !model.facts.field("price").is_empty())
 }
 

@@ -149,7 +149,7 @@ impl Line {
 /// Returns the model that the client of a refused request named, if it is a configured one.
 fn known_model<'a>(app: &App, scope: &'a RequestScope) -> Option<&'a str> {
     let name = scope.named_model()?;
-    app.host.snapshot().plan().models.iter().any(|model| model.name == name).then_some(name)
+    app.host.snapshot().plan().model(name).is_some().then_some(name)
 }
 
 /// Emits a line as an event of `tracing`.

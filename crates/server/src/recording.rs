@@ -98,7 +98,7 @@ fn counted_at_end(app: &Arc<App>, key: Option<Arc<IssuedKey>>, recording: &mut T
     let app = app.clone();
     recording.at_end(move |trace| {
         let snapshot = app.host.snapshot();
-        let is_configured = snapshot.plan().models.iter().any(|model| model.name == trace.request.model);
+        let is_configured = snapshot.plan().model(&trace.request.model).is_some();
         app.usage.count(trace, key.as_ref().map_or("", |key| &key.name), is_configured);
         // Nobody waits for the sums of a key that has no limits.
         if let Some(key) = key.filter(|key| !key.is_metered()) {

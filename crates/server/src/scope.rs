@@ -74,7 +74,7 @@ pub(crate) fn check_model(
         });
     }
     let has_price = || {
-        let model = snapshot.plan().models.iter().find(|model| model.name == name);
+        let model = snapshot.plan().model(name);
         model.is_some_and(|model| !model.facts.field("price").is_empty())
     };
     if key.limits_costs() && !has_price() {

@@ -212,7 +212,7 @@ impl Reload {
 
     pub(super) fn models_unlisting(&self, id: &str) -> Vec<String> {
         let Some(guarded) = self.stored.guarded.get(id) else { return Vec::new() };
-        let is_configured = |name: &str| self.plan.models.iter().find(|model| model.name == name);
+        let is_configured = |name: &str| self.plan.model(name);
         let is_lost = |name: &&String| match name.strip_prefix(UPSTREAM) {
             None => !is_configured(name).is_some_and(|model| lists(model, id)),
             // Clients may still reach it by its own name.

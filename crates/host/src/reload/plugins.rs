@@ -261,7 +261,7 @@ impl Reload {
             if plugin.security && !plugin.global {
                 plugin.held_for = self.models_lost_by(&plugin.id).into();
                 // Clients of a removed model may use another model now, so the guard runs for all of them.
-                let is_gone = |name: &String| !self.plan.models.iter().any(|model| model.name == *name);
+                let is_gone = |name: &String| self.plan.model(name).is_none();
                 plugin.global = plugin.held_for.iter().any(is_gone);
             }
             if let Some(schema) = &script.manifest.user_valves {

@@ -86,7 +86,7 @@ async fn show(State(app): State<Arc<App>>, request: Request) -> Response {
 
 /// Returns the name of a model without the tag that clients of Ollama add to names without one.
 pub(super) fn untagged<'a>(snapshot: &Snapshot, name: &'a str) -> &'a str {
-    let is_named = || snapshot.plan().models.iter().any(|model| model.name == name);
+    let is_named = || snapshot.plan().model(name).is_some();
     let base = name.strip_suffix(":latest").filter(|base| !is_named() && snapshot.ready(base, &[]).is_ok());
     base.unwrap_or(name)
 }

@@ -263,7 +263,7 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
 
 /// Returns the models of providers that a configured model leads to.
 fn answered_by(snapshot: &Snapshot, name: &str) -> Vec<AnsweringModel> {
-    let model = snapshot.plan().models.iter().find(|model| model.name == name);
+    let model = snapshot.plan().model(name);
     let leads_to = model.map_or(&[][..], |model| &model.leads_to).iter().cloned();
     leads_to.map(|(provider, model)| AnsweringModel { provider, model }).collect()
 }
